@@ -1,0 +1,30 @@
+"""Which explanation of your model can you trust? didact judges explanations by what they teach."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from didact.data.load import load_data as load_data
+
+# Nothing heavy is imported before it is used: `import didact` stays instant.
+_PUBLIC = {
+    "load_data": "didact.data.load:load_data",
+    "load_teacher": "didact.models.load:load_teacher",
+    "teacher_from_function": "didact.core.function:FunctionTeacher",
+    "train_teacher": "didact.learning.train:train_teacher",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'didact' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

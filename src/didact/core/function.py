@@ -1,0 +1,102 @@
+"""Any Python function as a teacher."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.core.outputs import Outputs
+from didact.core.row import Row, Span, fingerprint_of
+from didact.core.task import CLASSIFICATION, TASKS, Task, task_named
+from didact.core.words import words_of
+from didact.errors import OptionError, ShapeError, UnsupportedError
+
+Scale = Literal["probability", "logit", "value"]
+
+
+class FunctionTeacher:
+    """A black box: texts (or pairs, or images) in, one array row per input out.
+
+    Its units are words. A removed unit becomes `absent`. What the function returns is checked on every batch.
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[list[Any]], Any],
+        classes: Sequence[str] | None = None,
+        *,
+        output: Scale = "probability",
+        task: str | Task = CLASSIFICATION,
+        absent: str = "",
+        name: str | None = None,
+    ) -> None:
+        self.task = task if isinstance(task, Task) else task_named(task)
+        self.name = name or getattr(predict, "__name__", type(predict).__name__)
+        self.function = predict
+        self.output = output
+        self.absent = absent
+        if self.task.name == "reading":
+            raise UnsupportedError(
+                "A function cannot be the teacher of a reading task: there is no agreed form for the spans it would "
+                f"return. Choose one of {', '.join(name for name in TASKS if name != 'reading')}, or a model."
+            )
+        if self.task.has_classes and output == "value":
+            raise OptionError(f"Task {self.task} has classes: output must be 'probability' or 'logit', not 'value'.")
+        if not self.task.has_classes:
+            self.output = "value"
+        if classes is None and self.task.has_classes:
+            raise OptionError(f"Task {self.task} has classes: name them in the order of the columns, classes=[…].")
+        self.classes = None if classes is None else tuple(classes)
+
+    def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:
+        width = len(self.classes) if self.classes is not None else 1
+        parts = [self._ask(rows[start : start + batch_size], width) for start in range(0, len(rows), batch_size)]
+        values = np.concatenate(parts) if parts else np.zeros((0, width))
+        return Outputs(self.task, tuple(row.id for row in rows), values)
+
+    def units(self, row: Row) -> list[Span]:
+        """What can be removed from a row of text: its words."""
+        return words_of(row.texts)
+
+    def without(self, row: Row, removed: Sequence[Span]) -> Row:
+        """The row with these units replaced by `absent`."""
+        texts = list(row.texts)
+        for span in sorted(removed, reverse=True):
+            text = texts[span.segment]
+            texts[span.segment] = text[: span.start] + self.absent + text[span.end :]
+        return Row(row.id, tuple(texts))
+
+    def fingerprint(self, rows: Sequence[Row]) -> str:
+        """A hash of what the function answers on the rows in use: its code cannot be hashed, its behaviour can."""
+        import hashlib
+
+        values = self.predict(rows).values
+        return hashlib.sha256(fingerprint_of(rows).encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
+
+    def _ask(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
+        values = np.asarray(self.function([_input(row) for row in rows]), dtype=np.float64)
+        if values.ndim == 1 and width == 1:
+            values = values[:, None]
+        if values.shape != (len(rows), width):
+            raise ShapeError(
+                f"Function {self.name!r} was asked about {len(rows)} inputs and must return an array of shape "
+                f"{(len(rows), width)}, one column per {'class' if self.classes else 'value'}; it returned {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            row = rows[int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])]
+            raise ShapeError(f"Function {self.name!r} returned a value that is not finite for row {row.id!r}.")
+        if self.output != "probability":
+            return values
+        if (values < -1e-6).any() or (abs(values.sum(axis=1) - 1) > 1e-3).any():
+            raise ShapeError(
+                f"Function {self.name!r} was declared to return probabilities, but a row is negative or does not sum "
+                "to 1. Return probabilities, or say output='logit'."
+            )
+        return np.log(values.clip(1e-12))
+
+
+def _input(row: Row) -> Any:
+    if row.image is not None:
+        return row.image
+    return row.texts[0] if len(row.texts) == 1 else row.texts

@@ -1,0 +1,58 @@
+"""How well one set of answers agrees with another: the measure each task owns."""
+
+import re
+import string
+from collections import Counter
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.core.outputs import Outputs
+from didact.errors import ShapeError
+
+
+def measure(answers: Outputs, reference: Outputs) -> float:
+    """Accuracy, Pearson r or token F1, as the task has it; a fraction. NaN where undefined (a constant score)."""
+    _check(answers, reference)
+    if answers.task.measure == "pearson":
+        return pearson(answers.values[:, 0], reference.values[:, 0])
+    return float(agreement(answers, reference).mean())
+
+
+def agreement(answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]:
+    """One number per row: 1 or 0 for classes, token F1 for spans. A correlation has no such number."""
+    _check(answers, reference)
+    if answers.task.has_classes:
+        return (answers.labels == reference.labels).astype(np.float64)
+    if answers.task.name == "reading":
+        assert answers.answers is not None
+        assert reference.answers is not None
+        pairs = zip(answers.answers, reference.answers, strict=True)
+        return np.array([max(token_f1(given, text) for text in accepted) for (given, *_), accepted in pairs])
+    raise ShapeError("A correlation is a measure of all rows together; it has no value per row.")
+
+
+def pearson(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " row"]) -> float:
+    """Pearson's r; NaN where either side is constant or there are fewer than two rows."""
+    first, second = first - first.mean(), second - second.mean()
+    scale = np.sqrt((first**2).sum() * (second**2).sum())
+    return float((first * second).sum() / scale) if scale > 0 else float("nan")
+
+
+def token_f1(given: str, accepted: str) -> float:
+    """SQuAD's F1 over bags of words: lower case, no punctuation, no articles. Two empty answers agree."""
+    left, right = Counter(_plain_words(given)), Counter(_plain_words(accepted))
+    if not left or not right:
+        return float(left == right)
+    shared = (left & right).total()
+    return 2 * shared / (left.total() + right.total())
+
+
+def _plain_words(text: str) -> list[str]:
+    kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", kept).split()
+
+
+def _check(answers: Outputs, reference: Outputs) -> None:
+    if answers.task != reference.task or answers.ids != reference.ids:
+        raise ShapeError("Answers can only be measured against answers of the same task to the same rows, in order.")

@@ -1,0 +1,67 @@
+"""One example of a data set: inputs, an optional gold label, an optional rationale."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import UInt8
+
+
+class Span(NamedTuple):
+    """Characters `start` to `end` (exclusive) of the row's text number `segment`."""
+
+    segment: int
+    start: int
+    end: int
+
+
+class Box(NamedTuple):
+    """Pixels of an image, ends exclusive."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+
+# A class index; a score; the acceptable answers of a reading row, best first.
+Label: TypeAlias = int | float | tuple[Span, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One example. `rationale` is None where nobody marked one, and empty where nothing was found to mark.
+
+    `alignments` belong to reading: pairs of spans, question and passage, that refer to the same thing.
+    """
+
+    id: str
+    texts: tuple[str, ...] = ()
+    image: UInt8[np.ndarray, "height width channel"] | None = None
+    label: Label | None = None
+    rationale: tuple[Span, ...] | tuple[Box, ...] | None = None
+    alignments: tuple[tuple[Span, Span], ...] | None = None
+
+    def text_of(self, span: Span) -> str:
+        return self.texts[span.segment][span.start : span.end]
+
+    @property
+    def content(self) -> bytes:
+        """The inputs alone, as bytes: equal for two rows that a model cannot tell apart."""
+        if self.image is not None:
+            return str(self.image.shape).encode() + self.image.tobytes()
+        return json.dumps(self.texts, ensure_ascii=False).encode()
+
+
+def fingerprint_of(rows: Iterable[Row]) -> str:
+    """A hash of everything the rows hold, in their order."""
+    digest = hashlib.sha256()
+    for row in rows:
+        facts = [row.id, row.texts, row.label, row.rationale, row.alignments]
+        digest.update(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
+        if row.image is not None:
+            digest.update(row.content)
+    return digest.hexdigest()[:16]

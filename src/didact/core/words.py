@@ -1,0 +1,74 @@
+"""Words, the same for every tokenizer: runs of letters and digits, and single other signs.
+
+Model pieces are tied to words and to rationales by the characters they cover, so that two models with different
+tokenizers speak of the same words. A word is keyed by (segment, word): pair inputs never merge.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from didact.core.row import Box, Span
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def words(text: str, segment: int = 0) -> list[Span]:
+    """The words of a text, in order."""
+    return [Span(segment, *match.span()) for match in _WORD.finditer(text)]
+
+
+def words_of(texts: Sequence[str]) -> list[Span]:
+    """The words of all texts of a row, in order."""
+    return [word for segment, text in enumerate(texts) for word in words(text, segment)]
+
+
+def word_index(
+    texts: Sequence[str], segments: Int[np.ndarray, " token"], offsets: Int[np.ndarray, "token 2"]
+) -> Int[np.ndarray, " token"]:
+    """For each piece the number, within its segment, of the word that holds its first visible character; else -1.
+
+    A piece of white space alone belongs to no word. A piece that spans several words belongs to the first.
+    """
+    found = np.full(len(segments), -1, dtype=np.int64)
+    for segment, text in enumerate(texts):
+        ends = np.array([word.end for word in words(text)], dtype=np.int64)
+        starts = np.array([word.start for word in words(text)], dtype=np.int64)
+        here = np.flatnonzero((segments == segment) & (offsets[:, 1] > offsets[:, 0]))
+        if not len(ends) or not len(here):
+            continue
+        # The first word that ends after the piece starts; it must also start before the piece ends.
+        nearest = np.searchsorted(ends, offsets[here, 0], side="right")
+        inside = nearest < len(ends)
+        inside[inside] &= starts[nearest[inside]] < offsets[here[inside], 1]
+        found[here[inside]] = nearest[inside]
+    return found
+
+
+def touches(
+    spans: Iterable[Span], segments: Int[np.ndarray, " token"], offsets: Int[np.ndarray, "token 2"]
+) -> Bool[np.ndarray, " token"]:
+    """Whether each piece shares a character with any of the spans."""
+    marked = np.zeros(len(segments), dtype=bool)
+    for span in spans:
+        marked |= (segments == span.segment) & (offsets[:, 0] < span.end) & (offsets[:, 1] > span.start)
+    return marked
+
+
+def patches_touched(boxes: Iterable[Box], *, size: int, grid: tuple[int, int]) -> Bool[np.ndarray, " patch"]:
+    """Whether each square patch, row by row, shares a pixel with any of the boxes."""
+    marked = np.zeros(grid, dtype=bool)
+    for box in boxes:
+        marked[box.top // size : -(-box.bottom // size), box.left // size : -(-box.right // size)] = True
+    return marked.reshape(-1)
+
+
+def marked_words(spans: Iterable[Span], texts: Sequence[str]) -> list[bool]:
+    """Whether each word of the row shares a character with any of the spans."""
+    spans = list(spans)
+    return [
+        any(word.segment == span.segment and word.start < span.end and word.end > span.start for span in spans)
+        for word in words_of(texts)
+    ]

@@ -1,0 +1,58 @@
+"""The one family of errors. Each says what was asked, what stands in the way, and what to do next.
+
+Every child is also a builtin, so that callers who know nothing of didact catch what they expect. Children of
+`RequestError` are the caller's to mend (the command line exits with 2); all others mean that work failed (exit 1).
+"""
+
+from collections.abc import Sequence
+
+
+class DidactError(Exception):
+    """Anything didact raises on purpose."""
+
+
+class RequestError(DidactError):
+    """What was asked cannot be done as asked."""
+
+
+class UnknownNameError(RequestError, LookupError):
+    """A name that no registry knows."""
+
+
+class OptionError(RequestError, ValueError):
+    """An option that does not exist, or a value it cannot take."""
+
+
+class UnsupportedError(RequestError, RuntimeError):
+    """A sensible request that this model, task or method cannot serve."""
+
+
+class ShapeError(RequestError, ValueError):
+    """Values whose shapes do not belong together."""
+
+
+class MissingExtraError(RequestError, ImportError):
+    """A package of an optional extra is needed and not installed."""
+
+
+class DataError(RequestError, ValueError):
+    """Rows that cannot be read. Lists the first ten faults together; nothing is half loaded."""
+
+    SHOWN = 10
+
+    def __init__(self, summary: str, faults: Sequence[str] = (), *, total: int | None = None) -> None:
+        self.faults = tuple(faults)
+        total = len(self.faults) if total is None else total
+        lines = [summary, *(f"  - {fault}" for fault in self.faults[: self.SHOWN])]
+        hidden = total - min(len(self.faults), self.SHOWN)
+        if hidden > 0:
+            lines.append(f"  … and {hidden} more")
+        super().__init__("\n".join(lines))
+
+
+class RecordError(DidactError, RuntimeError):
+    """A record on disk is damaged, or cannot be written."""
+
+
+class TrainingError(DidactError, RuntimeError):
+    """Training went wrong: a loss that is not a number, a model that cannot learn the task."""
