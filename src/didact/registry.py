@@ -7,6 +7,7 @@ there; packages outside didact add theirs through an entry point of the registry
 import ast
 import difflib
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ _SPEC = re.compile(r"\s*(?P<name>[^\s(),=]+)\s*(?:\((?P<inside>.*)\))?\s*", re.D
 
 
 def parse_spec(text: str) -> Spec:
-    """Read `name` or `name(option=value, …)`. Values are Python literals; bare words are strings, true/false booleans."""
+    """Read `name` or `name(option=value, …)`. Values are Python literals, true, false, none, or bare words."""
     match = _SPEC.fullmatch(text)
     if match is None:
         raise OptionError(f"Cannot read {text!r}. Write a name, or name(option=value, other=value).")
@@ -125,11 +126,11 @@ def split_list(text: str) -> list[str]:
 
 
 def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> dict[str, Any]:
-    """`options` if `allowed` (a class or function) takes each of them by keyword, else an error that lists what it takes."""
-    import inspect
-
+    """`options`, if the class or function `allowed` takes each of them as a keyword-only argument."""
     known = [
-        name for name, one in inspect.signature(allowed).parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY
+        name
+        for name, one in inspect.signature(allowed).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
     ]
     for name in options:
         if name not in known:

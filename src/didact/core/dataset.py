@@ -1,5 +1,6 @@
 """Rows in splits. `teach` trains the teacher, `explain` fits explainers, students have `train`, `dev` and `test`."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -79,9 +80,8 @@ class Dataset(Mapping[str, Split]):
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the task, the classes and every row of every split."""
-        import hashlib
-
-        parts = [self.task.name, *(self.classes or ()), *(f"{name}:{split.fingerprint}" for name, split in self.items())]
+        splits = [f"{name}:{split.fingerprint}" for name, split in self.items()]
+        parts = [self.task.name, *(self.classes or ()), *splits]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def oracle(self) -> Teacher:

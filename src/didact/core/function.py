@@ -1,5 +1,6 @@
 """Any Python function as a teacher."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -69,8 +70,6 @@ class FunctionTeacher:
 
     def fingerprint(self, rows: Sequence[Row]) -> str:
         """A hash of what the function answers on the rows in use: its code cannot be hashed, its behaviour can."""
-        import hashlib
-
         values = self.predict(rows).values
         return hashlib.sha256(fingerprint_of(rows).encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
 
@@ -81,7 +80,8 @@ class FunctionTeacher:
         if values.shape != (len(rows), width):
             raise ShapeError(
                 f"Function {self.name!r} was asked about {len(rows)} inputs and must return an array of shape "
-                f"{(len(rows), width)}, one column per {'class' if self.classes else 'value'}; it returned {values.shape}."
+                f"{(len(rows), width)}, one column per {'class' if self.classes else 'value'}; "
+                f"it returned {values.shape}."
             )
         if not np.isfinite(values).all():
             row = rows[int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])]

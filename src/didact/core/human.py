@@ -38,7 +38,9 @@ class HumanTeacher:
         if self.task.name == "reading":
             best = [_spans(row)[0] for row in rows]
             answers = tuple(tuple(row.text_of(span) for span in _spans(row)) for row in rows)
-            return Outputs(self.task, ids, np.array([[s.start, s.end] for s in best], dtype=np.float64).reshape(-1, 2), answers)
+            return Outputs(
+                self.task, ids, np.array([[s.start, s.end] for s in best], dtype=np.float64).reshape(-1, 2), answers
+            )
         return Outputs(self.task, ids, np.array([row.label for row in rows], dtype=np.float64).reshape(-1, 1))
 
 

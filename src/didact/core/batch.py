@@ -1,0 +1,147 @@
+"""Rows as tensors: what a model reads, and how its positions map back to the rows."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from didact.core.row import Box, Row, Span
+from didact.core.words import patches_touched, touches, word_index
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples padded on the right to one length.
+
+    `mask` is true on what is not padding, `units` on what may be scored: content, no special tokens. `segments` and
+    `words` are -1 on everything else. `offsets` are the characters a piece covers in its text; for an image the top
+    and left pixel of a patch. `types` are the segment ids the model itself wants, where it wants any.
+    """
+
+    ids: tuple[str, ...]
+    tokens: Int[Tensor, "batch token"]
+    mask: Bool[Tensor, "batch token"]
+    units: Bool[Tensor, "batch token"]
+    segments: Int[Tensor, "batch token"]
+    words: Int[Tensor, "batch token"]
+    offsets: Int[Tensor, "batch token 2"]
+    types: Int[Tensor, "batch token"] | None = None
+    pixels: Float[Tensor, "batch channel height width"] | None = None
+    rationale: Bool[Tensor, "batch token"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def device(self) -> torch.device:
+        return self.tokens.device
+
+    @property
+    def lengths(self) -> Int[Tensor, " batch"]:
+        return self.mask.sum(-1)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        moved: dict[str, Any] = {name: value.to(device) for name, value in self._tensors().items()}
+        return replace(self, **moved)
+
+    def select(self, indices: Sequence[int] | Int[Tensor, " chosen"]) -> "Batch":
+        """These rows, in this order (a row may come several times), cut to the longest of them."""
+        chosen = torch.as_tensor(indices, dtype=torch.long, device=self.device)
+        length = int(self.lengths[chosen].max()) if len(chosen) else 0
+        parts: dict[str, Any] = {"ids": tuple(self.ids[index] for index in chosen.tolist())}
+        for name, value in self._tensors().items():
+            parts[name] = value[chosen] if name == "pixels" else value[chosen, :length]
+        return replace(self, **parts)
+
+    def repeat(self, times: int) -> "Batch":
+        """Each row `times` over, its copies side by side."""
+        indices = torch.arange(len(self), device=self.device).repeat_interleave(times)
+        return self.select(indices)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        found = ((one.name, getattr(self, one.name)) for one in fields(self))
+        return {name: value for name, value in found if isinstance(value, Tensor)}
+
+
+class Pieces(NamedTuple):
+    """One row as its tokenizer cut it: token ids, text number (-1 for special tokens), characters covered."""
+
+    tokens: Int[np.ndarray, " token"]
+    segments: Int[np.ndarray, " token"]
+    offsets: Int[np.ndarray, "token 2"]
+    types: Int[np.ndarray, " token"] | None = None
+
+
+def text_batch(rows: Sequence[Row], pieces: Sequence[Pieces], *, padding: int) -> Batch:
+    """Rows of text as one batch, padded on the right with the token `padding`."""
+    segments = _padded([one.segments for one in pieces], -1)
+    pairs = list(zip(rows, pieces, strict=True))
+    rationale = None
+    if any(row.rationale is not None for row in rows):
+        rationale = _padded([touches(_spans(row), one.segments, one.offsets) for row, one in pairs], False)
+    types = [one.types for one in pieces if one.types is not None]
+    return Batch(
+        ids=tuple(row.id for row in rows),
+        tokens=_padded([one.tokens for one in pieces], padding),
+        mask=_padded([np.ones(len(one.tokens), dtype=bool) for one in pieces], False),
+        units=segments >= 0,
+        segments=segments,
+        words=_padded([word_index(row.texts, one.segments, one.offsets) for row, one in pairs], -1),
+        offsets=_padded([one.offsets for one in pieces], 0),
+        types=_padded(types, 0) if len(types) == len(pieces) else None,
+        rationale=rationale,
+    )
+
+
+def _padded(
+    parts: Sequence[Shaped[np.ndarray, "token *rest"]], value: int | bool
+) -> Shaped[Tensor, "batch token *rest"]:
+    return pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=value)
+
+
+def _spans(row: Row) -> list[Span]:
+    return [span for span in row.rationale or () if isinstance(span, Span)]
+
+
+def patch_batch(
+    rows: Sequence[Row], pixels: Float[Tensor, "batch channel height width"], *, patch: int, leading: int = 0
+) -> Batch:
+    """A batch of images: one position per square patch, row by row, after `leading` special positions.
+
+    Rationales follow the images to the size the model reads them in.
+    """
+    grid = (pixels.shape[2] // patch, pixels.shape[3] // patch)
+    count, size = grid[0] * grid[1], len(rows)
+    corners = torch.cartesian_prod(torch.arange(grid[0]), torch.arange(grid[1])) * patch
+    offsets = torch.cat([torch.zeros(leading, 2, dtype=torch.long), corners]).expand(size, -1, -1)
+    units = (torch.arange(leading + count) >= leading).expand(size, -1)
+    marked = None
+    if any(row.rationale is not None for row in rows):
+        marked = torch.zeros(size, leading + count, dtype=torch.bool)
+        for index, row in enumerate(rows):
+            boxes = [_resized(box, row, pixels) for box in row.rationale or () if isinstance(box, Box)]
+            marked[index, leading:] = torch.from_numpy(patches_touched(boxes, size=patch, grid=grid))
+    return Batch(
+        ids=tuple(row.id for row in rows),
+        tokens=torch.zeros(size, leading + count, dtype=torch.long),
+        mask=torch.ones(size, leading + count, dtype=torch.bool),
+        units=units.contiguous(),
+        segments=torch.where(units, 0, -1),
+        words=torch.where(units, torch.arange(leading + count) - leading, -1),
+        offsets=offsets.contiguous(),
+        pixels=pixels,
+        rationale=marked,
+    )
+
+
+def _resized(box: Box, row: Row, pixels: Float[Tensor, "batch channel height width"]) -> Box:
+    assert row.image is not None
+    down, across = pixels.shape[2] / row.image.shape[0], pixels.shape[3] / row.image.shape[1]
+    top, left = int(box.top * down), int(box.left * across)
+    return Box(top, left, math.ceil(box.bottom * down), math.ceil(box.right * across))

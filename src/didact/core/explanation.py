@@ -1,0 +1,40 @@
+"""One score per unit for one target of one row, as tensors. Its torch-free, saved form is `records.Explanations`."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from didact.errors import OptionError
+
+Kind = Literal["signed", "magnitude", "distribution", "binary"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Scores on units; zero on padding and special tokens. `residual` is what a completeness axiom leaves over."""
+
+    scores: Float[Tensor, "batch token"]
+    mask: Bool[Tensor, "batch token"]
+    units: Bool[Tensor, "batch token"]
+    kind: Kind
+    residual: Float[Tensor, " batch"] | None = None
+
+    def as_distribution(self, *, temperature: float = 1.0, floor: float = 1e-3) -> Float[Tensor, "batch token"]:
+        """What a student is sent: non-negative, zero outside the units, one in sum (zero for a row without units).
+
+        A distribution is sent as it is, magnitudes and signed scores as |s| / Σ|s|, binary marks as 1 against
+        `floor`. A row without any mass is sent as uniform. Temperatures below 1 sharpen: p^(1/τ), renormalised.
+        """
+        if temperature <= 0:
+            raise OptionError(f"A temperature must be above 0, not {temperature}.")
+        units = self.units.to(self.scores.dtype)
+        mass = self.scores.abs() * units
+        if self.kind == "binary":
+            mass = (self.scores != 0).to(self.scores.dtype).clamp_min(floor) * units
+        mass = mass + units * (mass.sum(-1, keepdim=True) == 0)
+        if temperature != 1.0:
+            # Scaled to a largest value of 1 first, so that sharp temperatures do not underflow to an empty row.
+            mass = (mass / mass.amax(-1, keepdim=True).clamp_min(1e-30)) ** (1 / temperature) * units
+        return mass / mass.sum(-1, keepdim=True).clamp_min(1e-30)

@@ -1,0 +1,139 @@
+"""The promise of a model: it runs from its embeddings up, and can be listened to."""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.target import best_span
+from didact.core.task import Task
+from didact.core.trace import Listen, Trace
+from didact.errors import UnsupportedError
+
+At = Literal["word", "embedding"]
+Reading = Literal["first", "last", "mean"]
+
+
+class Model(nn.Module, ABC):
+    """A white box: any module that encodes rows, embeds them, and runs from the embeddings up.
+
+    `at="word"` are the word (or patch) embeddings before positions and LayerNorm, `at="embedding"` what enters the
+    first layer. `reading` is the position the model answers from: the first token, the last real one,
+    or the mean of all.
+    """
+
+    name: str
+    task: Task
+    classes: tuple[str, ...] | None
+    reading: Reading
+    max_length: int
+    truncate: bool = False
+    record: Mapping[str, Any] = MappingProxyType({})  # what `didact train` wrote of it: base, data, measures
+
+    @abstractmethod
+    def encode(self, rows: Sequence[Row]) -> Batch:
+        """The rows as one batch on the CPU. Longer inputs than `max_length` are an error unless `truncate` is set."""
+
+    @abstractmethod
+    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]: ...
+
+    @abstractmethod
+    def run(
+        self,
+        embeddings: Float[Tensor, "batch token dim"],
+        batch: Batch,
+        *,
+        at: At = "word",
+        listen: Collection[Listen] = (),
+    ) -> Trace: ...
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, Any]:
+        """Everything beside the weights that decides an output: architecture, tokenizer, lengths. Plain JSON."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write weights, configuration and tokenizer into an existing folder."""
+
+    def forward(self, batch: Batch, *, listen: Collection[Listen] = ()) -> Trace:
+        return self.run(self.embed(batch), batch, listen=listen)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:
+        """Answer the rows, in batches of similar length. Leaves the mode and the gradients as they are."""
+        width = len(self.classes) if self.classes is not None else 2 if self.task.name == "reading" else 1
+        values = np.zeros((len(rows), width))
+        with evaluating(self), torch.inference_mode():
+            for chosen in by_length(rows, batch_size):
+                batch = self.encode([rows[index] for index in chosen])
+                logits = self(batch.to(self.device)).logits.cpu()
+                values[chosen] = spans_of(logits, batch) if self.task.name == "reading" else logits.double().numpy()
+        answers = None
+        if self.task.name == "reading":
+            answers = tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
+        return Outputs(self.task, tuple(row.id for row in rows), values, answers)
+
+    def fingerprint(self) -> str:
+        """A hash of weights, configuration and tokenizer."""
+        digest = hashlib.sha256(json.dumps(self.facts(), sort_keys=True, default=str).encode())
+        for name, tensor in sorted(self.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Any:
+    """Evaluation mode inside, every module's own mode back afterwards."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield model
+    finally:
+        for module in training:
+            module.training = True
+
+
+def by_length(rows: Sequence[Row], batch_size: int) -> Iterable[list[int]]:
+    """Indices in batches of similar text length, longest first, so that memory runs out at once or never."""
+    order = sorted(range(len(rows)), key=lambda index: -sum(map(len, rows[index].texts)))
+    return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+
+
+def spans_of(logits: Float[Tensor, "batch 2 token"], batch: Batch) -> Float[np.ndarray, "batch 2"]:
+    """First and last (exclusive) character of the best span of each row."""
+    starts, ends = best_span(logits)
+    rows = torch.arange(len(batch))
+    offsets = batch.offsets.to(logits.device)
+    return torch.stack([offsets[rows, starts, 0], offsets[rows, ends, 1]], -1).double().cpu().numpy()
+
+
+def passage_logits(logits: Float[Tensor, "batch token 2"], batch: Batch) -> Float[Tensor, "batch 2 token"]:
+    """Start and end logits, minus infinity outside the passage."""
+    outside = ~(batch.units & (batch.segments == 1))
+    return logits.transpose(1, 2).masked_fill(outside[:, None], -torch.inf)
+
+
+def check_lengths(lengths: Sequence[int], limit: int, *, name: str, unit: str) -> None:
+    """An error that counts the rows longer than the model can read."""
+    too_long = [length for length in lengths if length > limit]
+    if too_long:
+        raise UnsupportedError(
+            f"{len(too_long)} of {len(lengths)} rows are longer than the {limit} {unit} that model {name!r} reads "
+            f"(the longest has {max(too_long)}). Shorten them, or ask for truncation (truncate=True, --truncate)."
+        )

@@ -1,0 +1,87 @@
+"""Which number of the output is explained."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from didact.core.task import Task
+from didact.errors import ShapeError
+
+Scale = Literal["logit", "probability", "log_probability"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One number per row: a class, a class against another, the score, or a span's start plus end.
+
+    `first` is the class or the start token, `second` the class it is held against or the end token.
+    """
+
+    kind: Literal["label", "contrast", "value", "span"]
+    first: Int[Tensor, " batch"] | None = None
+    second: Int[Tensor, " batch"] | None = None
+    scale: Scale = "logit"
+
+    @classmethod
+    def label(cls, labels: Int[Tensor, " batch"], *, scale: Scale = "logit") -> "Target":
+        return cls("label", labels, scale=scale)
+
+    @classmethod
+    def contrast(
+        cls, labels: Int[Tensor, " batch"], others: Int[Tensor, " batch"], *, scale: Scale = "logit"
+    ) -> "Target":
+        return cls("contrast", labels, others, scale=scale)
+
+    @classmethod
+    def value(cls) -> "Target":
+        return cls("value")
+
+    @classmethod
+    def span(cls, starts: Int[Tensor, " batch"], ends: Int[Tensor, " batch"], *, scale: Scale = "logit") -> "Target":
+        return cls("span", starts, ends, scale=scale)
+
+    @classmethod
+    def predicted(cls, task: Task, logits: Float[Tensor, "batch *output"], *, scale: Scale = "logit") -> "Target":
+        """The default: the predicted class's logit, the score, or start plus end logit of the predicted span."""
+        if task.has_classes:
+            return cls.label(logits.argmax(-1), scale=scale)
+        if task.name == "reading":
+            return cls.span(*best_span(logits.detach()), scale=scale)
+        return cls.value()
+
+    def select(self, indices: Int[Tensor, " chosen"]) -> "Target":
+        first = None if self.first is None else self.first[indices]
+        second = None if self.second is None else self.second[indices]
+        return Target(self.kind, first, second, self.scale)
+
+    def of(self, logits: Float[Tensor, "batch *output"]) -> Float[Tensor, " batch"]:
+        """The explained number of each row."""
+        if self.kind == "value":
+            return logits[:, 0]
+        if self.scale == "probability":
+            logits = logits.softmax(-1)
+        elif self.scale == "log_probability":
+            logits = logits.log_softmax(-1)
+        if self.first is None or (self.kind != "label" and self.second is None):
+            raise ShapeError(
+                f"A target of kind {self.kind!r} needs {'a class' if self.kind == 'label' else 'two numbers'} per row."
+            )
+        rows = torch.arange(len(logits), device=logits.device)
+        if self.kind == "span":
+            return logits[rows, 0, self.first] + logits[rows, 1, self.second]
+        chosen = logits[rows, self.first]
+        return chosen if self.second is None else chosen - logits[rows, self.second]
+
+
+def best_span(
+    logits: Float[Tensor, "batch 2 token"], *, longest: int = 30
+) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
+    """First and last token of the best span: start before end, at most `longest` tokens."""
+    length = logits.shape[-1]
+    sums = logits[:, 0, :, None] + logits[:, 1, None, :]
+    allowed = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(longest - 1)
+    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(-1)
+    return best // length, best % length

@@ -1,0 +1,30 @@
+"""What one forward pass leaves for explainers and students to read."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jaxtyping import Float
+from torch import Tensor
+
+# What a model is asked to keep beside its logits. A full matrix of 512 x 512 exists only when it is asked for.
+Listen: TypeAlias = Literal["mean", "reading", "full", "hidden"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Logits, and what was listened for.
+
+    `logits` are one per class, one score, or for reading a start and an end logit per token (minus infinity where no
+    answer can lie). Layers are numbered in the order they are called.
+
+    - `mean`: attention logits before softmax, each key's averaged over the queries that may see it.
+    - `reading`: log-probabilities with which the position that the model answers from attends to each token.
+    - `full`: attention logits of every query and key, minus infinity where the model does not look.
+    - `hidden`: the input of the first layer and the output of each layer.
+    """
+
+    logits: Float[Tensor, "batch *output"]
+    mean: Float[Tensor, "batch layer head token"] | None = None
+    reading: Float[Tensor, "batch layer head token"] | None = None
+    full: Float[Tensor, "batch layer head token token"] | None = None
+    hidden: Float[Tensor, "batch state token dim"] | None = None

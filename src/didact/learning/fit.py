@@ -1,0 +1,179 @@
+"""The training loop: AdamW with warm-up and decay, clipping, and the best epoch on dev."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.loss import goals, task_loss
+from didact.core.measure import measure
+from didact.core.model import Model
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.seeds import numpy_generator, seed_from
+from didact.errors import OptionError, TrainingError
+from didact.render.progress import Progress
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train. `warmup` is a share of all steps; training stops after `patience` epochs without a better dev."""
+
+    epochs: int = 10
+    batch_size: int = 32
+    rate: float = 1e-3
+    weight_decay: float = 0.01
+    warmup: float = 0.1
+    clip: float = 1.0
+    patience: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} must be {wanted}, not {getattr(self, name)}"
+            for name, good, wanted in (
+                ("epochs", self.epochs >= 1, "at least 1"),
+                ("batch_size", self.batch_size >= 1, "at least 1"),
+                ("rate", self.rate > 0, "above 0"),
+                ("weight_decay", self.weight_decay >= 0, "0 or more"),
+                ("warmup", 0 <= self.warmup < 1, "from 0 to below 1"),
+                ("clip", self.clip > 0, "above 0"),
+                ("patience", self.patience >= 1, "at least 1"),
+            )
+            if not good
+        ]
+        if faults:
+            raise OptionError("The training cannot be done as asked: " + "; ".join(faults) + ".")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch left: mean training loss, and loss and measure on dev."""
+
+    number: int
+    loss: float
+    dev_loss: float
+    dev_measure: float
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows with the answers to learn, encoded once."""
+
+    rows: tuple[Row, ...]
+    batch: Batch
+    outputs: Outputs
+    goal: Shaped[Tensor, "row *goal"]
+
+    @classmethod
+    def of(cls, model: Model, rows: tuple[Row, ...], outputs: Outputs) -> "Examples":
+        batch = model.encode(rows)
+        return cls(rows, batch, outputs, goals(batch, outputs))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def fit(
+    model: Model,
+    train: Examples,
+    dev: Examples,
+    training: Training,
+    *,
+    progress: bool = False,
+    seen: Callable[[Epoch], Any] = lambda _: None,
+) -> list[Epoch]:
+    """Train the model in place; it ends with the weights of its best dev epoch, in evaluation mode.
+
+    Two calls with one seed on one machine, with one number of threads, give the same bytes.
+    """
+    if not len(train) or not len(dev):
+        raise TrainingError(
+            f"Training needs rows: there are {len(train)} to train on and {len(dev)} to choose the epoch by."
+        )
+    steps = -(-len(train) // training.batch_size) * training.epochs
+    optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, weight_decay=training.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, training.warmup))
+    history: list[Epoch] = []
+    best: dict[str, Tensor] = {}
+    leader: tuple[float, float] | None = None
+    waited = 0
+    with torch.random.fork_rng(devices=_devices(model)), Progress("training", total=steps, shown=progress) as shown:
+        torch.manual_seed(seed_from(training.seed, "dropout"))
+        for number in range(1, training.epochs + 1):
+            losses = []
+            model.train()
+            for chosen in _shuffled(train.batch, training, number):
+                loss = _loss(model, train, chosen)
+                if not torch.isfinite(loss):
+                    raise TrainingError(
+                        f"The loss became {loss.item()} in epoch {number}. The learning rate ({training.rate:g}) is "
+                        "probably too high: lower it (rate, --rate)."
+                    )
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)
+                optimiser.step()
+                schedule.step()
+                losses.append(loss.item())
+                shown.advance()
+            model.eval()
+            history.append(Epoch(number, float(np.mean(losses)), *_dev(model, dev, training.batch_size)))
+            seen(history[-1])
+            shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
+            rank = (np.nan_to_num(history[-1].dev_measure, nan=-1.0), -history[-1].dev_loss)
+            if leader is None or rank > leader:
+                leader, waited = rank, 0
+                best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+            else:
+                waited += 1
+                if waited >= training.patience:
+                    break
+    model.load_state_dict(best)
+    return history
+
+
+def _rate(step: int, steps: int, warmup: float) -> float:
+    """Linear warm-up, then linear decay to a twentieth."""
+    rising = max(1, round(warmup * steps))
+    if step < rising:
+        return (step + 1) / rising
+    return 1 - 0.95 * (step - rising) / max(1, steps - rising)
+
+
+def _loss(model: Model, examples: Examples, chosen: Int[np.ndarray, " chosen"]) -> Float[Tensor, ""]:
+    index = torch.from_numpy(chosen)
+    batch = examples.batch.select(index).to(model.device)
+    return task_loss(model.task, model(batch).logits, examples.goal[index].to(model.device)).mean()
+
+
+def _dev(model: Model, dev: Examples, batch_size: int) -> tuple[float, float]:
+    order = np.argsort(-dev.batch.lengths.numpy(), kind="stable")
+    parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    with torch.no_grad():
+        loss = sum(_loss(model, dev, part).item() * len(part) for part in parts) / len(dev)
+    return loss, measure(model.predict(dev.rows, batch_size=batch_size), dev.outputs)
+
+
+def _shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
+    """Batches in random order. Rows of similar length meet: sixteen batches' worth are sorted before they are cut."""
+    generator = numpy_generator(training.seed, "order", epoch)
+    order = generator.permutation(len(batch))
+    lengths = batch.lengths.numpy()
+    window = 16 * training.batch_size
+    parts = []
+    for start in range(0, len(order), window):
+        near = order[start : start + window]
+        near = near[np.argsort(lengths[near], kind="stable")]
+        parts += [near[at : at + training.batch_size] for at in range(0, len(near), training.batch_size)]
+    for position in generator.permutation(len(parts)):
+        yield parts[position]
+
+
+def _devices(model: Model) -> list[torch.device]:
+    return [model.device] if model.device.type == "cuda" else []

@@ -1,0 +1,143 @@
+"""Teachers trained on a data set, and kept in a folder."""
+
+import json
+import logging
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from didact import __version__
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.measure import measure
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.data.load import load_data
+from didact.data.planted.dataset import PlantedDataset
+from didact.data.planted.verify import verify
+from didact.errors import RecordError
+from didact.learning.fit import Examples, Training, fit
+from didact.models.build import build_model, is_native
+from didact.models.load import RECORD
+from didact.models.native import NativeModel
+from didact.records.atomic import new_folder
+
+log = logging.getLogger(__name__)
+
+# What serves a small model from scratch, and what serves a pretrained one. Any of it can be set by the caller.
+FROM_SCRATCH = Training(epochs=10, batch_size=64, rate=2e-3, patience=3)
+PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
+
+
+def train_teacher(
+    data: str | Dataset,
+    model: str = "native",
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    seed: int = 0,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    rate: float | None = None,
+    weight_decay: float | None = None,
+    warmup: float | None = None,
+    clip: float | None = None,
+    patience: int | None = None,
+    max_length: int | None = None,
+    truncate: bool = False,
+    device: str | torch.device | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    progress: bool = True,
+) -> Model:
+    """Train a model on `teach`, choose its epoch on `dev`, measure it on `test`, and keep it in `out` if given.
+
+    `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`. What was
+    measured is in the model's `record["metrics"]`; planted data also says whether the model is verified, i.e. whether
+    it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
+    transformers.
+    """
+    began = time.monotonic()
+    if out is not None and Path(out).exists() and not overwrite:
+        raise RecordError(
+            f"{out} exists already. Choose another folder, or allow it to be replaced (overwrite, --overwrite)."
+        )
+    asked = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "rate": rate,
+        "weight_decay": weight_decay,
+        "warmup": warmup,
+        "clip": clip,
+        "patience": patience,
+    }
+    defaults = FROM_SCRATCH if is_native(model) else PRETRAINED
+    training = replace(defaults, seed=seed, **{name: value for name, value in asked.items() if value is not None})
+    data = load_data(data) if isinstance(data, str) else data
+    student = build_model(
+        model,
+        data,
+        seed=seed,
+        max_length=max_length,
+        truncate=truncate,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+    )
+    if device is not None:
+        student = student.to(device)
+    gold = HumanTeacher(data.task, data.classes)
+    parts = {name: data[name].rows for name in ("teach", "dev")}
+    train, dev = (Examples.of(student, rows, gold.predict(rows)) for rows in parts.values())
+    history = fit(student, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
+    metrics = {"epochs": len(history), **_measured(student, data)}
+    student.record = {
+        "didact": __version__,
+        "kind": "native" if isinstance(student, NativeModel) else "huggingface",
+        "base": model,
+        "revision": revision,
+        "task": data.task.name,
+        "max_length": max_length,
+        "truncate": truncate,
+        "data": {"name": data.name, "fingerprint": data.fingerprint},
+        "training": vars(training),
+        "metrics": metrics,
+    }
+    log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)
+    if out is not None:
+        save_teacher(student, Path(out), overwrite=overwrite)
+        student.name = str(out)
+    return student
+
+
+def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None:
+    """Write weights, configuration, tokenizer, `metrics.json` and `didact.json`; all of it or nothing."""
+    with new_folder(folder, overwrite=overwrite) as draft:
+        model.save(draft)
+        _write(draft / "metrics.json", model.record.get("metrics", {}))
+        _write(draft / RECORD, model.record)
+
+
+def _measured(model: Model, data: Dataset) -> dict[str, Any]:
+    gold = HumanTeacher(data.task, data.classes)
+    found: dict[str, Any] = {}
+    for name in ("dev", "test"):
+        rows: tuple[Row, ...] = tuple(row for row in data[name] if row.label is not None) if name in data else ()
+        if rows:
+            found[f"{name}_{data.task.measure}"] = _number(measure(model.predict(rows), gold.predict(rows)))
+            found[f"{name}_rows"] = len(rows)
+    if isinstance(data, PlantedDataset):
+        checked = verify(model, data)
+        found |= {"kept": _number(checked.kept), "followed": _number(checked.followed), "verified": checked.verified}
+    return found
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 6)
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,33 @@
+"""Models as white boxes: Hugging Face models behind one adapter, and small native ones.
+
+All of them are `core.model.Model`: they encode rows, embed them, run from the embeddings up and can be listened to.
+`MODELS` lists the native architectures by the name a model spec uses, `native(layers=2, width=64, heads=4)`.
+To add one: a module with a `Model`, a line here, and it is in the contract suite of tests/models.
+"""
+
+from dataclasses import dataclass
+
+from didact.registry import Entry, Registry
+
+
+@dataclass(frozen=True)
+class ModelEntry(Entry):
+    """What a native architecture reads, and in a word what it is."""
+
+    tasks: tuple[str, ...]
+    about: str
+
+
+_TEXT = ("classification", "pair", "regression", "reading")
+
+MODELS: Registry[ModelEntry] = Registry(
+    "native model",
+    {
+        "native": ModelEntry("didact.models.transformer:TransformerModel", (*_TEXT, "image"), "small transformer"),
+        "bilstm": ModelEntry("didact.models.bilstm:BiLSTM", _TEXT, "BiLSTM, mean pooling"),
+        "bilstm_attention": ModelEntry(
+            "didact.models.bilstm:BiLSTMAttention", _TEXT[:3], "BiLSTM, additive attention pooling"
+        ),
+    },
+    group="didact.models",
+)

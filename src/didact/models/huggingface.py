@@ -1,0 +1,369 @@
+"""Hugging Face models as white boxes: from the embeddings up, with their attention, left as they were found."""
+
+import inspect
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from didact.core.batch import Batch, Pieces, patch_batch, text_batch
+from didact.core.model import At, Model, Reading, check_lengths, evaluating, passage_logits
+from didact.core.row import Row
+from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, Task, task_named
+from didact.core.trace import Listen, Trace
+from didact.errors import OptionError, ShapeError, UnsupportedError
+from didact.models.attention import overheard
+from didact.models.listening import Ear
+
+# They cannot be run from embeddings on right-padded batches, and transformers offers no way in.
+_REFUSED = {
+    "longformer": "it derives its global attention from token ids",
+    "led": "it derives its global attention from token ids",
+    "big_bird": "its sparse attention depends on the padded length",
+    "reformer": "its hashing depends on the padded length",
+    "funnel": "it pools tokens away between its layers",
+    "xlnet": "it reads padding when it is not padded on the left",
+}
+
+
+class HuggingFaceModel(Model):
+    """A transformers model with its tokenizer or image processor.
+
+    It pools by itself where transformers would read padding (causal classifiers given embeddings), pads on the right
+    by itself, and switches the attention implementation only while it runs.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: Any,
+        *,
+        task: Task | None = None,
+        classes: Sequence[str] | None = None,
+        name: str | None = None,
+        max_length: int | None = None,
+        truncate: bool = False,
+    ) -> None:
+        super().__init__()
+        if model.config.model_type in _REFUSED:
+            raise UnsupportedError(
+                f"Models of type {model.config.model_type!r} are not supported as white boxes: "
+                f"{_REFUSED[model.config.model_type]}. Wrap its predictions instead: didact.teacher_from_function(…)."
+            )
+        self.model = model
+        self.tokenizer = tokenizer
+        self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
+        self.task = task or task_of(model)
+        self.classes = _classes_of(model, self.task, classes)
+        self.truncate = truncate
+        self.reading: Reading = _reading_of(model)
+        self.max_length = _max_length(model, tokenizer, max_length)
+        self._first_layer = _first_layer(model)
+        self._accepts = frozenset(inspect.signature(model.forward).parameters)
+        if self.task.is_text and not getattr(tokenizer, "is_fast", False):
+            raise UnsupportedError(
+                f"The tokenizer of {self.name!r} is {type(tokenizer).__name__}, which cannot say which characters a "
+                "piece covers. didact needs a fast tokenizer: convert it, or load the model with one."
+            )
+        if not self.task.is_text:
+            self._patch = int(model.config.patch_size)
+            self._leading = self._count_leading()
+
+    # -- rows to tensors ----------------------------------------------------------------------------------------------
+
+    def encode(self, rows: Sequence[Row]) -> Batch:
+        if not self.task.is_text:
+            return self._encode_images(rows)
+        options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
+        if self.truncate:
+            options |= {"truncation": "only_second" if self.task is READING else True, "max_length": self.max_length}
+        encoded = self.tokenizer(*self._texts(rows), **options)
+        check_lengths([len(ids) for ids in encoded["input_ids"]], self.max_length, name=self.name, unit="tokens")
+        types = encoded.get("token_type_ids") if "token_type_ids" in self._accepts else None
+        pieces = [
+            Pieces(
+                tokens=np.array(encoded["input_ids"][index], dtype=np.int64),
+                segments=np.array([-1 if s is None else s for s in encoded.sequence_ids(index)], dtype=np.int64),
+                offsets=np.array(encoded["offset_mapping"][index], dtype=np.int64).reshape(-1, 2),
+                types=None if types is None else np.array(types[index], dtype=np.int64),
+            )
+            for index in range(len(rows))
+        ]
+        for row, one in zip(rows, pieces, strict=True):
+            _trim(row.texts, one)
+        return text_batch(rows, pieces, padding=self._padding)
+
+    @property
+    def _padding(self) -> int:
+        """A token to fill up with. It is masked everywhere, so a model without one loses nothing by 0."""
+        known = (getattr(self.model.config, "pad_token_id", None), getattr(self.tokenizer, "pad_token_id", None))
+        return next((token for token in known if isinstance(token, int) and token >= 0), 0)
+
+    def _texts(self, rows: Sequence[Row]) -> list[list[str]]:
+        counts = {len(row.texts) for row in rows}
+        if len(counts) > 1 or not counts <= set(range(self.task.fewest_texts, len(self.task.segments) + 1)):
+            hint = " Load the model with task='pair' if it reads two texts." if self.task is CLASSIFICATION else ""
+            raise ShapeError(
+                f"Model {self.name!r} does {self.task}, which reads {' and '.join(self.task.segments)}; "
+                f"it was given rows of {' or '.join(map(str, sorted(counts)))} texts.{hint}"
+            )
+        return [list(texts) for texts in zip(*(row.texts for row in rows), strict=True)]
+
+    def _encode_images(self, rows: Sequence[Row]) -> Batch:
+        if any(row.image is None for row in rows):
+            raise ShapeError(f"Model {self.name!r} reads images, and some rows have none.")
+        images = [row.image for row in rows]
+        pixels = self.tokenizer(images=images, return_tensors="pt")["pixel_values"]
+        if getattr(self.tokenizer, "do_center_crop", False):  # boxes cannot follow a crop
+            rows = [replace(row, rationale=None) for row in rows]
+        return patch_batch(rows, pixels, patch=self._patch, leading=self._leading)
+
+    def _count_leading(self) -> int:
+        """How many special positions ([CLS], registers) stand before the patches: asked of the model itself."""
+        size = self.model.config.image_size
+        height, width = (size, size) if isinstance(size, int) else size
+        pixels = torch.zeros(1, self.model.config.num_channels, height, width, device=self.device, dtype=self._dtype)
+        with evaluating(self), torch.no_grad():
+            entering = self._entering({"pixel_values": pixels})
+        return int(entering.shape[1]) - (height // self._patch) * (width // self._patch)
+
+    # -- from the embeddings up ---------------------------------------------------------------------------------------
+
+    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:
+        if at == "embedding":
+            return self._entering(self._inputs(batch))
+        if self.task.is_text:
+            return self.model.get_input_embeddings()(batch.tokens)
+        assert batch.pixels is not None
+        patches = self._patch_module(batch.pixels.to(self._dtype))
+        # Special positions have no word of their own: zeros stand for them, and `run` leaves them out.
+        return torch.cat([patches.new_zeros(len(batch), self._leading, patches.shape[-1]), patches], 1)
+
+    def run(
+        self,
+        embeddings: Float[Tensor, "batch token dim"],
+        batch: Batch,
+        *,
+        at: At = "word",
+        listen: Collection[Listen] = (),
+    ) -> Trace:
+        ear = Ear(listen, batch, self.reading)
+        with overheard(self.model, ear):
+            if at == "embedding":
+                with replaced_input(self._first_layer, embeddings):
+                    logits, output = self._answer(self._inputs(batch), batch, listen)
+            elif self.task.is_text:
+                logits, output = self._answer(self._inputs(batch, embeddings), batch, listen)
+            else:
+                with replaced_output(self._patch_module, embeddings[:, self._leading :]):
+                    logits, output = self._answer(self._inputs(batch), batch, listen)
+        if ear.wants_attention and not ear.layers:
+            ear = self._fallen_back(output, ear)
+        hidden = torch.stack(output.hidden_states, 1) if "hidden" in ear.listen else None
+        return Trace(logits=logits, hidden=hidden, **ear.parts())
+
+    def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, Any]:
+        if batch.pixels is not None:
+            return {"pixel_values": batch.pixels.to(self._dtype)}
+        inputs: dict[str, Any] = {"input_ids": batch.tokens} if embeddings is None else {"inputs_embeds": embeddings}
+        inputs["attention_mask"] = batch.mask.long()
+        if batch.types is not None:
+            inputs["token_type_ids"] = batch.types
+        if "use_cache" in self._accepts:
+            inputs["use_cache"] = False
+        return inputs
+
+    def _answer(self, inputs: dict[str, Any], batch: Batch, listen: Collection[Listen]) -> tuple[Tensor, Any]:
+        asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
+        if not self._is_overheard and set(listen) & {"mean", "reading", "full"}:
+            asked["output_attentions"] = True
+        if self.reading == "last" and self.task is not READING:
+            output = self.model.base_model(**inputs, **asked)
+            last = output.last_hidden_state[torch.arange(len(batch), device=batch.device), batch.lengths - 1]
+            return self.model.score(last), output
+        output = self.model(**inputs, **asked)
+        if self.task is READING:
+            return passage_logits(torch.stack([output.start_logits, output.end_logits], -1), batch), output
+        return output.logits, output
+
+    def _entering(self, inputs: dict[str, Any]) -> Tensor:
+        """What enters the first layer; nothing above it is computed."""
+
+        def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            raise _Entered(args[0] if args else kwargs["hidden_states"])
+
+        hook = self._first_layer.register_forward_pre_hook(stop, with_kwargs=True)
+        try:
+            self.model(**inputs)
+        except _Entered as entered:
+            return entered.hidden
+        finally:
+            hook.remove()
+        raise UnsupportedError(f"The first layer of {self.name!r} was not reached; at='embedding' does not work here.")
+
+    # -- attention of architectures that pass our function by ---------------------------------------------------------
+
+    @property
+    def _is_overheard(self) -> bool:
+        return bool(self.model._can_set_attn_implementation())
+
+    def _fallen_back(self, output: Any, ear: Ear) -> Ear:
+        """Logarithms of the attention probabilities the model itself returns, where they are per token and per head."""
+        given = getattr(output, "attentions", None)
+        length = ear.mask.shape[1]
+        if not given or any(one is None or one.shape[-2:] != (length, length) for one in given):
+            raise UnsupportedError(
+                f"The attention of {self.name!r} ({self.model.config.model_type}) cannot be read: it neither calls "
+                "transformers' attention interface nor returns one weight per pair of tokens. "
+                "Choose a method that needs gradients or predictions only."
+            )
+        if "mean" in ear.listen:
+            raise UnsupportedError(
+                f"{self.name!r} ({self.model.config.model_type}) returns attention after softmax only, and a mean of "
+                "logits cannot be had from it. Choose a method that reads attention probabilities "
+                "(attention_cls, attention_rollout), gradients or predictions."
+            )
+        for weights in given:
+            ear.hear(weights.clamp_min(1e-30).log(), None)
+        return ear
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> Mapping[str, Any]:
+        config = {key: value for key, value in self.model.config.to_dict().items() if not key.startswith("_")}
+        tokenizer = self.tokenizer.backend_tokenizer.to_str() if self.task.is_text else self.tokenizer.to_dict()
+        return {
+            "config": config,
+            "tokenizer": tokenizer,
+            "task": self.task.name,
+            "classes": self.classes,
+            "max_length": self.max_length,
+            "truncate": self.truncate,
+        }
+
+    def save(self, folder: Path) -> None:
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.model.parameters()).dtype
+
+    @property
+    def _patch_module(self) -> nn.Module:
+        return self.model.base_model.embeddings.patch_embeddings
+
+
+class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass; nothing went wrong
+    def __init__(self, hidden: Tensor) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+@contextmanager
+def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
+    """`hidden` enters the module instead of what it is called with, the first time it is called."""
+    calls = 0
+
+    def swap(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        nonlocal calls
+        calls += 1
+        if calls > 1:  # ALBERT calls one module for all its layers
+            return args, kwargs
+        return ((hidden, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": hidden})
+
+    hook = module.register_forward_pre_hook(swap, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
+    """`output` comes out of the module instead of what it computes."""
+    hook = module.register_forward_hook(lambda *_: output)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def task_of(model: PreTrainedModel) -> Task:
+    """The task a model's head was made for; heads that didact does not serve are refused by name."""
+    head = type(model).__name__
+    config = model.config
+    if head.endswith("ForQuestionAnswering"):
+        return READING
+    if head.endswith("ForImageClassification"):
+        return IMAGE
+    if head.endswith("ForSequenceClassification"):
+        problem = getattr(config, "problem_type", None)
+        if problem == "multi_label_classification":
+            return task_named("multi_label")  # raises, with the reason
+        if problem == "regression" or (problem is None and config.num_labels == 1):
+            return REGRESSION
+        # The head looks the same for one text and for two; only the names of its classes can tell.
+        return PAIR if any("entail" in str(name).lower() for name in config.id2label.values()) else CLASSIFICATION
+    if "ForTokenClassification" in head:
+        return task_named("token_classification")  # raises, with the reason
+    if any(mark in head for mark in ("LMHead", "ForCausalLM", "ForConditionalGeneration")):
+        return task_named("generation")  # raises, with the reason
+    raise UnsupportedError(
+        f"{head} has no head that answers a task. Load a model for sequence classification, question answering or "
+        "image classification, or train one from it: didact train --model NAME --data DATA."
+    )
+
+
+def _classes_of(model: PreTrainedModel, task: Task, classes: Sequence[str] | None) -> tuple[str, ...] | None:
+    if not task.has_classes:
+        return None
+    names = [str(model.config.id2label[index]) for index in range(model.config.num_labels)]
+    if classes is not None and len(classes) != len(names):
+        raise OptionError(f"{len(classes)} class names were given, but the model has {len(names)} outputs.")
+    return tuple(names if classes is None else classes)
+
+
+def _reading_of(model: PreTrainedModel) -> Reading:
+    if isinstance(getattr(model, "score", None), nn.Module):
+        return "last"
+    return "mean" if getattr(model.config, "classifier_pooling", "cls") == "mean" else "first"
+
+
+def _max_length(model: PreTrainedModel, tokenizer: Any, asked: int | None) -> int:
+    limit = getattr(model.config, "max_position_embeddings", None) or 1_000_000
+    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if isinstance(table, nn.Embedding) and table.padding_idx is not None:
+        limit -= table.padding_idx + 1  # RoBERTa counts positions from behind its padding index
+    limit = min(limit, getattr(tokenizer, "model_max_length", None) or limit)
+    if asked is not None and asked > limit:
+        raise OptionError(f"max_length {asked} was asked for, but the model reads {limit} tokens at most.")
+    return int(asked or limit)
+
+
+def _first_layer(model: PreTrainedModel) -> nn.Module:
+    """The first transformer layer: of the list that has as many as the configuration says, or of ALBERT's one group."""
+    lists = [part for part in model.base_model.modules() if isinstance(part, nn.ModuleList) and len(part)]
+    for wanted in (model.config.num_hidden_layers, getattr(model.config, "num_hidden_groups", None)):
+        for part in lists:
+            if len(part) == wanted:
+                return part[0]
+    raise UnsupportedError(f"The layers of {type(model).__name__} were not found; this architecture is not supported.")
+
+
+def _trim(texts: Sequence[str], pieces: Pieces) -> None:
+    """Take the white space off the edges of each piece's characters: some tokenizers count the space before a word."""
+    for index, (segment, (start, end)) in enumerate(zip(pieces.segments, pieces.offsets, strict=True)):
+        if segment < 0 or start >= end:
+            continue
+        part = texts[segment][start:end]
+        if part[0].isspace() or part[-1].isspace():
+            start += len(part) - len(part.lstrip())
+            pieces.offsets[index] = (start, max(start, start + len(part.strip())))

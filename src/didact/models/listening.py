@@ -1,0 +1,68 @@
+"""What a model's attention says, layer by layer, kept only as far as somebody asked."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.model import Reading
+from didact.core.trace import Listen
+
+
+class Ear:
+    """Collects the attention logits of one forward pass, in the order the layers are called."""
+
+    def __init__(self, listen: Collection[Listen], batch: Batch, reading: Reading) -> None:
+        self.listen = frozenset(listen)
+        self.mask = batch.mask
+        self.reading = reading
+        self._heard: dict[str, list[Tensor]] = {"mean": [], "reading": [], "full": []}
+        self.layers = 0
+
+    @property
+    def wants_attention(self) -> bool:
+        return bool(self.listen & {"mean", "reading", "full"})
+
+    def hear(
+        self,
+        logits: Float[Tensor, "batch head token token"],
+        allowed: Bool[Tensor, "batch #head token token"] | None,
+    ) -> None:
+        """Take one layer's scaled logits, before any mask was added to them, and where it may look."""
+        self.layers += 1
+        if not self.wants_attention:
+            return
+        real = self.mask[:, None, :, None] & self.mask[:, None, None, :]
+        seen = real if allowed is None else real & allowed
+        if "mean" in self.listen:
+            # A key's mean is over the queries that may see it; a key that nobody sees (padding) gets 0.
+            weights = seen.to(logits.dtype)
+            self._heard["mean"].append((logits * weights).sum(2) / weights.sum(2).clamp_min(1))
+        if "full" in self.listen:
+            self._heard["full"].append(logits.masked_fill(~seen, -torch.inf))
+        if "reading" in self.listen:
+            self._heard["reading"].append(self._reading_row(logits, seen))
+
+    def parts(self) -> dict[str, Tensor | None]:
+        """The fields of a `Trace`, layers stacked."""
+        return {name: torch.stack(layers, 1) if layers else None for name, layers in self._heard.items()}
+
+    def _reading_row(
+        self, logits: Float[Tensor, "batch head token token"], seen: Bool[Tensor, "batch #head token token"]
+    ) -> Float[Tensor, "batch head token"]:
+        if self.reading == "mean":
+            # Padding queries see nothing: softmax over them would be NaN, so they get the raw row and weight 0.
+            padding = ~self.mask[:, None, :, None]
+            chances = logits.masked_fill(~seen & ~padding, -torch.inf).softmax(-1)
+            weights = self.mask.to(logits.dtype) / self.mask.sum(-1, keepdim=True)
+            keys = self.mask[:, None]
+            mixed = torch.einsum("bq,bhqk->bhk", weights, chances)
+            # Only where mixed is positive does its logarithm exist, for values and for gradients alike.
+            here = keys & (mixed > 0)
+            return mixed.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
+        rows = torch.arange(len(logits), device=logits.device)
+        at = torch.zeros_like(rows) if self.reading == "first" else self.mask.sum(-1) - 1
+        visible = seen.expand_as(logits)[rows, :, at]
+        return logits[rows, :, at].masked_fill(~visible, -torch.inf).log_softmax(-1)

@@ -1,0 +1,130 @@
+"""A small transformer encoder for texts and, over patches, for images."""
+
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.model import At, passage_logits
+from didact.core.task import READING, Task
+from didact.core.trace import Listen, Trace
+from didact.errors import OptionError
+from didact.models.listening import Ear
+from didact.models.native import NativeModel, mean_over
+from didact.models.scalar_mix import ScalarMix
+from didact.models.tokenizer import PatchReader, Reader
+
+
+class TransformerModel(NativeModel):
+    """Word (or patch), position and segment embeddings, pre-norm layers, mean or first-token pooling.
+
+    `mix` pools a learned mix of all layers instead of the last one. Rows are read up to `length` positions.
+    """
+
+    architecture: ClassVar[str] = "native"
+
+    def __init__(
+        self,
+        task: Task,
+        classes: Sequence[str] | None,
+        reader: Reader,
+        *,
+        layers: int = 2,
+        width: int = 64,
+        heads: int = 4,
+        pool: Literal["mean", "first"] = "mean",
+        mix: bool = False,
+        dropout: float = 0.0,
+        length: int = 512,
+    ) -> None:
+        super().__init__(
+            task, classes, reader,
+            layers=layers, width=width, heads=heads, pool=pool, mix=mix, dropout=dropout, length=length,
+        )  # fmt: skip
+        if width % heads:
+            raise OptionError(f"A width of {width} cannot be shared by {heads} heads: it must be a multiple of them.")
+        if pool not in ("mean", "first"):
+            raise OptionError(f"Option 'pool' of 'native' is 'mean' or 'first', not {pool!r}.")
+        self.reading = "mean" if pool == "mean" else "first"
+        self.max_length = length
+        if isinstance(reader, PatchReader):
+            self.max_length = reader.patches + 1
+            self.words: nn.Module = nn.Conv2d(reader.channels, width, reader.patch, reader.patch)
+            self.first = nn.Parameter(torch.randn(1, 1, width) * 0.02)
+        else:
+            self.words = nn.Embedding(len(reader), width)
+        self.positions = nn.Embedding(self.max_length, width)
+        self.segments = nn.Embedding(3, width)  # special, first text, second text
+        for table in (self.words, self.positions, self.segments):
+            if isinstance(table, nn.Embedding):
+                nn.init.normal_(table.weight, std=0.02 if table is not self.words else width**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(Layer(width, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.mix = ScalarMix(layers + 1) if mix else None
+        self.head = nn.Linear(width, self.outputs)
+
+    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:
+        if batch.pixels is None:
+            words = self.words(batch.tokens)
+        else:
+            patches = self.words(batch.pixels.to(self.first.dtype)).flatten(2).transpose(1, 2)
+            words = torch.cat([self.first.expand(len(batch), -1, -1), patches], 1)
+        return words if at == "word" else self._placed(words, batch)
+
+    def run(
+        self,
+        embeddings: Float[Tensor, "batch token dim"],
+        batch: Batch,
+        *,
+        at: At = "word",
+        listen: Collection[Listen] = (),
+    ) -> Trace:
+        ear = Ear(listen, batch, self.reading)
+        states = [self._placed(embeddings, batch) if at == "word" else embeddings]
+        for layer in self.layers:
+            states.append(layer(states[-1], ear))
+        hidden = torch.stack(states, 1) if self.mix is not None or "hidden" in ear.listen else None
+        top = self.norm(states[-1] if self.mix is None or hidden is None else self.mix(hidden))
+        return Trace(logits=self._answer(top, batch), hidden=hidden if "hidden" in ear.listen else None, **ear.parts())
+
+    def _placed(self, words: Float[Tensor, "batch token dim"], batch: Batch) -> Float[Tensor, "batch token dim"]:
+        positions = torch.arange(words.shape[1], device=words.device)
+        return self.dropout(words + self.positions(positions) + self.segments(batch.segments + 1))
+
+    def _answer(self, states: Float[Tensor, "batch token dim"], batch: Batch) -> Float[Tensor, "batch *output"]:
+        if self.task is READING:
+            return passage_logits(self.head(states), batch)
+        pooled = mean_over(states, batch.mask) if self.reading == "mean" else states[:, 0]
+        return self.head(self.dropout(pooled))
+
+
+class Layer(nn.Module):
+    """Pre-norm self-attention and a feed-forward block of four times the width."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Float[Tensor, "batch token dim"], ear: Ear) -> Float[Tensor, "batch token dim"]:
+        states = states + self.dropout(self._attended(self.before_attention(states), ear))
+        return states + self.dropout(self.down(F.gelu(self.up(self.before_feed(states)))))
+
+    def _attended(self, states: Float[Tensor, "batch token dim"], ear: Ear) -> Float[Tensor, "batch token dim"]:
+        query, key, value = (self._split(part(states)) for part in (self.query, self.key, self.value))
+        logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        ear.hear(logits, None)
+        weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)
+        return self.out((self.dropout(weights) @ value).transpose(1, 2).flatten(2))
+
+    def _split(self, states: Float[Tensor, "batch token dim"]) -> Float[Tensor, "batch head token part"]:
+        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)

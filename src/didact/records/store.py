@@ -1,0 +1,74 @@
+"""Sealed records in a folder, one file per key."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from didact.errors import RecordError
+from didact.records.atomic import write_text
+
+
+def key_of(spec: Mapping[str, Any]) -> str:
+    """A key that hashes everything a result depends on. The order of the entries does not matter."""
+    return hashlib.sha256(_canonical(spec).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of one piece of work. A failure is a record too, never a hole."""
+
+    key: str
+    status: Literal["done", "failed"]
+    payload: Mapping[str, Any]
+
+
+class Store:
+    """Records by key. A damaged record counts as missing for `is_done`, and is an error when it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, record: Record) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordError(f"Could not make the folder {self.folder}: {error.strerror or error}.") from error
+        body = {"key": record.key, "status": record.status, "payload": dict(record.payload)}
+        write_text(self._path(record.key), _canonical({"body": body, "checksum": _checksum(body)}) + "\n")
+
+    def load(self, key: str) -> Record:
+        path = self._path(key)
+        try:
+            sealed = json.loads(path.read_bytes())
+            body = sealed["body"]
+            intact = sealed["checksum"] == _checksum(body) and body["key"] == key
+        except FileNotFoundError:
+            raise RecordError(f"There is no record {key} in {self.folder}.") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
+        if not intact:
+            raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
+        return Record(key, body["status"], body["payload"])
+
+    def is_done(self, key: str) -> bool:
+        try:
+            return self.load(key).status == "done"
+        except RecordError:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(path.stem for path in self.folder.glob("*.json")))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(body).encode()).hexdigest()

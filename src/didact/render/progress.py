@@ -1,0 +1,62 @@
+"""Progress on stderr: a bar with the time left on a terminal, a plain line every 30 seconds elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+
+class Progress:
+    """Counts steps of known number: `with Progress("training", total=500) as progress: progress.advance()`."""
+
+    EVERY = 30.0
+
+    def __init__(self, title: str, *, total: int, shown: bool = True, stream: TextIO | None = None) -> None:
+        self.title, self.total, self.shown = title, max(total, 1), shown
+        self.stream = stream or sys.stderr
+        self.done = 0
+        self.note = ""
+        self._bar: Any = None
+        self._start = self._spoke = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._start = self._spoke = time.monotonic()
+        if self.shown and self.stream.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+                console=Console(file=self.stream),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self.title, total=self.total, note="")
+        return self
+
+    def advance(self, steps: int = 1, *, note: str | None = None) -> None:
+        self.done += steps
+        self.note = self.note if note is None else note
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, note=self.note)
+        elif self.shown and time.monotonic() - self._spoke >= self.EVERY:
+            self._spoke = time.monotonic()
+            line = f"{self.title}: {self.done} of {self.total}, {self._left()} left {self.note}"
+            print(line.rstrip(), file=self.stream, flush=True)
+
+    def _left(self) -> str:
+        seconds = (time.monotonic() - self._start) / max(self.done, 1) * max(self.total - self.done, 0)
+        return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
