@@ -33,7 +33,7 @@ class FunctionTeacher:
         name: str | None = None,
     ) -> None:
         self.task = task if isinstance(task, Task) else task_named(task)
-        self.name = name or getattr(predict, "__name__", type(predict).__name__)
+        self.name = name or str(getattr(predict, "__name__", type(predict).__name__))
         self.function = predict
         self.output = output
         self.absent = absent

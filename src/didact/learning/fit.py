@@ -22,7 +22,9 @@ from didact.render.progress import Progress
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. `warmup` is a share of all steps; training stops after `patience` epochs without a better dev."""
+    """How to train. `warmup` is a share of all steps; training stops after `patience` epochs without a
+    better measure on dev.
+    """
 
     epochs: int = 10
     batch_size: int = 32
@@ -97,7 +99,7 @@ def fit(
             f"Training needs rows: there are {len(train)} to train on and {len(dev)} to choose the epoch by."
         )
     steps = -(-len(train) // training.batch_size) * training.epochs
-    optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, weight_decay=training.weight_decay)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, weight_decay=training.weight_decay, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, training.warmup))
     history: list[Epoch] = []
     best: dict[str, Tensor] = {}
@@ -126,14 +128,14 @@ def fit(
             history.append(Epoch(number, float(np.mean(losses)), *_dev(model, dev, training.batch_size)))
             seen(history[-1])
             shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
-            rank = (np.nan_to_num(history[-1].dev_measure, nan=-1.0), -history[-1].dev_loss)
+            rank = (float(np.nan_to_num(history[-1].dev_measure, nan=-1.0)), -history[-1].dev_loss)
+            # A lower loss at the same measure makes a better checkpoint, but is no reason to go on for ever.
+            waited = 0 if leader is None or rank[0] > leader[0] else waited + 1
             if leader is None or rank > leader:
-                leader, waited = rank, 0
+                leader = rank
                 best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-            else:
-                waited += 1
-                if waited >= training.patience:
-                    break
+            if waited >= training.patience:
+                break
     model.load_state_dict(best)
     return history
 

@@ -66,7 +66,7 @@ def train_teacher(
         raise RecordError(
             f"{out} exists already. Choose another folder, or allow it to be replaced (overwrite, --overwrite)."
         )
-    asked = {
+    asked: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
         "rate": rate,

@@ -1,7 +1,7 @@
 """A small transformer encoder for texts and, over patches, for images."""
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,7 @@ class TransformerModel(NativeModel):
         layers: int = 2,
         width: int = 64,
         heads: int = 4,
-        pool: Literal["mean", "first"] = "mean",
+        pool: str = "mean",
         mix: bool = False,
         dropout: float = 0.0,
         length: int = 512,
@@ -110,7 +110,7 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = heads
         self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+        self.query_key_value = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.dropout = nn.Dropout(dropout)
@@ -120,7 +120,7 @@ class Layer(nn.Module):
         return states + self.dropout(self.down(F.gelu(self.up(self.before_feed(states)))))
 
     def _attended(self, states: Float[Tensor, "batch token dim"], ear: Ear) -> Float[Tensor, "batch token dim"]:
-        query, key, value = (self._split(part(states)) for part in (self.query, self.key, self.value))
+        query, key, value = map(self._split, self.query_key_value(states).chunk(3, -1))
         logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         ear.hear(logits, None)
         weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)

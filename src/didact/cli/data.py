@@ -1,0 +1,99 @@
+"""`didact data list` and `didact data show`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from didact.cli.output import console, print_json, print_table
+from didact.data import DATASETS
+
+if TYPE_CHECKING:
+    from didact.core.dataset import Dataset
+    from didact.core.row import Row
+
+app = typer.Typer(help="The data sets didact knows, and what is in them.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_names(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
+    """Every name, its task, where it comes from, and whether it has rationales. Loads nothing."""
+    if as_json:
+        rows = [
+            {"name": name, "task": entry.task, "sources": list(entry.sources), "rationales": entry.rationales}
+            for name, entry in DATASETS.items()
+        ]
+        print_json({"rows": rows})
+        return
+    print_table(
+        ("name", "task", "sources", "rationales", "what it is"),
+        [
+            (name, entry.task, ", ".join(entry.sources), "yes" if entry.rationales else "-", entry.about)
+            for name, entry in DATASETS.items()
+        ],
+    )
+    typer.echo("Files of your own need no name: didact data show reviews.jsonl (JSON lines, CSV, Parquet, .npz).")
+
+
+@app.command("show")
+def show(
+    source: Annotated[str, typer.Argument(help="A name from `didact data list`, with options, or a file or folder.")],
+    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
+    rows: Annotated[int, typer.Option(min=1, help="How many rows to show.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of planted data.")] = 0,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Rows of a data set, with their rationales highlighted."""
+    from didact.data.load import load_data
+
+    loaded = load_data(source, data_dir=data_dir, seed=seed)
+    chosen = loaded[split][:rows]
+    if as_json:
+        print_json({"rows": [_document(row, loaded) for row in chosen]})
+        return
+    sizes = ", ".join(f"{name} {len(part):,}" for name, part in loaded.items())
+    typer.echo(f"{loaded.name}: {loaded.task} ({sizes}), fingerprint {loaded.fingerprint}")
+    for note in loaded.notes:
+        typer.echo(f"  note: {note}")
+    show_rows(list(chosen), loaded)
+
+
+def show_rows(rows: "list[Row]", data: "Dataset") -> None:
+    """Rows as people read them: id and label, then each text with its rationale marked, or the picture."""
+    from rich.text import Text
+
+    from didact.render.terminal import marked, picture
+
+    out = console()
+    colour = out.is_terminal and not out.no_color
+    for row in rows:
+        out.print(Text.assemble("\n", (row.id, "bold"), "  ", label_text(row, data)))
+        if row.image is not None:
+            out.print(picture(row.image, [tuple(box) for box in row.rationale or ()], colour=colour))  # type: ignore[misc]
+        names = data.segments or data.task.segments
+        for segment, text in enumerate(row.texts):
+            spans = [(span[1], span[2]) for span in row.rationale or () if span[0] == segment]
+            before = f"  {names[segment]}: " if len(row.texts) > 1 else "  "
+            out.print(Text.assemble(before, marked(text, spans, colour=colour)), soft_wrap=True)
+
+
+def label_text(row: "Row", data: "Dataset") -> str:
+    """The gold label as people say it."""
+    if row.label is None:
+        return "no label"
+    if isinstance(row.label, tuple):
+        return " | ".join(dict.fromkeys(row.text_of(span) for span in row.label)) or "no answer"
+    if data.classes is not None:
+        return data.classes[int(row.label)]
+    return f"{row.label:.3g}"
+
+
+def _document(row: "Row", data: "Dataset") -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "texts": list(row.texts),
+        "image": None if row.image is None else list(row.image.shape),
+        "label": label_text(row, data) if data.classes is not None and row.label is not None else row.label,
+        "rationale": None if row.rationale is None else [list(span) for span in row.rationale],
+        "alignments": None if row.alignments is None else [[list(one) for one in pair] for pair in row.alignments],
+    }

@@ -1,0 +1,52 @@
+"""`didact`: the commands, and how their errors end."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from didact import __version__
+from didact.cli import data, demo, train
+from didact.errors import DidactError, RequestError
+
+app = typer.Typer(
+    name="didact",
+    help="Which explanation of your model can you trust? didact judges explanations by what they teach.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.add_typer(data.app, name="data")
+
+
+@app.callback()
+def didact(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, on stderr.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"didact {__version__}")
+        raise typer.Exit
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(name)s: %(message)s")
+    if not verbose:
+        # Their progress bars and hints are about loading, not about what was asked.
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        os.environ.setdefault("TQDM_DISABLE", "1")
+
+
+def main() -> None:
+    """Run the command line. A `DidactError` is a message, not a traceback."""
+    try:
+        app()
+    except DidactError as error:
+        typer.echo(f"didact: {error}", err=True)
+        sys.exit(2 if isinstance(error, RequestError) else 1)
+
+
+if __name__ == "__main__":
+    main()

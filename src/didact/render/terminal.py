@@ -1,0 +1,68 @@
+"""Rows in a terminal: texts with their marks, images as coloured blocks."""
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from rich.text import Text
+
+from didact.render.marks import Box, Image, Span, runs
+
+_MARK = Style(bold=True, reverse=True)
+_SHADES = " .:-=+*#%@"
+
+
+def marked(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
+    """The text with the characters of the spans highlighted, in [brackets] where there is no colour.
+
+    Control characters are replaced, never sent to the terminal.
+    """
+    shown = Text()
+    for part, is_marked in runs(text, spans):
+        visible = "".join(map(_visible, part))
+        if is_marked:
+            shown.append(visible if colour else f"[{visible}]", _MARK)
+        else:
+            shown.append(visible)
+    return shown
+
+
+def picture(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: bool = True) -> Text:
+    """An image as half blocks, two pixels high, one wide per character. What lies outside the boxes fades.
+
+    Where there is no colour, brightness becomes a character and what lies outside the boxes a dot.
+    """
+    step = max(1, -(-len(image[0]) // widest))
+    height, width = len(image) // step, len(image[0]) // step
+
+    def is_inside(row: int, column: int) -> bool:
+        top, left = row * step, column * step
+        return not boxes or any(b[0] <= top < b[2] and b[1] <= left < b[3] for b in boxes)
+
+    def tone(row: int, column: int) -> str:
+        fade = 1 if is_inside(row, column) else 3
+        red, green, blue = (int(value) // fade for value in _rgb(image[row * step][column * step]))
+        return f"rgb({red},{green},{blue})"
+
+    def shade(row: int, column: int) -> str:
+        bright = sum(map(int, _rgb(image[row * step][column * step]))) / 3 / 256
+        return _SHADES[int(bright * len(_SHADES))] if is_inside(row, column) else "·"
+
+    shown = Text()
+    for row in range(0, height - 1, 2):
+        for column in range(width):
+            if colour:
+                shown.append("▀", Style(color=tone(row, column), bgcolor=tone(row + 1, column)))
+            else:
+                shown.append(shade(row, column))
+        shown.append("\n")
+    return shown
+
+
+def _visible(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+
+
+def _rgb(pixel: Sequence[int]) -> tuple[int, int, int]:
+    return (pixel[0], pixel[1], pixel[2]) if len(pixel) >= 3 else (pixel[0], pixel[0], pixel[0])
