@@ -23,14 +23,19 @@ app.command("train")(train.train)
 app.add_typer(data.app, name="data")
 
 
-@app.callback()
-def didact(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, on stderr.")] = False,
-) -> None:
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"didact {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def didact(
+    version: Annotated[  # noqa: ARG001 - its callback speaks
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, on stderr.")] = False,
+) -> None:
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(name)s: %(message)s")
     if not verbose:
         # Their progress bars and hints are about loading, not about what was asked.

@@ -22,6 +22,13 @@ class DataEntry(Entry):
 
 _EMBEDDED = ("embedded",)
 
+
+def _real(
+    name: str, task: str, rationales: bool, about: str, sources: tuple[str, ...] = ("folder", "hub")
+) -> DataEntry:
+    return DataEntry(f"didact.data.recipes.{name}:{name}", task, sources, rationales, about)
+
+
 DATASETS: Registry[DataEntry] = Registry(
     "data set",
     {
@@ -40,6 +47,21 @@ DATASETS: Registry[DataEntry] = Registry(
         "planted/shapes": DataEntry(
             "didact.data.planted.shapes:shapes", "image", _EMBEDDED, True, "one shape decides, in a noisy picture"
         ),
+        "imdb": _real("imdb", "classification", False, "movie reviews"),
+        "sst": _real("sst", "classification", True, "sentences of reviews; words of the sentence's polarity"),
+        "sst_rationales": _real(
+            "sst_rationales", "classification", True, "sentences of reviews; marked by six people", sources=("folder",)
+        ),
+        "movie_rationales": _real("movie_rationales", "classification", True, "long movie reviews; marked evidence"),
+        "esnli": _real("esnli", "pair", False, "premise and hypothesis"),
+        "mnli": _real("mnli", "pair", False, "premise and hypothesis, many genres"),
+        "quora": _real("quora", "pair", False, "questions, duplicates or not"),
+        "cola": _real("cola", "classification", False, "sentences, acceptable or not"),
+        "ag_news": _real("ag_news", "classification", False, "news, four topics"),
+        "mlqe_pe": _real("mlqe_pe", "regression", True, "quality of translations; wrong words (folder only)"),
+        "qed": _real("qed", "reading", True, "questions and passages; referential equalities"),
+        "cifar100": _real("cifar100", "image", False, "small images, 100 classes"),
+        "hatexplain": _real("hatexplain", "classification", True, "posts, hateful or not; words marked by annotators"),
     },
     group="didact.data",
 )

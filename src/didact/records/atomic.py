@@ -22,7 +22,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise RecordError(
-            f"Could not write {path}: {error.strerror or error}. What was there before is unchanged."
+            f"Could not write {path}: {error.strerror or error}. What was there is unchanged."
         ) from error
 
 

@@ -3,15 +3,18 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any
 
 
 class Progress:
-    """Counts steps of known number: `with Progress("training", total=500) as progress: progress.advance()`."""
+    """Counts steps of known number: `with Progress("training", total=500) as progress: progress.advance()`.
+
+    `stream` is any text stream; stderr by default.
+    """
 
     EVERY = 30.0
 
-    def __init__(self, title: str, *, total: int, shown: bool = True, stream: TextIO | None = None) -> None:
+    def __init__(self, title: str, *, total: int, shown: bool = True, stream: Any = None) -> None:
         self.title, self.total, self.shown = title, max(total, 1), shown
         self.stream = stream or sys.stderr
         self.done = 0
@@ -19,7 +22,7 @@ class Progress:
         self._bar: Any = None
         self._start = self._spoke = time.monotonic()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         self._start = self._spoke = time.monotonic()
         if self.shown and self.stream.isatty():
             from rich.console import Console

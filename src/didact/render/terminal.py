@@ -1,6 +1,7 @@
 """Rows in a terminal: texts with their marks, images as coloured blocks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.style import Style
 from rich.text import Text
@@ -40,11 +41,11 @@ def picture(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: boo
 
     def tone(row: int, column: int) -> str:
         fade = 1 if is_inside(row, column) else 3
-        red, green, blue = (int(value) // fade for value in _rgb(image[row * step][column * step]))
+        red, green, blue = (value // fade for value in _rgb(image[row * step][column * step]))
         return f"rgb({red},{green},{blue})"
 
     def shade(row: int, column: int) -> str:
-        bright = sum(map(int, _rgb(image[row * step][column * step]))) / 3 / 256
+        bright = sum(_rgb(image[row * step][column * step])) / 3 / 256
         return _SHADES[int(bright * len(_SHADES))] if is_inside(row, column) else "·"
 
     shown = Text()
@@ -64,5 +65,6 @@ def _visible(sign: str) -> str:
     return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
-def _rgb(pixel: Sequence[int]) -> tuple[int, int, int]:
-    return (pixel[0], pixel[1], pixel[2]) if len(pixel) >= 3 else (pixel[0], pixel[0], pixel[0])
+def _rgb(pixel: Any) -> tuple[int, int, int]:
+    red, green, blue = (int(pixel[channel if len(pixel) >= 3 else 0]) for channel in range(3))
+    return red, green, blue

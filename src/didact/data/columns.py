@@ -1,0 +1,344 @@
+"""Which column holds what: as given, or guessed from usual names and then stated.
+
+A role is what a column is for: the texts of the task (`text`; `first` and `second`; `question` and `passage`; `source`
+and `target`), `image`, `label`, `id`, `rationale`, `alignments`. A score or an answer is the `label` of its task.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from didact.core.row import Label, Row, Span
+from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, TASKS, Task, task_named
+from didact.data import fields
+from didact.data.fields import FieldError
+from didact.data.rows import Faults
+from didact.data.table import Record, Table
+from didact.errors import DataError, OptionError
+
+_TEXTS: Final = ("text", "sentence", "review", "content", "document", "tweet", "post", "comment", "body")
+_PAIRS: Final = (
+    ("first", "second"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("sentence1", "sentence2"),
+    ("text_a", "text_b"),
+    ("text1", "text2"),
+    ("sentence_a", "sentence_b"),
+)
+_PASSAGES: Final = ("passage", "context", "paragraph")
+_TRANSLATIONS: Final = (("source", "target"), ("src", "mt"), ("source", "translation"), ("original", "translation"))
+_IMAGES: Final = ("image", "images", "img")
+_ANSWERS: Final = ("answers", "answer", "answer_spans")
+_SCORES: Final = ("score", "scores", "z_mean", "da_z_mean", "quality", "rating", "hter")
+_LABELS: Final = (
+    "label",
+    "labels",
+    "class",
+    "category",
+    "sentiment",
+    "stars",
+    "gold_label",
+    "target",
+    "fine_label",
+    "y",
+)
+_IDS: Final = ("id", "idx", "guid", "uid", "example_id", "row_id")
+_RATIONALES: Final = ("rationale", "rationales")
+
+# What a caller may call the texts in `columns=`, beside the names of our roles.
+_ALIASES: Final = (
+    {names[place]: role for names in _PAIRS for place, role in enumerate(PAIR.segments)}
+    | dict.fromkeys(_PASSAGES, "passage")
+    | {"src": "source", "mt": "target", "score": "label", "answers": "label", "answer": "label"}
+)
+_EXTRA: Final = ("label", "id", "rationale", "alignments")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The task, and the column of each role. A role without a column is not there."""
+
+    task: Task
+    roles: Mapping[str, str]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns that hold the texts, in the order of the task."""
+        order = dict.fromkeys((*self.task.segments, "text"))
+        return tuple(self.roles[role] for role in order if role in self.roles)
+
+
+def layout_of(
+    table: Table, *, task: str | Task | None, columns: Mapping[str, str | None] | None
+) -> tuple[Layout, list[str]]:
+    """How to read `table`, and notes on what was guessed."""
+    wanted = task if isinstance(task, Task) or task is None else task_named(task)
+    given = _given(table, columns or {}, wanted)
+    chosen = wanted or _infer(table, given)
+    roles: dict[str, str] = {role: column for role, column in given.items() if column is not None}
+    guessed: dict[str, str] = {}
+    if not any(role in roles for role in _inputs(chosen)):
+        guessed |= _guess_inputs(table, chosen)
+    taken = {*roles.values(), *guessed.values()}
+    for role, names in _extras(chosen).items():
+        if role in given:
+            continue
+        found = next((name for name in names if name in table.columns and name not in taken), None)
+        if found is not None:
+            guessed[role] = found
+            taken.add(found)
+        elif role == "label":
+            _refuse_near_miss(table, names, taken)
+    layout = Layout(chosen, guessed | roles)
+    _refuse_half_a_pair(table, layout)
+    notes = []
+    if wanted is None:
+        notes.append(f"Task {chosen} was inferred from the columns.")
+    if guessed:
+        said = ", ".join(f"{column!r} for {role}" for role, column in guessed.items())
+        notes.append(f"Columns taken by their usual names: {said}. Say columns={{…}} to choose others.")
+    if "label" not in layout.roles:
+        notes.append("No column holds labels, so no row has a gold label.")
+    return layout, notes
+
+
+def check_columns(table: Table, layout: Layout) -> None:
+    """Every table of a data set has the columns that the first one had."""
+    for role, column in layout.roles.items():
+        if column not in table.columns and role != "id":
+            raise DataError(_absent(table, role, column))
+
+
+def reader(
+    tables: Sequence[Table], layout: Layout, classes: Sequence[str] | None, name: str
+) -> tuple[Callable[[Record], Row | None], tuple[str, ...] | None]:
+    """A function from records to rows, and the classes."""
+    roles, task = layout.roles, layout.task
+    index_of: dict[int | str, int] = {}
+    names: tuple[str, ...] | None = None
+    if task.has_classes and "label" in roles:
+        names, index_of = _classes(tables, roles["label"], classes, name)
+    elif task.has_classes and classes is not None:
+        names = tuple(map(str, classes))
+    elif classes is not None:
+        raise OptionError(f"Task {task} has no classes; leave classes= out, or choose another task.")
+
+    def label(record: Record, texts: tuple[str, ...]) -> Label | None:
+        column = roles.get("label")
+        if column is None:
+            return None
+        if task == READING:
+            return fields.answers(record, column, texts) or None
+        if record.get(column) is None:
+            return None
+        return index_of.get(_raw_label(record[column], column)) if task.has_classes else fields.number(record, column)
+
+    def read(record: Record) -> Row:
+        row_id = fields.row_id(record, roles.get("id", "id"))
+        if task == IMAGE:
+            pixels = fields.image(record, roles["image"])
+            boxes = fields.boxes(record, roles["rationale"], pixels.shape) if "rationale" in roles else None
+            return Row(row_id, image=pixels, label=label(record, ()), rationale=boxes)
+        texts = tuple(fields.text(record, column) for column in layout.texts)
+        spans = fields.rationale(record, roles["rationale"], texts) if "rationale" in roles else None
+        pairs = _alignments(record, roles["alignments"], texts) if "alignments" in roles else None
+        return Row(row_id, texts, label=label(record, texts), rationale=spans, alignments=pairs)
+
+    return read, names
+
+
+def _inputs(task: Task) -> tuple[str, ...]:
+    if task == IMAGE:
+        return ("image",)
+    return (*task.segments, "text") if task == REGRESSION else task.segments
+
+
+def _extras(task: Task) -> dict[str, tuple[str, ...]]:
+    labels = {READING: _ANSWERS, REGRESSION: (*_SCORES, "label")}.get(task, _LABELS)
+    return {"label": labels, "id": _IDS, "rationale": _RATIONALES} | (
+        {"alignments": ("alignments",)} if task == READING else {}
+    )
+
+
+def _given(table: Table, columns: Mapping[str, str | None], task: Task | None) -> dict[str, str | None]:
+    """The caller's columns by our names of the roles."""
+    tasks = [task] if task else list(TASKS.values())
+    known = {*_EXTRA, *(role for one in tasks for role in _inputs(one))}
+    roles: dict[str, str | None] = {}
+    for name, column in columns.items():
+        role = name if name in known else _ALIASES.get(name, name)
+        if role not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise OptionError(
+                f"columns={{{name!r}: …}} names no role{f' of task {task}' if task else ''}. "
+                + (f"Did you mean {near[0]!r}? " if near else "")
+                + f"Roles: {', '.join(sorted(known))}."
+            )
+        if column is not None and column not in table.columns:
+            raise DataError(_absent(table, role, column))
+        roles[role] = column
+    return roles
+
+
+def _infer(table: Table, given: Mapping[str, str | None]) -> Task:
+    """The kind of task that these columns make."""
+    for task in (IMAGE, READING, PAIR, REGRESSION, CLASSIFICATION):
+        if any(given.get(role) for role in _inputs(task) if role != "text" or task == CLASSIFICATION):
+            return task
+    has = set(table.columns)
+    if has & set(_IMAGES):
+        return IMAGE
+    if "question" in has and has & set(_PASSAGES):
+        return READING
+    if any(has.issuperset(pair) for pair in _TRANSLATIONS) and has & set(_SCORES):
+        return REGRESSION
+    if any(has.issuperset(pair) for pair in _PAIRS):
+        return PAIR
+    if has & set(_TEXTS):
+        return REGRESSION if "score" in has and not has & set(_LABELS) else CLASSIFICATION
+    near = _pairs(table.columns, _TEXTS)
+    raise DataError(
+        f"{table.name}: no column has a usual name for a text, a pair of texts, a question or an image. "
+        + (f"Nearest: {near}. " if near else "")
+        + f"Columns: {', '.join(table.columns)}. Say which is which: columns={{'text': …, 'label': …}}."
+    )
+
+
+def _guess_inputs(table: Table, task: Task) -> dict[str, str]:
+    single = [(("text", name),) for name in _TEXTS]
+    usual_names: dict[str, Sequence[tuple[tuple[str, str], ...]]] = {
+        "image": [(("image", name),) for name in _IMAGES],
+        "reading": [(("question", "question"), ("passage", name)) for name in _PASSAGES],
+        "pair": [tuple(zip(PAIR.segments, pair, strict=True)) for pair in _PAIRS],
+        "regression": [
+            *(tuple(zip(REGRESSION.segments, pair, strict=True)) for pair in (*_TRANSLATIONS, *_PAIRS)),
+            *single,
+        ],
+        "classification": single,
+    }
+    options = usual_names[task.name]
+    for option in options:
+        if all(name in table.columns for _, name in option):
+            return dict(option)
+    usual = " or ".join(" and ".join(repr(name) for _, name in option) for option in options)
+    near = _pairs(table.columns, [name for option in options for _, name in option])
+    roles = ", ".join(f"{role!r}: …" for role in _inputs(task))
+    raise DataError(
+        f"{table.name}: task {task} needs {usual}. "
+        + (f"Nearest: {near}. " if near else "")
+        + f"Columns: {', '.join(table.columns)}. Say which is which: columns={{{roles}}}."
+    )
+
+
+def _pairs(columns: Sequence[str], usual: Sequence[str], *, cutoff: float = 0.7) -> str:
+    """`'reviw' (review?)` for every column that nearly has a usual name."""
+    near = {name: difflib.get_close_matches(name.lower(), usual, n=1, cutoff=cutoff) for name in columns}
+    return ", ".join(f"{name!r} ({match[0]}?)" for name, match in near.items() if match)
+
+
+def _refuse_near_miss(table: Table, names: Sequence[str], taken: set[str]) -> None:
+    """Labels are optional, but a misspelt column must not pass for none."""
+    near = _pairs([column for column in table.columns if column not in taken], names, cutoff=0.75)
+    if near:
+        raise DataError(
+            f"{table.name}: no column is named {' or '.join(map(repr, names))}, but there is {near}. Rename it, or say "
+            "columns={'label': …}; columns={'label': None} loads the rows without labels."
+        )
+
+
+def _refuse_half_a_pair(table: Table, layout: Layout) -> None:
+    missing = [role for role in layout.task.segments if role not in layout.roles]
+    if missing and "text" not in layout.roles:
+        raise DataError(
+            f"{table.name}: task {layout.task} also needs a column for {' and '.join(map(repr, missing))}. "
+            f"Columns: {', '.join(table.columns)}."
+        )
+
+
+def _absent(table: Table, role: str, column: str) -> str:
+    near = difflib.get_close_matches(column, table.columns, n=3, cutoff=0.5)
+    hint = f"Nearest: {', '.join(map(repr, near))}. " if near else ""
+    return f"{table.name} has no column {column!r} (for {role}). {hint}Columns: {', '.join(table.columns)}."
+
+
+def _raw_label(value: Any, column: str) -> int | str:
+    """A class as people write it: a text or a whole number."""
+    value = fields.plain(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():  # whole numbers beside missing ones are floats in a frame
+        return int(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return fields.checked_text(value, column)
+    raise FieldError(column, f"holds {fields.shown(value)}, where a class belongs; scores need task='regression'")
+
+
+def _classes(
+    tables: Sequence[Table], column: str, given: Sequence[str] | None, name: str
+) -> tuple[tuple[str, ...], dict[int | str, int]]:
+    """The class names, and the index of every label as it is written."""
+    faults = Faults()
+    found: dict[int | str, str] = {}  # each label with the first place it was seen at
+    kind: type | None = None
+    for table in tables:
+        for index, record in enumerate(table.records):
+            if record.get(column) is None:
+                continue
+            try:
+                value = _raw_label(record[column], column)
+            except FieldError as error:
+                faults.add(f"{table.place(index)}: {error}")
+                continue
+            kind = kind or type(value)
+            if type(value) is not kind:
+                first = next(iter(found.items()))
+                faults.add(
+                    f"{table.place(index)}: field {column!r} holds {value!r}, but labels are "
+                    f"{'texts' if kind is str else 'whole numbers'} elsewhere ({first[0]!r}, {first[1]})"
+                )
+            found.setdefault(value, table.place(index))
+    faults.refuse(name)
+    if given is None:
+        given = next((table.classes[column] for table in tables if column in table.classes), None)
+        known_missing = given is not None  # a ClassLabel writes -1 where there is no label
+    else:
+        known_missing = False
+    if given is None:
+        whole = all(isinstance(label, int) or _is_whole(label) for label in found)
+        order = sorted(found, key=(lambda label: int(label)) if whole else str)
+        return tuple(map(str, order)), {label: index for index, label in enumerate(order)}
+    names = tuple(map(str, given))
+    if len(set(names)) != len(names):
+        raise OptionError(f"classes= names a class twice: {', '.join(names)}.")
+    by_name = {label: names.index(str(label)) for label in found if str(label) in names}
+    by_index = {
+        label: int(label)
+        for label in found
+        if (isinstance(label, int) or _is_whole(label)) and 0 <= int(label) < len(names)
+    }
+    index_of = by_name if len(by_name) >= len(by_index) else by_index
+    for label, place in found.items():
+        if label not in index_of and not (known_missing and label == -1):
+            faults.add(f"{place}: field {column!r} holds {label!r}, which is none of the classes {fields.named(names)}")
+    faults.refuse(name)
+    return names, index_of
+
+
+def _is_whole(label: int | str) -> bool:
+    return isinstance(label, int) or label.lstrip("-").isdecimal()
+
+
+def _alignments(record: Record, column: str, texts: Sequence[str]) -> tuple[tuple[Span, Span], ...] | None:
+    value = fields.loaded(record.get(column), column)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise FieldError(column, f"holds {fields.shown(value)}, where pairs [question span, passage span] belong")
+    return tuple(
+        (fields.span(first, texts, column, segment=0), fields.span(second, texts, column, segment=1))
+        for first, second in value
+    )

@@ -1,0 +1,256 @@
+"""Values of one record, checked: a text is a text, a label is in the set, a span lies inside its text.
+
+Each function returns the value or raises `FieldError`, which names the field; `rows.py` adds the file and the line.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from didact.core.row import Box, Span
+from didact.data.table import Record
+
+
+class FieldError(ValueError):
+    """One fault of one record. Never leaves this room: many of them become one `DataError`."""
+
+    def __init__(self, field: str, what: str) -> None:
+        super().__init__(f"field {field!r} {what}")
+
+
+def text(record: Record, field: str) -> str:
+    return checked_text(_present(record, field), field)
+
+
+def checked_text(value: Any, field: str) -> str:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise FieldError(field, "is empty")
+    if not isinstance(value, str):
+        raise FieldError(field, f"holds {shown(value)}, where a text belongs")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise FieldError(field, f"holds half a surrogate pair at character {error.start}") from None
+    return value
+
+
+def row_id(record: Record, field: str = "id") -> str:
+    """The id as text; empty where there is none, and `rows.py` makes one from split and line."""
+    value = record.get(field)
+    if value is None or value == "":
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise FieldError(field, f"holds {shown(value)}, where a text or a whole number belongs")
+    return checked_text(str(value), field)
+
+
+def label(record: Record, field: str, classes: Sequence[str]) -> int | None:
+    """The class index. A class may be written as its name or its index; nothing and -1 mean that there is no label."""
+    value = _present(record, field)
+    if value is None or value == -1:
+        return None
+    if isinstance(value, str) and value in classes:
+        return classes.index(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(classes):
+        return value
+    raise FieldError(field, f"holds {shown(value)}, which is none of the classes {named(classes)}")
+
+
+def number(record: Record, field: str) -> float:
+    return checked_number(_present(record, field), field)
+
+
+def checked_number(value: Any, field: str) -> float:
+    if isinstance(value, str):  # CSV
+        try:
+            value = float(value)
+        except ValueError:
+            raise FieldError(field, f"holds {shown(value)}, where a number belongs") from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise FieldError(field, f"holds {shown(value)}, where a finite number belongs")
+    return float(value)
+
+
+def marks(record: Record, field: str, *, length: int) -> list[bool]:
+    """A list of 0 and 1, one for each of `length` tokens."""
+    value = plain(_present(record, field))
+    if not are_marks(value):
+        raise FieldError(field, f"holds {shown(value)}, where a list of 0 and 1 belongs")
+    if len(value) != length:
+        raise FieldError(field, f"has {len(value)} marks for {length} whitespace tokens")
+    return [bool(mark) for mark in value]
+
+
+def are_marks(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(mark, int | float) and mark in (0, 1) for mark in value)
+
+
+def tokens(text: str, segment: int = 0) -> list[Span]:
+    """The whitespace tokens of a text."""
+    return [Span(segment, *token.span()) for token in re.finditer(r"\S+", text)]
+
+
+def marked(text: str, marks: Sequence[bool], segment: int = 0) -> tuple[Span, ...]:
+    """One span for each marked whitespace token."""
+    return tuple(token for token, mark in zip(tokens(text, segment), marks, strict=True) if mark)
+
+
+def majority(lists: Sequence[Sequence[bool]]) -> list[bool]:
+    """For each place, whether more than half of the lists mark it."""
+    return [2 * sum(place) > len(lists) for place in zip(*lists, strict=True)]
+
+
+def span(value: Any, texts: Sequence[str], field: str, *, segment: int | None = None) -> Span:
+    """`[start, end]` characters of a known segment, or `[segment, start, end]`; the end is exclusive."""
+    parts = plain(value)
+    if (
+        not isinstance(parts, list | tuple)
+        or not all(isinstance(part, int) for part in parts)
+        or len(parts) not in (2, 3)
+    ):
+        raise FieldError(field, f"holds {shown(value)}, where a span [start, end] or [segment, start, end] belongs")
+    if len(parts) == 2:
+        if segment is None:
+            raise FieldError(field, f"holds {shown(value)}; a row has two texts, so write [segment, start, end]")
+        parts = [segment, *parts]
+    found = Span(*parts)
+    if not 0 <= found.segment < len(texts):
+        raise FieldError(field, f"holds {shown(value)}, but a row has the segments 0 to {len(texts) - 1}")
+    length = len(texts[found.segment])
+    if found.start >= found.end:
+        raise FieldError(field, f"holds the span {found.start} to {found.end}, which starts where it should have ended")
+    if found.start < 0 or found.end > length:
+        raise FieldError(field, f"holds the span {found.start} to {found.end}, outside its text of {length} characters")
+    return found
+
+
+def rationale(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...] | None:
+    """Spans, or 0/1 for each whitespace token of all texts in order. Nothing there means: nobody marked one."""
+    value = loaded(record.get(field), field)
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise FieldError(field, f"holds {shown(value)}, where a list of spans or of 0 and 1 belongs")
+    if value and are_marks(value):
+        every = [token for segment, one in enumerate(texts) for token in tokens(one, segment)]
+        if len(value) != len(every):
+            raise FieldError(field, f"has {len(value)} marks for {len(every)} whitespace tokens")
+        return tuple(token for token, mark in zip(every, value, strict=True) if mark)
+    only = 0 if len(texts) == 1 else None
+    return tuple(span(one, texts, field, segment=only) for one in value)
+
+
+def boxes(record: Record, field: str, shape: tuple[int, ...]) -> tuple[Box, ...] | None:
+    """A list of `[top, left, bottom, right]` in pixels, ends exclusive."""
+    value = loaded(record.get(field), field)
+    if value is None:
+        return None
+    found = []
+    for one in value if isinstance(value, list) else [value]:
+        if not isinstance(one, list) or len(one) != 4 or not all(isinstance(part, int) for part in one):
+            raise FieldError(field, f"holds {shown(one)}, where a box [top, left, bottom, right] belongs")
+        box = Box(*one)
+        if not (0 <= box.top < box.bottom <= shape[0] and 0 <= box.left < box.right <= shape[1]):
+            raise FieldError(field, f"holds the box {shown(one)}, outside its image of {shape[0]} × {shape[1]} pixels")
+        found.append(box)
+    return tuple(found)
+
+
+def answers(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...]:
+    """Acceptable answers in the passage: spans, texts to be found there, or SQuAD's `{"text", "answer_start"}`."""
+    value = loaded(record.get(field), field)
+    if isinstance(value, dict):
+        starts, found = value.get("answer_start"), value.get("text")
+        if not isinstance(starts, list) or not isinstance(found, list) or len(starts) != len(found):
+            raise FieldError(
+                field, f"holds {shown(value)}; SQuAD's form has equally long lists 'text' and 'answer_start'"
+            )
+        value = [[start, start + len(answer)] for start, answer in zip(starts, found, strict=True)]
+    if value is None:
+        return ()
+    if isinstance(value, str) or (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(v, int) for v in value)
+    ):
+        value = [value]
+    if not isinstance(value, list):
+        raise FieldError(field, f"holds {shown(value)}, where answers belong")
+    return tuple(dict.fromkeys(_answer(one, texts, field) for one in value))
+
+
+def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel"]:
+    """Pixels as bytes: an array, nested lists, a PIL image, or the bytes of an image file."""
+    value = _present(record, field)
+    if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+        import io
+
+        from PIL import Image
+
+        try:
+            value = Image.open(io.BytesIO(value["bytes"])).convert("RGB")
+        except OSError as error:
+            raise FieldError(field, f"cannot be read as an image: {error}") from None
+    try:
+        pixels = np.asarray(value)
+    except ValueError:
+        raise FieldError(field, f"holds {shown(value)}, where an image belongs") from None
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    if pixels.ndim != 3 or pixels.size == 0 or pixels.dtype.kind not in "iu":
+        raise FieldError(
+            field, f"has shape {pixels.shape} and type {pixels.dtype}; an image is height × width × channel"
+        )
+    if pixels.min() < 0 or pixels.max() > 255:
+        raise FieldError(field, f"holds values from {pixels.min()} to {pixels.max()}, where bytes (0 to 255) belong")
+    return pixels.astype(np.uint8, copy=False)
+
+
+def loaded(value: Any, field: str) -> Any:
+    """A list as it is; in CSV a list is written as JSON."""
+    if value is None or (isinstance(value, str) and not value):
+        return None
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise FieldError(field, f"holds {shown(value)}, which is not JSON") from None
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
+    """Lists for arrays, numbers for array scalars, all the way down."""
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [part if isinstance(part, int | float | str) else plain(part) for part in value]
+    return value
+
+
+def shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def named(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _present(record: Record, field: str) -> Any:
+    if field not in record:
+        raise FieldError(field, "is missing")
+    return record[field]
+
+
+def _answer(value: Any, texts: Sequence[str], field: str) -> Span:
+    if not isinstance(value, str):
+        return span(value, texts, field, segment=1)
+    start = texts[1].find(value) if value else -1
+    if start < 0:
+        raise FieldError(field, f"holds the answer {shown(value)}, which is not in the passage")
+    return Span(1, start, start + len(value))

@@ -1,0 +1,103 @@
+"""Data by name, from files, or from memory: one function for all of it."""
+
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from didact.core.dataset import Dataset
+from didact.core.task import READING, Task
+from didact.data import DATASETS, cut
+from didact.data.columns import check_columns, layout_of, reader
+from didact.data.files import ENDINGS
+from didact.data.recipe import Recipe
+from didact.data.rows import read_rows
+from didact.data.sources import KNOWN, WHOLE, tables_of
+from didact.errors import DataError, OptionError
+from didact.registry import Spec, checked_options, parse_spec, unknown
+
+_LOG = logging.getLogger(__name__)
+
+
+def load_data(
+    source: Any,
+    *,
+    task: str | Task | None = None,
+    columns: Mapping[str, str | None] | None = None,
+    classes: Sequence[str] | None = None,
+    data_dir: str | Path | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Dataset:
+    """Rows in splits, from a name (`"imdb"`, `"planted/sentiment(cues=2)"`) or from data of your own.
+
+    Your own data are a path (file, or a folder with files named after splits), a pandas DataFrame, a
+    `datasets.Dataset` or `DatasetDict`, or a mapping from split names to any of these. `task`, `columns` and `classes`
+    belong to them; what is left out is inferred, stated in `Dataset.notes` and logged. `data_dir` is where the real
+    sets lie (else the variable DIDACT_DATA). `seed` makes planted data; a cut never depends on it, so that a teacher
+    trained yesterday has not seen the test rows of today. See docs/data.md.
+    """
+    if isinstance(source, str) and source.partition("(")[0].strip() in DATASETS:
+        given = [
+            name for name, value in (("task", task), ("columns", columns), ("classes", classes)) if value is not None
+        ]
+        if given:
+            raise OptionError(f"{source} has its own {' and '.join(given)}; these belong to data of your own.")
+        data = _by_name(source, options, data_dir=data_dir, seed=seed)
+    else:
+        if options:
+            raise OptionError(
+                f"Data of your own have no option {next(iter(options))!r}. Options belong to named data sets."
+            )
+        if isinstance(source, str):
+            source = Path(source)
+        if isinstance(source, Path) and not source.exists():
+            raise _nothing_there(str(source))
+        data = _own(source, task=task, columns=columns, classes=classes)
+    for note in data.notes:
+        _LOG.info("%s: %s", data.name, note)
+    return data
+
+
+def _by_name(source: str, options: Mapping[str, Any], *, data_dir: str | Path | None, seed: int) -> Dataset:
+    spec = parse_spec(source)
+    twice = [name for name in options if name in spec.options]
+    if twice:
+        raise OptionError(f"Option {twice[0]!r} is given twice: in {source!r} and by keyword.")
+    build = DATASETS.load(spec.name)
+    chosen = checked_options({**spec.options, **options}, build, of=spec.name)
+    made = build(**({"seed": seed} if "seed" in inspect.signature(build).parameters else {}) | chosen)
+    return made.load(data_dir, name=str(Spec(spec.name, chosen))) if isinstance(made, Recipe) else made
+
+
+def _own(
+    source: Any,
+    *,
+    task: str | Task | None,
+    columns: Mapping[str, str | None] | None,
+    classes: Sequence[str] | None,
+) -> Dataset:
+    name, tables = tables_of(source)
+    plan = cut.cut_for(list(tables), KNOWN, WHOLE)
+    first = next(iter(tables.values()))
+    layout, notes = layout_of(first, task=task, columns=columns)
+    for table in tables.values():
+        check_columns(table, layout)
+    read, names = reader(list(tables.values()), layout, classes, name)
+    rows, more = read_rows(name, {split: [table] for split, table in tables.items()}, read)
+    splits, dropped = cut.apply(plan, rows, together=1 if layout.task == READING else None)
+    if any(not isinstance(goal, str) for goal in plan.values()):
+        notes.append(f"Cut: {cut.told(plan)}.")
+    return Dataset(name, layout.task, splits, names, layout.texts, (*notes, *more, *dropped))
+
+
+def _nothing_there(source: str) -> DataError:
+    """The answer to what is neither a path nor a name."""
+    return DataError(
+        f"{source!r} is neither a file or folder that exists, nor the name of a data set.",
+        [
+            f"As a path: nothing is there. Files end in {', '.join(ENDINGS)}.",
+            f"As a name: {unknown('data set', source.partition('(')[0].strip(), list(DATASETS))}",
+        ],
+    )

@@ -1,0 +1,76 @@
+"""Planted rows in splits, with what only their generator knows."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from didact.core.dataset import SPLITS, Dataset, Split
+from didact.core.row import Label, Row
+from didact.core.teacher import Teacher
+from didact.data.planted.dice import Dice
+from didact.data.planted.options import whole
+from didact.data.planted.rules import Part, Rules, inputs_of, rationale_alone
+from didact.errors import OptionError
+
+_PATIENCE: Final = 10  # draws per row asked for, before the space of different rows is called too small
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlantedDataset(Dataset):
+    """A data set that knows its own labelling function."""
+
+    rules: Rules[Any] = field(kw_only=True)
+
+    def oracle(self) -> Teacher:
+        return self.rules.oracle()
+
+    def redraw(self, row: Row, part: Part, seed: int = 0) -> Row:
+        """The row with one part drawn anew, the other kept.
+
+        A new `"rest"` leaves the label as it was; for a new `"rationale"` label and rationale are read again.
+        """
+        if part not in ("rest", "rationale"):
+            raise OptionError(f"Option 'part' must be 'rest' or 'rationale', not {part!r}.")
+        dice = Dice(seed, self.name, "redraw", part, row.id)
+        return self.rules.row(row.id, self.rules.redraw(inputs_of(row), part, dice))
+
+    def label_from(self, row: Row) -> Label | None:
+        """The label read from the rationale's units alone, all else gone."""
+        return self.rules.read(rationale_alone(row)).label
+
+
+def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
+    """Draw the splits. No two rows of the data set have the same inputs.
+
+    Each split has a stream of its own. Where two splits draw the same inputs the later one, in the order test, dev,
+    train, explain, teach, draws again: a test split never depends on the size of any other.
+    """
+    whole(0, **sizes)
+    seen: set[bytes] = set()
+    splits = {name: _split(rules, name, sizes[name], seed, seen) for name in reversed(SPLITS)}
+    return PlantedDataset(
+        rules.name,
+        rules.task,
+        {name: splits[name] for name in SPLITS},
+        classes=rules.classes,
+        segments=rules.segments,
+        rules=rules,
+    )
+
+
+def _split(rules: Rules[Any], name: str, size: int, seed: int, seen: set[bytes]) -> Split:
+    dice, rows = Dice(seed, rules.name, name), list[Row]()
+    for _ in range(_PATIENCE * size):
+        if len(rows) == size:
+            break
+        row = rules.row(f"{name}-{len(rows)}", rules.draw(dice, name))
+        digest = hashlib.sha256(row.content).digest()
+        if digest not in seen:
+            seen.add(digest)
+            rows.append(row)
+    if len(rows) < size:
+        raise OptionError(
+            f"Option {name!r} asks for {size} rows, but with these options {rules.name} has too few different ones: "
+            f"of {_PATIENCE * size} draws {len(rows)} were new. Ask for fewer rows, or for longer or more varied ones."
+        )
+    return Split(name, rows)

@@ -1,0 +1,93 @@
+"""What a planted task has to say of itself: how inputs are drawn, and what decides their label."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from didact.core.function import FunctionTeacher
+from didact.core.row import Box, Label, Row, Span
+from didact.core.task import Task
+from didact.core.teacher import Teacher
+from didact.data.planted.dice import Dice
+
+Texts: TypeAlias = tuple[str, ...]
+Image: TypeAlias = UInt8[np.ndarray, "height width channel"]
+Part: TypeAlias = Literal["rest", "rationale"]
+Inputs = TypeVar("Inputs", Texts, Image)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The label of one input and the units that decide it. No label where nothing decides, as in an emptied text."""
+
+    label: Label | None
+    rationale: tuple[Span, ...] | tuple[Box, ...]
+    alignments: tuple[tuple[Span, Span], ...] | None = None
+
+
+class Rules(ABC, Generic[Inputs]):
+    """One planted task. `read` is the labelling function; it sees the inputs alone, and any input."""
+
+    name: ClassVar[str]
+    task: ClassVar[Task]
+    classes: ClassVar[tuple[str, ...] | None] = None
+    segments: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def step(self) -> float:
+        """The smallest difference between two scores, where the label is a score."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def draw(self, dice: Dice, split: str) -> Inputs: ...
+
+    @abstractmethod
+    def read(self, inputs: Inputs) -> Truth: ...
+
+    @abstractmethod
+    def redraw(self, inputs: Inputs, part: Part, dice: Dice) -> Inputs:
+        """The inputs with every unit of `part` drawn anew from its category. A new rest leaves the label as it was."""
+
+    def row(self, name: str, inputs: Inputs) -> Row:
+        truth = self.read(inputs)
+        texts, image = (inputs, None) if isinstance(inputs, tuple) else ((), inputs)
+        return Row(name, texts, image, truth.label, truth.rationale, truth.alignments)
+
+    def oracle(self) -> Teacher:
+        """The labelling function as a teacher. Where nothing decides, all classes are equally likely."""
+        return FunctionTeacher(self._answers, self.classes, task=self.task, name=f"oracle of {self.name}")
+
+    def _answers(self, inputs: Sequence[Any]) -> Float[np.ndarray, "row width"]:
+        labels: list[Any] = [self.read(_together(one)).label for one in inputs]
+        if self.classes is None:
+            return np.array([[label] for label in labels], dtype=np.float64)
+        width = len(self.classes)
+        unknown, known = np.full(width, 1 / width), np.eye(width)
+        return np.array([unknown if label is None else known[label] for label in labels])
+
+
+def _together(one: Any) -> Any:
+    """A lone text reaches a function without its tuple."""
+    return (one,) if isinstance(one, str) else one
+
+
+def inputs_of(row: Row) -> Any:
+    return row.texts if row.image is None else row.image
+
+
+def rationale_alone(row: Row) -> Any:
+    """The row's inputs with all outside its rationale gone: spaces instead of signs, black instead of pixels."""
+    units = row.rationale or ()
+    if row.image is not None:
+        image = np.zeros_like(row.image)
+        for top, left, bottom, right in units:  # type: ignore[misc]
+            image[top:bottom, left:right] = row.image[top:bottom, left:right]
+        return image
+    blank = [[" "] * len(text) for text in row.texts]
+    for segment, start, end in units:  # type: ignore[misc]
+        blank[segment][start:end] = row.texts[segment][start:end]
+    return tuple("".join(signs) for signs in blank)

@@ -1,0 +1,102 @@
+"""Pictures with several glyphs on a noisy ground: the shape of the red one is the label."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final, TypeAlias
+
+import numpy as np
+
+from didact.core.row import Box
+from didact.core.task import IMAGE
+from didact.data.planted.dataset import PlantedDataset, plant
+from didact.data.planted.dice import Dice
+from didact.data.planted.options import chance, whole
+from didact.data.planted.rules import Image, Part, Rules, Truth
+
+SIDE: Final = 32
+PATCH: Final = 8
+PATCHES: Final = tuple((top, left) for top in range(0, SIDE, PATCH) for left in range(0, SIDE, PATCH))
+
+_DRAWINGS: Final = {
+    "circle": (".####.", "##..##", "#....#", "#....#", "##..##", ".####."),
+    "cross": ("#....#", ".#..#.", "..##..", "..##..", ".#..#.", "#....#"),
+    "square": ("######", "#....#", "#....#", "#....#", "#....#", "######"),
+    "triangle": ("..##..", "..##..", ".#..#.", ".#..#.", "#....#", "######"),
+}
+GLYPHS: Final = tuple(np.array([[sign == "#" for sign in line] for line in lines]) for lines in _DRAWINGS.values())
+_SIZE: Final = len(GLYPHS[0])
+_LABEL: Final = {glyph.tobytes(): label for label, glyph in enumerate(GLYPHS)}
+
+# The darkest shade of each colour; a glyph's pixels are lighter by less than `_SPREAD` in each channel.
+DECIDING: Final = (190, 10, 10)
+OTHERS: Final = ((10, 170, 10), (10, 50, 190), (190, 170, 10), (10, 170, 170), (170, 30, 190))
+_SPREAD: Final = 60
+_GROUND: Final = 160  # the ground is darker, and so never red
+
+Patch: TypeAlias = tuple[int, int]
+Colour: TypeAlias = tuple[int, int, int]
+
+
+class Shapes(Rules[Image]):
+    name = "planted/shapes"
+    task = IMAGE
+    classes: ClassVar = tuple(_DRAWINGS)
+
+    def __init__(self, *, glyphs: int, noise: float) -> None:
+        whole(1, len(PATCHES), glyphs=glyphs)
+        chance(noise=noise)
+        self.glyphs, self.noise = glyphs, noise
+
+    def draw(self, dice: Dice, split: str) -> Image:  # noqa: ARG002
+        first, *others = dice.sample(PATCHES, self.glyphs)
+        return self._picture({first: DECIDING} | {patch: dice.choice(OTHERS) for patch in others}, dice)
+
+    def read(self, inputs: Image) -> Truth:
+        red, green, blue = (inputs[:, :, channel] - np.uint8(dark) < _SPREAD for channel, dark in enumerate(DECIDING))
+        glyph = red & green & blue
+        top, left = int(glyph.any(axis=1).argmax()), int(glyph.any(axis=0).argmax())
+        label = _LABEL.get(glyph[top : top + _SIZE, left : left + _SIZE].tobytes())
+        top, left = top - top % PATCH, left - left % PATCH
+        return Truth(label, () if label is None else (Box(top, left, top + PATCH, left + PATCH),))
+
+    def redraw(self, inputs: Image, part: Part, dice: Dice) -> Image:
+        ((top, left, bottom, right),) = self.read(inputs).rationale  # type: ignore[misc]
+        inside = slice(top, bottom), slice(left, right)
+        if part == "rationale":
+            image = inputs.copy()
+            image[inside] = self._picture({(top, left): DECIDING}, dice)[inside]
+            return image
+        others = dice.sample([patch for patch in PATCHES if patch != (top, left)], self.glyphs - 1)
+        image = self._picture({patch: dice.choice(OTHERS) for patch in others}, dice)
+        image[inside] = inputs[inside]
+        return image
+
+    def _picture(self, colours: Mapping[Patch, Colour], dice: Dice) -> Image:
+        """A noisy ground with a glyph of any shape in each of the patches, somewhere within it."""
+        noise = (
+            np.frombuffer(dice.numpy.bytes(SIDE * SIDE * 3), dtype=np.uint8).reshape(SIDE, SIDE, 3).astype(np.uint16)
+        )
+        dark = np.zeros((SIDE, SIDE, 3), dtype=np.uint16)
+        for (top, left), colour in colours.items():
+            top, left = top + dice.between(0, PATCH - _SIZE), left + dice.between(0, PATCH - _SIZE)
+            dark[top : top + _SIZE, left : left + _SIZE][dice.choice(GLYPHS)] = colour
+        image = np.where(dark > 0, dark + noise * _SPREAD // 256, noise * int(_GROUND * self.noise) // 256)
+        return image.astype(np.uint8)
+
+
+def shapes(
+    *,
+    seed: int = 0,
+    teach: int = 12_000,
+    explain: int = 2_000,
+    train: int = 2_000,
+    dev: int = 400,
+    test: int = 2_000,
+    glyphs: int = 5,
+    noise: float = 0.5,
+) -> PlantedDataset:
+    """Pictures of 32 × 32 pixels with `glyphs` glyphs, each in a patch of 8 × 8 of its own, one of them red.
+
+    `noise` is how bright the ground may get, from black to nearly as bright as a glyph.
+    """
+    rules = Shapes(glyphs=glyphs, noise=noise)
+    return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)

@@ -1,0 +1,64 @@
+"""Words in planted texts: common fillers, where words go, and how they are exchanged."""
+
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from didact.core.row import Span
+from didact.data.planted.dice import Dice
+from didact.data.planted.rules import Texts
+
+
+def listed(words: str) -> tuple[str, ...]:
+    """Words written one after the other, as people read them."""
+    return tuple(words.split())
+
+
+def either(words: Iterable[str]) -> str:
+    """A pattern of any of the words."""
+    return rf"\b(?:{'|'.join(words)})\b"
+
+
+# Everyday words that no task gives a meaning, most frequent first.
+FILLERS: Final = listed(
+    """
+    the a and of to in it is was for on with as at by from this that they we he she you his her our their its one
+    two day time year people way man woman child world life hand part place week case point group number night
+    room book word line page side house street city town car road door window table chair paper story film scene
+    actor song band music show stage crowd ticket seat hour minute month summer winter morning evening train bus
+    station bridge river lake hill tree garden field farm horse dog cat bird fish bread milk coffee tea water
+    glass cup plate kitchen shop market office school teacher student doctor friend family mother father brother
+    sister neighbour letter phone picture camera wall floor roof box bag coat shoe hat shirt pocket key clock lamp
+    bed desk pen map ship boat sea beach sand stone wood iron wheel engine screen button after before during while
+    when where then there here again also into over under between about around through said made took came went
+    saw gave found told asked left put kept began turned walked read wrote heard sent held stood moved opened
+    built
+    """
+)
+_SHARES: Final = tuple(accumulate(1 / rank for rank in range(1, len(FILLERS) + 1)))
+
+
+def filler(dice: Dice, count: int = len(FILLERS)) -> str:
+    """One of the first `count` fillers, by Zipf's law."""
+    return FILLERS[bisect(_SHARES, dice.uniform() * _SHARES[count - 1])]
+
+
+def scatter(phrases: Sequence[str], length: int, dice: Dice, *, fillers: int = len(FILLERS)) -> str:
+    """A text of `length` words: the phrases, in random order and places, among fillers."""
+    others = length - sum(phrase.count(" ") + 1 for phrase in phrases)
+    places = dict(zip(dice.sample(range(others + len(phrases)), len(phrases)), phrases, strict=True))
+    return " ".join(places.get(place) or filler(dice, fillers) for place in range(others + len(phrases)))
+
+
+def spliced(texts: Texts, changes: Mapping[Span, str]) -> Texts:
+    """The texts with some spans exchanged."""
+    changed = list(texts)
+    for segment, start, end in sorted(changes, reverse=True):
+        text = changed[segment]
+        changed[segment] = text[:start] + changes[Span(segment, start, end)] + text[end:]
+    return tuple(changed)
+
+
+def word_at(texts: Texts, span: Span) -> str:
+    return texts[span.segment][span.start : span.end]

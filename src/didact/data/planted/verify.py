@@ -1,0 +1,68 @@
+"""Whether a teacher reads the planted units, and nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool
+
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.data.planted.dataset import PlantedDataset
+from didact.data.planted.options import whole
+from didact.errors import OptionError, UnsupportedError
+
+KEPT: Final = 0.99
+FOLLOWED: Final = 0.95
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How often a teacher keeps its answer while all but the rationale is drawn anew, and follows a new rationale.
+
+    Planted rationales are the truth of the task. Once `verified` they are the teacher's as well.
+    """
+
+    kept: float
+    followed: float
+    rows: int
+    verified: bool
+
+
+def verify(teacher: Teacher, data: Dataset, *, split: str = "test", rows: int = 500, seed: int = 0) -> Verification:
+    """Ask the teacher about the first `rows` rows of a split, and about the same rows with one part drawn anew."""
+    if not isinstance(data, PlantedDataset):
+        raise UnsupportedError(
+            f"{data.name} is not planted data: what its labels hang on is not known. Choose planted/…."
+        )
+    whole(1, rows=rows)
+    asked = data[split][:rows]
+    if not len(asked):
+        raise OptionError(f"Option 'split' is {split!r}, which has no rows. Choose another, or draw some.")
+    other_rest = [data.redraw(row, "rest", seed) for row in asked]
+    other_rationale = [data.redraw(row, "rationale", seed) for row in asked]
+    gold = HumanTeacher(data.task, data.classes).predict(other_rationale)
+    before, after = teacher.predict(list(asked)), teacher.predict(other_rest)
+    kept = _same(data, (asked, before), (other_rest, after)).mean()
+    followed = _same(data, (other_rationale, teacher.predict(other_rationale)), (other_rationale, gold)).mean()
+    return Verification(float(kept), float(followed), len(asked), bool(kept >= KEPT and followed >= FOLLOWED))
+
+
+Answered = tuple[Sequence[Row], Outputs]
+
+
+def _same(data: PlantedDataset, first: Answered, second: Answered) -> Bool[np.ndarray, " row"]:
+    """Whether answers agree: the same class, the same text, or scores closer than half of the smallest step."""
+    if data.task.has_classes:
+        return np.asarray(first[1].labels == second[1].labels)
+    if data.task.name == "reading":
+        return np.array([one == other for one, other in zip(_texts(*first), _texts(*second), strict=True)])
+    return np.abs(first[1].values - second[1].values)[:, 0] < data.rules.step / 2
+
+
+def _texts(rows: Sequence[Row], answers: Outputs) -> list[str]:
+    return [row.text_of(span) for row, span in zip(rows, answers.spans, strict=True)]

@@ -1,0 +1,126 @@
+"""One real set by name: its files, its place on the hub, how a record becomes a row, and how it is cut."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from didact.core.dataset import Dataset
+from didact.core.row import Row
+from didact.core.task import Task
+from didact.data import cut as cuts
+from didact.data.cut import Cut
+from didact.data.files import read_table
+from didact.data.hub import Hub
+from didact.data.rows import read_rows
+from didact.data.table import Record, Table
+from didact.errors import DataError, MissingExtraError
+
+VARIABLE: Final = "DIDACT_DATA"
+_LINES: Final = (".jsonl.gz", ".jsonl")
+_HUB_ERRORS: Final = (OSError, ValueError, RuntimeError, KeyError)  # what `datasets` raises for a set it cannot give
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that is special about one set. Of `cuts`, the first whose official splits are all there is used."""
+
+    name: str
+    task: Task
+    read: Callable[[Record], Row | None]
+    cuts: tuple[Cut, ...]
+    classes: tuple[str, ...] | None = None
+    segments: tuple[str, ...] = ("text",)
+    hub: Hub | None = None
+    read_hub: Callable[[Record], Row | None] | None = None  # where the hub's columns differ
+    not_on_hub: str = ""
+    folders: tuple[str, ...] = ("",)  # below the set's folder; several are joined
+    endings: tuple[str, ...] = _LINES
+    together: int | None = None  # rows that share this text are never parted by a cut
+    notes: tuple[str, ...] = ()
+
+    def load(self, data_dir: str | Path | None = None, *, name: str | None = None) -> Dataset:
+        """The data set, from the folder if it is there, else from the hub."""
+        folder = self._folder(data_dir)
+        tables, cut, read, source = self._from_hub(data_dir) if folder is None else self._from_folder(folder)
+        rows, notes = read_rows(self.name, tables, read)
+        splits, dropped = cuts.apply(cut, rows, together=self.together)
+        told = (f"Read from {source}.", f"Cut: {cuts.told(cut)}.", *self.notes, *notes, *dropped)
+        return Dataset(name or self.name, self.task, splits, self.classes, self.segments, told)
+
+    @property
+    def officials(self) -> tuple[str, ...]:
+        """Every official split that some cut uses."""
+        return tuple(dict.fromkeys(official for cut in self.cuts for official in cut))
+
+    def _folder(self, data_dir: str | Path | None) -> Path | None:
+        root = data_dir or os.environ.get(VARIABLE)
+        if not root:
+            return None
+        folder = Path(root) / self.name
+        if folder.is_dir():
+            return folder
+        if data_dir:
+            raise DataError(
+                f"There is no folder {folder}, so {self.name} cannot be read from data_dir.", self._remedies(data_dir)
+            )
+        return None
+
+    def _from_folder(self, folder: Path) -> "tuple[dict[str, list[Table]], Cut, Callable[[Record], Row | None], str]":
+        paths = {
+            official: [self._file(folder / part, official) for part in self.folders] for official in self.officials
+        }
+        there = {official for official, found in paths.items() if all(path.is_file() for path in found)}
+        cut = next((cut for cut in self.cuts if there.issuperset(cut)), None)
+        if cut is None:
+            needs = ", or else ".join(" and ".join(cut) for cut in self.cuts)
+            looked = [str(path) for found in paths.values() for path in found if not path.is_file()]
+            raise DataError(
+                f"{self.name} needs the splits {needs}. These files were looked for and are not there"
+                + (" (.jsonl would do as well):" if self.endings == _LINES else ":"),
+                looked,
+            )
+        tables = {official: [read_table(path) for path in paths[official]] for official in cut}
+        return tables, cut, self.read, f"folder {self.name}"
+
+    def _file(self, folder: Path, official: str) -> Path:
+        choices = [folder / f"{official}{ending}" for ending in self.endings]
+        return next((path for path in choices if path.is_file()), choices[0])
+
+    def _from_hub(
+        self, data_dir: str | Path | None
+    ) -> "tuple[dict[str, list[Table]], Cut, Callable[[Record], Row | None], str]":
+        if self.hub is None:
+            raise DataError(f"{self.name} is not here.", self._remedies(data_dir))
+        cut = next(cut for cut in self.cuts if set(cut) <= set(self.hub.splits))
+        try:
+            tables = self.hub.fetch(cut)
+        except MissingExtraError as error:
+            raise DataError(f"{self.name} is not here.", self._remedies(data_dir)) from error
+        except DataError:
+            raise
+        except _HUB_ERRORS as error:
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise DataError(
+                f"{self.name} is not here, and the hub did not give it ({reason}).", self._remedies(data_dir)
+            ) from error
+        return tables, cut, self.read_hub or self.read, f"the hub, {self.hub.repo} at revision {self.hub.revision}"
+
+    def _remedies(self, data_dir: str | Path | None) -> list[str]:
+        """What to do for each source."""
+        files = " and ".join(
+            f"{Path(self.name) / part / official}{self.endings[0]}"
+            for part in self.folders
+            for official in self.cuts[-1]
+        )
+        variable = os.environ.get(VARIABLE)
+        looked = (
+            f" (looked in {data_dir or variable})"
+            if data_dir or variable
+            else f" (data_dir was not given, {VARIABLE} is not set)"
+        )
+        local = f"From a folder: put {files} into it, and name it with data_dir=… or the variable {VARIABLE}{looked}."
+        if self.hub is None:
+            return [local, f"Not from the hub: {self.not_on_hub}"]
+        return [local, f"From the hub ({self.hub.repo}): pip install 'didact[hub]', and be online."]

@@ -1,0 +1,40 @@
+"""SNLI (Bowman et al. 2015) as e-SNLI has it (Camburu et al. 2018). The word highlights are in neither source."""
+
+from didact.core.row import Row
+from didact.core.task import PAIR
+from didact.data import fields
+from didact.data.cut import REST, Cut
+from didact.data.hub import CONVERTED, Hub
+from didact.data.recipe import Recipe
+from didact.data.table import Record
+
+CLASSES = ("entailment", "neutral", "contradiction")  # the order of the hub's numbers
+WHOLE: Cut = {"train": {"train": 10_000, "teach": REST}, "validation": "dev", "test": "test"}
+WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "teach": REST}, "test": "test"}
+
+
+def read(record: Record) -> Row | None:
+    label = fields.label(record, "label", CLASSES)
+    if label is None:
+        return None
+    texts = (fields.text(record, "premise"), fields.text(record, "hypothesis"))
+    return Row(fields.row_id(record), texts, label=label)
+
+
+def esnli() -> Recipe:
+    return Recipe(
+        name="esnli",
+        task=PAIR,
+        classes=CLASSES,
+        segments=("premise", "hypothesis"),
+        read=read,
+        cuts=(WHOLE, WITHOUT_TRAIN),
+        together=0,
+        hub=Hub(
+            repo="esnli/esnli",
+            revision=CONVERTED,
+            configs=("plain_text",),
+            splits={"train": "train", "validation": "validation", "test": "test"},
+            columns=("premise", "hypothesis", "label"),
+        ),
+    )

@@ -1,0 +1,59 @@
+"""Quality of machine translations (Fomicheva et al. 2020, MLQE-PE): a score per sentence pair, wrong words marked.
+
+The label is the mean z-score of direct assessments. The rationale is the wrong words of the translation (segment 1) and
+the words of the source that led to them (segment 0). MiniLM knows no Chinese, Russian or Nepali (nor Sinhala): use
+en-de, et-en and ro-en with it.
+"""
+
+from didact.core.row import Row
+from didact.core.task import REGRESSION
+from didact.data import fields
+from didact.data.cut import REST, Cut
+from didact.data.hub import CONVERTED, Hub
+from didact.data.recipe import Recipe
+from didact.data.table import Record
+from didact.errors import OptionError
+from didact.registry import unknown
+
+PAIRS = ("en-de", "en-zh", "et-en", "ne-en", "ro-en", "ru-en", "si-en")
+CUT: Cut = {"train": {"train": 0.50, "teach": REST}, "validation": "dev", "test": "test"}
+
+
+def read(record: Record) -> Row:
+    texts = (fields.text(record, "src"), fields.text(record, "mt"))
+    bad = [
+        fields.marked(text, fields.marks(record, field, length=len(fields.tokens(text))), segment)
+        for segment, (text, field) in enumerate(zip(texts, ("src_bad", "mt_bad"), strict=True))
+    ]
+    return Row(fields.row_id(record), texts, label=fields.number(record, "da_z_mean"), rationale=(*bad[0], *bad[1]))
+
+
+def read_hub(record: Record) -> Row:
+    """The hub has the scores without the word marks. `translation` holds source and target, in this order."""
+    source, target = record["translation"].values()
+    texts = (fields.checked_text(source, "translation"), fields.checked_text(target, "translation"))
+    return Row("", texts, label=fields.number(record, "z_mean"))
+
+
+def mlqe_pe(*, pair: str = "en-de") -> Recipe:
+    """One language pair, or several: `pair="en-de+ro-en"`."""
+    pairs = tuple(dict.fromkeys(str(pair).split("+")))
+    for one in pairs:
+        if one not in PAIRS:
+            raise OptionError(unknown("language pair of mlqe_pe", one, PAIRS))
+    return Recipe(
+        name="mlqe_pe",
+        task=REGRESSION,
+        segments=("source", "target"),
+        read=read,
+        read_hub=read_hub,
+        cuts=(CUT,),
+        folders=pairs,
+        hub=Hub(
+            repo="wmt/wmt20_mlqe_task1",
+            revision=CONVERTED,
+            configs=pairs,
+            splits={"train": "train", "validation": "validation", "test": "test"},
+            columns=("translation", "z_mean"),
+        ),
+    )

@@ -1,0 +1,99 @@
+"""Questions with explained answers (Lamm et al. 2021, QED): spans of question and passage that refer to the same thing.
+
+The label is the answers of Natural Questions, those that QED's annotators chose first; parts of an answer in several
+parts count as answers. Rows explained by a single sentence have alignments, one for each referential equality whose
+phrase stands in the sentence (a bridged reference with no phrase of its own is dropped), and a rationale: both sides of
+these, and the answer. Other rows have neither.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from didact.core.row import Row
+from didact.core.task import READING
+from didact.data import fields
+from didact.data.cut import REST, Cut
+from didact.data.hub import CONVERTED, Hub
+from didact.data.recipe import Recipe
+from didact.data.table import Record
+
+WHOLE: Cut = {"train": {"train": 2_500, "dev": 500, "teach": REST}, "validation": "test"}
+WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "test": 0.20, "teach": REST}}
+
+_NOWHERE = [-1, -1]
+
+
+def read(record: Record) -> Row | None:
+    texts = (fields.text(record, "question"), fields.text(record, "passage"))
+    given = [fields.span(one, texts, "nq_answers", segment=1) for answer in record["nq_answers"] for one in answer]
+    if not given:
+        return None
+    chosen = [
+        fields.span(answer["passage"], texts, "answers", segment=1)
+        for answer in record["answers"]
+        if list(answer["passage"]) != _NOWHERE
+    ]
+    label = tuple(dict.fromkeys([one for one in chosen if one in given] + given))
+    if record["explanation_type"] != "single_sentence":
+        return Row(fields.row_id(record), texts, label=label)
+    alignments = tuple(
+        (
+            fields.span(equality["question"], texts, "referential_equalities", segment=0),
+            fields.span(equality["sentence"], texts, "referential_equalities", segment=1),
+        )
+        for equality in record["referential_equalities"]
+        if list(equality["question"]) != _NOWHERE and list(equality["sentence"]) != _NOWHERE
+    )
+    rationale = tuple(dict.fromkeys([span for pair in alignments for span in pair] + (chosen or list(label[:1]))))
+    return Row(fields.row_id(record), texts, label=label, rationale=rationale, alignments=alignments)
+
+
+def read_hub(record: Record) -> Row | None:
+    """The hub keeps the original nesting: spans are `{"start", "end", "string"}`."""
+    explained = record["annotation"]
+    return read(
+        {
+            "id": record["example_id"],
+            "question": record["question"],
+            "passage": record["paragraph_text"],
+            "nq_answers": [[_pair(span)] for span in _flat(record["original_nq_answers"])],
+            "explanation_type": explained["explanation_type"],
+            "answers": [{"passage": _pair(answer["paragraph_reference"])} for answer in explained["answer"]],
+            "referential_equalities": [
+                {"question": _pair(equality["question_reference"]), "sentence": _pair(equality["sentence_reference"])}
+                for equality in explained["referential_equalities"]
+            ],
+        }
+    )
+
+
+def _pair(span: Record) -> list[int]:
+    return [span["start"], span["end"]] if span["start"] >= 0 else _NOWHERE
+
+
+def _flat(spans: Iterable[Any]) -> Iterator[Record]:
+    for one in spans:
+        if isinstance(one, list):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def qed() -> Recipe:
+    return Recipe(
+        name="qed",
+        task=READING,
+        segments=("question", "passage"),
+        read=read,
+        read_hub=read_hub,
+        cuts=(WHOLE, WITHOUT_TRAIN),
+        together=1,
+        hub=Hub(
+            repo="google-research-datasets/qed",
+            revision=CONVERTED,
+            configs=("qed",),
+            splits={"train": "train", "validation": "validation"},
+            columns=("example_id", "question", "paragraph_text", "original_nq_answers", "annotation"),
+        ),
+        notes=("Only rows explained by a single sentence have a rationale and alignments.",),
+    )

@@ -1,0 +1,94 @@
+"""Whatever a caller may hand over as data, as named tables: paths, frames, Hugging Face sets, mappings of these."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from didact.data.files import data_files, read_table, stem_of
+from didact.data.table import Table
+from didact.errors import DataError
+
+WHOLE = ""  # the split name of data that come without splits
+
+
+def tables_of(source: Any) -> tuple[str, dict[str, Table]]:
+    """A name for the data, and a table for each split."""
+    if isinstance(source, Path):
+        return stem_of(source) if source.is_file() else source.name, _from_path(source)
+    if isinstance(source, Mapping):
+        if not source:
+            raise DataError("The mapping of splits is empty. Map split names to files, frames or data sets.")
+        return "data", {str(split): _single(str(split), value) for split, value in source.items()}
+    return "data", {WHOLE: _single("data", source)}
+
+
+def _single(split: str, source: Any) -> Table:
+    """One table from one source without splits."""
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if not path.is_file():
+            raise DataError(f"There is no file {str(path)!r} for split {split!r}. Check the path.")
+        return read_table(path)
+    kind = type(source)
+    origin = kind.__module__.partition(".")[0]
+    if origin == "pandas" and hasattr(source, "to_dict") and hasattr(source, "columns"):
+        return _from_frame(split, source)
+    if origin == "datasets" and hasattr(source, "features") and hasattr(source, "num_rows"):
+        return from_dataset(split, source)
+    raise DataError(
+        f"{kind.__module__}.{kind.__qualname__} cannot be read as data. Give a name, a path, a pandas DataFrame, a "
+        "datasets.Dataset or DatasetDict, or a mapping from split names to these."
+    )
+
+
+def _from_path(path: Path) -> dict[str, Table]:
+    if path.is_file():
+        return {WHOLE: read_table(path)}
+    files = list(data_files(path))
+    if not files:
+        raise DataError(
+            f"Folder {path} holds no file that didact reads. Name files after splits: train.jsonl, test.jsonl, …"
+        )
+    if len(files) == 1 and stem_of(files[0]) not in KNOWN:
+        return {WHOLE: read_table(files[0])}
+    stems = [stem_of(file) for file in files]
+    twice = sorted({stem for stem in stems if stems.count(stem) > 1})
+    if twice:
+        raise DataError(f"Folder {path} holds split {twice[0]!r} more than once: keep one of its files.")
+    return {stem: read_table(file) for stem, file in zip(stems, files, strict=True)}
+
+
+def _from_frame(name: str, frame: Any) -> Table:
+    columns = tuple(map(str, frame.columns))
+    if len(set(columns)) != len(columns):
+        raise DataError(f"The frame for {name} names a column twice: {', '.join(columns)}.")
+    values = frame.set_axis(columns, axis=1).astype(object)
+    records = values.where(frame.notna().to_numpy(), None).to_dict("records")
+    return _filled(Table(f"{name} (frame)", columns, records, range(1, len(records) + 1)))
+
+
+def from_dataset(name: str, dataset: Any) -> Table:
+    """A `datasets.Dataset`. Class names it knows are kept."""
+    classes = {column: tuple(kind.names) for column, kind in dataset.features.items() if getattr(kind, "names", None)}
+    records = list(dataset.with_format(None))
+    return _filled(Table(name, tuple(dataset.column_names), records, range(1, len(records) + 1), classes=classes))
+
+
+def _filled(table: Table) -> Table:
+    if not table.records:
+        raise DataError(f"{table.name} holds no rows.")
+    return table
+
+
+# Names of splits, ours and the usual ones, and what they stand for.
+KNOWN = {
+    "teach": "teach",
+    "explain": "explain",
+    "train": "train",
+    "training": "train",
+    "dev": "dev",
+    "validation": "dev",
+    "valid": "dev",
+    "val": "dev",
+    "test": "test",
+}

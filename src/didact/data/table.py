@@ -1,0 +1,26 @@
+"""Records with the place each came from, whatever they came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Record: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records of one source. `numbers` are 1-based: lines of a text file, rows of anything else."""
+
+    name: str
+    columns: tuple[str, ...]
+    records: Sequence[Record]
+    numbers: Sequence[int]
+    unit: str = "row"
+    is_typed: bool = True  # in CSV and TSV everything is a string
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # class names a column brings along
+
+    def place(self, index: int) -> str:
+        return f"{self.name} {self.unit} {self.numbers[index]}"
+
+    def __len__(self) -> int:
+        return len(self.records)

@@ -1,0 +1,71 @@
+"""Marks in texts, pictures of characters, progress without a terminal."""
+
+import io
+
+import numpy as np
+import pytest
+
+from didact.render.marks import merged, runs
+from didact.render.progress import Progress
+from didact.render.terminal import marked, picture
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], [("a good film", False)]),
+        ([(2, 6)], [("a ", False), ("good", True), (" film", False)]),
+        ([(7, 11), (0, 1)], [("a", True), (" good ", False), ("film", True)]),
+        ([(0, 4), (2, 6), (6, 7)], [("a good ", True), ("film", False)]),
+        ([(0, 99)], [("a good film", True)]),
+        ([(3, 3)], [("a good film", False)]),
+    ],
+)
+def test_runs(spans, expected):
+    assert runs("a good film", spans) == expected
+
+
+def test_merged():
+    assert merged([(5, 6), (0, 2), (1, 3)]) == [(0, 3), (5, 6)]
+
+
+def test_marks_are_brackets_without_colour():
+    assert marked("a good film", [(2, 6)], colour=False).plain == "a [good] film"
+    assert marked("a good film", [(2, 6)]).plain == "a good film"
+
+
+def test_control_characters_never_reach_the_terminal():
+    assert marked("a\x1b[31mb\tc\nd", []).plain == "a\N{REPLACEMENT CHARACTER}[31mb c d"
+
+
+def test_pictures_fade_outside_their_boxes():
+    image = np.full((4, 4, 3), 255, dtype=np.uint8)
+    assert picture(image, [(0, 0, 2, 2)], colour=False).plain == "@@··\n····\n"
+    drawn = picture(image, [(0, 0, 2, 2)])
+    assert drawn.plain == "▀▀▀▀\n▀▀▀▀\n"
+    colours = {str(span.style.color.triplet.hex) for span in drawn.spans}
+    assert colours == {"#ffffff", "#555555"}
+
+
+class TestProgress:
+    def test_a_plain_line_from_time_to_time(self, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        stream = io.StringIO()
+        with Progress("training", total=100, stream=stream) as progress:
+            progress.advance(10)
+            assert stream.getvalue() == ""
+            now[0] = 31.0
+            progress.advance(10, note="dev 0.9")
+            now[0] = 40.0
+            progress.advance(10)
+        assert stream.getvalue() == "training: 20 of 100, 2 min left dev 0.9\n"
+
+    def test_can_be_silent(self, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        stream = io.StringIO()
+        with Progress("training", total=2, shown=False, stream=stream) as progress:
+            now[0] = 99.0
+            progress.advance()
+        assert stream.getvalue() == ""
