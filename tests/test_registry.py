@@ -5,7 +5,9 @@ import pytest
 from didact.errors import OptionError, UnknownNameError
 from didact.registry import Entry, Registry, Spec, checked_options, parse_spec, split_list
 
-FRUIT = Registry("fruit", {"apple": Entry("math:sqrt"), "banana": Entry("math:no_such_thing"), "cherry": Entry("math:pi")})
+FRUIT = Registry(
+    "fruit", {"apple": Entry("math:sqrt"), "banana": Entry("math:no_such_thing"), "cherry": Entry("math:pi")}
+)
 
 
 class TestRegistry:
@@ -13,7 +15,9 @@ class TestRegistry:
         assert FRUIT.load("apple")(9) == 3
 
     def test_an_unknown_name_is_answered_with_the_nearest(self):
-        with pytest.raises(UnknownNameError, match=r"no fruit named 'aple'. Did you mean 'apple'\? Known: apple, banana, cherry"):
+        with pytest.raises(
+            UnknownNameError, match=r"no fruit named 'aple'. Did you mean 'apple'\? Known: apple, banana, cherry"
+        ):
             FRUIT["aple"]
 
     def test_a_name_near_nothing_lists_all(self):
@@ -35,7 +39,9 @@ class TestRegistry:
             def load(self):
                 return Entry("math:e")
 
-        monkeypatch.setattr("didact.registry.entry_points", lambda group: [Point("date"), Point("apple")] if group == "f" else [])
+        monkeypatch.setattr(
+            "didact.registry.entry_points", lambda group: [Point("date"), Point("apple")] if group == "f" else []
+        )
         registry = Registry("fruit", {"apple": Entry("math:sqrt")}, group="f")
         assert set(registry) == {"apple", "date"}
         assert registry["apple"].target == "math:sqrt"

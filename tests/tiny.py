@@ -15,7 +15,10 @@ TEXTS = (
     "the plot is not very good, but the music was great!",
     "bad",
 )
-WORDS = sorted(set("a good film the plot is not very , but music was great ! bad un ##believ ##able who sings anna".split()))
+WORDS = [
+    "a", "good", "film", "the", "plot", "is", "not", "very", ",", "but", "music", "was", "great", "!", "bad", "un",
+    "##believ", "##able", "who", "sings", "anna",
+]  # fmt: skip
 
 
 def rows(count: int = 1) -> list[Row]:
@@ -113,7 +116,11 @@ def huggingface(architecture: str, head: str = "ForSequenceClassification", *, l
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
     if architecture in IMAGE_ARCHITECTURES:
-        processor = transformers.ViTImageProcessorPil if hasattr(transformers, "ViTImageProcessorPil") else transformers.ViTImageProcessor
+        processor = (
+            transformers.ViTImageProcessorPil
+            if hasattr(transformers, "ViTImageProcessorPil")
+            else transformers.ViTImageProcessor
+        )
         return model, processor(size={"height": 32, "width": 32})
     if architecture in CAUSAL:
         return model, byte_tokenizer()

@@ -52,7 +52,13 @@ class TestData:
     def test_list_for_machines(self):
         rows = json.loads(didact("data", "list", "--json").stdout)["rows"]
         found = {row["name"]: row for row in rows}
-        assert {"planted/sentiment", "planted/inference", "planted/quality", "planted/reading", "planted/shapes"} <= set(found)
+        assert {
+            "planted/sentiment",
+            "planted/inference",
+            "planted/quality",
+            "planted/reading",
+            "planted/shapes",
+        } <= set(found)
         assert {
             "imdb", "sst", "sst_rationales", "movie_rationales", "esnli", "mnli", "quora", "cola", "ag_news", "mlqe_pe",
             "qed", "cifar100", "hatexplain",

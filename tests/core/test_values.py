@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny import rows
 
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
@@ -18,6 +17,7 @@ from didact.core.task import CLASSIFICATION, PAIR, READING, REGRESSION, task_nam
 from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError, ShapeError, UnknownNameError, UnsupportedError
 from didact.models.tokenizer import WordTokenizer
+from tiny import rows
 
 
 class TestTask:
@@ -97,7 +97,9 @@ class TestTarget:
         torch.testing.assert_close(found, torch.tensor([3.0, 2.0]))
 
     def test_value(self):
-        torch.testing.assert_close(Target.predicted(REGRESSION, self.logits[:, :1]).of(self.logits[:, :1]), self.logits[:, 0])
+        torch.testing.assert_close(
+            Target.predicted(REGRESSION, self.logits[:, :1]).of(self.logits[:, :1]), self.logits[:, 0]
+        )
 
     def test_the_best_span_by_brute_force(self):
         logits = torch.randn(20, 2, 9)

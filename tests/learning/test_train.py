@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from tiny import huggingface
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import didact
@@ -16,6 +15,7 @@ from didact.errors import OptionError, RecordError, RequestError, TrainingError,
 from didact.learning.fit import Examples, Training, _rate, _shuffled, fit
 from didact.learning.train import train_teacher
 from didact.models.build import build_model
+from tiny import huggingface
 
 SMALL = {"teach": 600, "explain": 20, "train": 100, "dev": 100, "test": 100}
 QUICK = {"epochs": 1, "progress": False}
@@ -88,7 +88,9 @@ class TestKept:
         rows = data["test"].rows[:20]
         assert np.array_equal(teacher.predict(rows).values, again.predict(rows).values)
         theirs = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-        inputs = AutoTokenizer.from_pretrained(folder)([row.texts[0] for row in rows], padding=True, return_tensors="pt")
+        inputs = AutoTokenizer.from_pretrained(folder)(
+            [row.texts[0] for row in rows], padding=True, return_tensors="pt"
+        )
         with torch.no_grad():
             np.testing.assert_allclose(theirs(**inputs).logits.numpy(), again.predict(rows).values, atol=1e-5)
         assert theirs.config.id2label == {0: "negative", 1: "positive"}

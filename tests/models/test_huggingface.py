@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from tiny import CAUSAL, IMAGE_ARCHITECTURES, TEXT_ARCHITECTURES, huggingface, images, rows, wordpiece_tokenizer
 from transformers import BertConfig, BertForMaskedLM, BertForTokenClassification, BertModel
 
 from didact.core.batch import Batch
@@ -12,6 +11,7 @@ from didact.core.row import Box, Row, Span
 from didact.core.task import CLASSIFICATION, PAIR, READING, REGRESSION
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models.huggingface import HuggingFaceModel
+from tiny import CAUSAL, IMAGE_ARCHITECTURES, TEXT_ARCHITECTURES, huggingface, images, rows, wordpiece_tokenizer
 
 EVERYTHING = ("mean", "reading", "full", "hidden")
 
@@ -191,7 +191,9 @@ class TestTasks:
             adapter("bert", problem_type="multi_label_classification")
 
     def test_other_heads_are_refused_by_name(self):
-        config = BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+        config = BertConfig(
+            vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+        )
         tokenizer = wordpiece_tokenizer()
         with pytest.raises(UnsupportedError, match="one label per token"):
             HuggingFaceModel(BertForTokenClassification(config), tokenizer)
@@ -232,7 +234,9 @@ class TestLengths:
         model = adapter("roberta")  # 66 positions, two of them reserved
         assert model.max_length == 64
         long = Row("long", ("good " * 80,))
-        with pytest.raises(UnsupportedError, match=r"1 of 4 rows are longer than the 64 tokens.*longest has 82.*truncate"):
+        with pytest.raises(
+            UnsupportedError, match=r"1 of 4 rows are longer than the 64 tokens.*longest has 82.*truncate"
+        ):
             model.encode([*rows(), long])
         assert model.encode([Row("fits", ("good " * 62,))]).tokens.shape == (1, 64)
 

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from tiny import images, rows
 
 from didact.core.batch import Batch
 from didact.core.model import Model
 from didact.core.row import Row, Span
-from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, TASKS
+from didact.core.task import CLASSIFICATION, IMAGE, READING, REGRESSION, TASKS
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.bilstm import BiLSTM, BiLSTMAttention
@@ -16,6 +15,7 @@ from didact.models.native import native_from
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import UNKNOWN, PatchReader, WordTokenizer
 from didact.models.transformer import TransformerModel
+from tiny import images, rows
 
 OPTIONS = {
     "native": [{}, {"mix": True}, {"pool": "first", "layers": 1}],
@@ -158,7 +158,9 @@ class TestAttention:
 
     def test_a_model_without_attention_says_so(self):
         model = build("bilstm", "classification")
-        with pytest.raises(UnsupportedError, match="'mean' was asked of model 'bilstm', which has none.*bilstm_attention"):
+        with pytest.raises(
+            UnsupportedError, match="'mean' was asked of model 'bilstm', which has none.*bilstm_attention"
+        ):
             model(model.encode(rows()), listen=("mean",))
         model = build("bilstm_attention", "classification")
         with pytest.raises(UnsupportedError, match="'full'.*only the attention it pools with"):
@@ -259,10 +261,9 @@ class TestRefusals:
             build("native", "image").encode(rows(1))
 
 
-def test_prediction_leaves_mode_and_gradients(tmp_path):
+def test_prediction_leaves_mode_and_gradients():
     model = build("native", "classification", dropout=0.5).train()
     first = model.predict(rows())
     assert model.training
     assert np.array_equal(first.values, model.predict(rows()).values), "dropout must be off while predicting"
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert PAIR.name in MODELS["bilstm"].tasks

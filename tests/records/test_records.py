@@ -31,9 +31,13 @@ class TestAtomic:
         assert names(tmp_path) == ["file"]
 
     def test_a_folder_appears_whole_or_not_at_all(self, tmp_path):
-        with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "run") as draft:
-            (draft / "half").write_text("x")
-            raise ZeroDivisionError
+        def fail_half_way():
+            with new_folder(tmp_path / "run") as draft:
+                (draft / "half").write_text("x")
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail_half_way()
         assert names(tmp_path) == []
         with new_folder(tmp_path / "deep" / "run") as draft:
             (draft / "whole").write_text("x")

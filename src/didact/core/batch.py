@@ -99,9 +99,7 @@ def text_batch(rows: Sequence[Row], pieces: Sequence[Pieces], *, padding: int) -
     )
 
 
-def _padded(
-    parts: Sequence[Shaped[np.ndarray, "_ *rest"]], value: int | bool
-) -> Shaped[Tensor, "batch token *rest"]:
+def _padded(parts: Sequence[Shaped[np.ndarray, "_ *rest"]], value: int | bool) -> Shaped[Tensor, "batch token *rest"]:
     return pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=value)
 
 

@@ -21,9 +21,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise RecordError(
-            f"Could not write {path}: {error.strerror or error}. What was there is unchanged."
-        ) from error
+        raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
 
 
 def write_text(path: Path, content: str) -> None:

@@ -38,11 +38,12 @@ RELATIONS: Final = (
 
 _KINDS: Final = (NAMES, TRADES, *(relation.values for relation in RELATIONS))
 _KIND: Final = {word: kind for kind in _KINDS for word in kind}
-_BY_VERB: Final = {relation.verb: relation for relation in RELATIONS}
+_NAMED: Final = rf"{either(NAMES)} the {either(TRADES)}"
+# What is asked: two groups, the phrase that states it and the answer. Who somebody is, the answer states itself.
 _STATED: Final = {
     relation.verb: re.compile(rf"\b({relation.states}) ({either(relation.values)})") for relation in RELATIONS
-}
-_VERB: Final = re.compile(either(_BY_VERB))
+} | {"who": re.compile(rf"(?=({_NAMED}))({_NAMED})")}
+_ASKED: Final = re.compile(either(_STATED))
 _PERSON: Final = re.compile(rf"({either(NAMES)})|(?:\bthe )?({either(TRADES)})")
 _FACT: Final = re.compile(r"[^.]+")
 
@@ -52,13 +53,14 @@ class Reading(Rules[Texts]):
     task = READING
     segments: ClassVar = ("question", "passage")
 
-    def __init__(self, *, facts: int, people: int, kinds: int, told: int, by_trade: float) -> None:
+    def __init__(self, *, facts: int, people: int, kinds: int, told: int, by_trade: float, who: float) -> None:
         whole(1, len(NAMES), people=people)
         whole(1, people, facts=facts)
         whole(1, len(RELATIONS), kinds=kinds)
         whole(1, kinds, told=told)
-        chance(by_trade=by_trade)
-        self.facts, self.people, self.kinds, self.told, self.by_trade = facts, people, kinds, told, by_trade
+        chance(by_trade=by_trade, who=who)
+        self.facts, self.people, self.kinds, self.told = facts, people, kinds, told
+        self.by_trade, self.who = by_trade, who
 
     def draw(self, dice: Dice, split: str) -> Texts:  # noqa: ARG002
         names, trades = dice.sample(NAMES[: self.people], self.facts), dice.sample(TRADES[: self.people], self.facts)
@@ -69,15 +71,17 @@ class Reading(Rules[Texts]):
             parts = [f"{relation.states} {value}" for relation, value in zip(told, known, strict=True)]
             facts.append(f"{name} the {trade} {' and '.join(dice.sample(parts, self.told))} .")
         about, asked = dice.between(0, self.facts - 1), dice.choice(told)
+        # Questions are equally long, so that a fact's place does not hang on what is asked.
         if dice.chance(self.by_trade):
-            question = f"{asked.asks} does the {trades[about]} {asked.verb} ?"
+            who, forms = trades[about], ("who again is the {who} ?", "{asks} does the {who} {verb} ?")
         else:
-            question = f"{asked.asks} does {names[about]} {asked.verb} now ?"
-        return question, " ".join(facts)
+            who, forms = names[about], ("who again is this {who} ?", "{asks} does {who} {verb} now ?")
+        form = forms[0] if dice.chance(self.who) else forms[1]
+        return form.format(who=who, asks=asked.asks, verb=asked.verb), " ".join(facts)
 
     def read(self, inputs: Texts) -> Truth:
         question, passage = inputs
-        asked, person = _VERB.search(question), _PERSON.search(question)
+        asked, person = _ASKED.search(question), _PERSON.search(question)
         if not asked or not person:
             return Truth(None, ())
         for fact in _FACT.finditer(passage):
@@ -89,7 +93,10 @@ class Reading(Rules[Texts]):
                     (Span(0, *person.span()), Span(1, *same[0].span())),
                     (Span(0, *asked.span()), Span(1, *stated.span(1))),
                 )
-                return Truth((answer,), tuple(sorted([*pairs[0], *pairs[1], answer])), pairs)
+                units = {*pairs[0], *pairs[1], answer}
+                if asked[0] == "who":
+                    units -= {pairs[0][1]}  # the answer holds it
+                return Truth((answer,), tuple(sorted(units)), pairs)
         return Truth(None, ())
 
     def redraw(self, inputs: Texts, part: Part, dice: Dice) -> Texts:
@@ -103,9 +110,12 @@ class Reading(Rules[Texts]):
             else:
                 kept.add(word)
         for word in moved:
-            moved[word] = dice.choice([other for other in _KIND[word] if other not in kept])
+            moved[word] = dice.choice([other for other in self._like(word) if other not in kept])
             kept.add(moved[word])
         return spliced(inputs, {span: moved.get(word_at(inputs, span), word_at(inputs, span)) for span in spans})
+
+    def _like(self, word: str) -> tuple[str, ...]:
+        return _KIND[word][: self.people] if word in NAMES or word in TRADES else _KIND[word]
 
     def oracle(self) -> Teacher:
         return ReadingOracle(self)
@@ -143,11 +153,12 @@ def reading(
     kinds: int = 4,
     told: int = 2,
     by_trade: float = 0.5,
+    who: float = 0.25,
 ) -> PlantedDataset:
     """Passages of `facts` sentences, each telling the same `told` kinds of fact, out of `kinds`, of another person.
 
     The question asks one of them about one person: with chance `by_trade` by trade, else by name. Aligned are the
     person and what is asked.
     """
-    rules = Reading(facts=facts, people=people, kinds=kinds, told=told, by_trade=by_trade)
+    rules = Reading(facts=facts, people=people, kinds=kinds, told=told, by_trade=by_trade, who=who)
     return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)
