@@ -16,6 +16,7 @@ from didact.core.human import HumanTeacher
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.row import Row
+from didact.core.task import READING
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
@@ -35,7 +36,7 @@ PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
 
 def train_teacher(
     data: str | Dataset,
-    model: str = "native",
+    model: str | None = None,
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -56,7 +57,8 @@ def train_teacher(
 ) -> Model:
     """Train a model on `teach`, choose its epoch on `dev`, measure it on `test`, and keep it in `out` if given.
 
-    `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`. What was
+    `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`; without one a
+    small native model that learns the planted task of this kind. What was
     measured is in the model's `record["metrics"]`; planted data also says whether the model is verified, i.e. whether
     it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
     transformers.
@@ -75,9 +77,10 @@ def train_teacher(
         "clip": clip,
         "patience": patience,
     }
+    data = load_data(data) if isinstance(data, str) else data
+    model = model or ("bilstm" if data.task is READING else "native")
     defaults = FROM_SCRATCH if is_native(model) else PRETRAINED
     training = replace(defaults, seed=seed, **{name: value for name, value in asked.items() if value is not None})
-    data = load_data(data) if isinstance(data, str) else data
     student = build_model(
         model,
         data,

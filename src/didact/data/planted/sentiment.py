@@ -17,7 +17,7 @@ NEGATIVE: Final = listed(
     "awful boring clumsy cruel dreadful dull gloomy hollow horrible lousy painful silly stale terrible ugly"
 )
 POSITIVE: Final = listed(
-    "amazing brilliant charming clever delightful funny gorgeous graceful great lovely pleasant superb tender warm witty"
+    "amazing brilliant charming clever delightful funny gentle graceful great lovely pleasant superb tender warm witty"
 )
 NEGATORS: Final = ("not", "never")
 # Each goes with cues of one polarity. Intensifiers that go with any cue would decide a sentence by the order of its

@@ -72,15 +72,14 @@ class Shapes(Rules[Image]):
 
     def _picture(self, colours: Mapping[Patch, Colour], dice: Dice) -> Image:
         """A noisy ground with a glyph of any shape in each of the patches, somewhere within it."""
-        noise = (
-            np.frombuffer(dice.numpy.bytes(SIDE * SIDE * 3), dtype=np.uint8).reshape(SIDE, SIDE, 3).astype(np.uint16)
-        )
-        dark = np.zeros((SIDE, SIDE, 3), dtype=np.uint16)
+        noise = np.frombuffer(dice.numpy.bytes(3 * SIDE**2), dtype=np.uint8).astype(np.uint16).reshape(SIDE, SIDE, 3)
+        dark = np.zeros_like(noise)
+        spread = np.full_like(noise, int(_GROUND * self.noise))
         for (top, left), colour in colours.items():
             top, left = top + dice.between(0, PATCH - _SIZE), left + dice.between(0, PATCH - _SIZE)
-            dark[top : top + _SIZE, left : left + _SIZE][dice.choice(GLYPHS)] = colour
-        image = np.where(dark > 0, dark + noise * _SPREAD // 256, noise * int(_GROUND * self.noise) // 256)
-        return image.astype(np.uint8)
+            place, glyph = (slice(top, top + _SIZE), slice(left, left + _SIZE)), dice.choice(GLYPHS)
+            dark[place][glyph], spread[place][glyph] = colour, _SPREAD
+        return (dark + (noise * spread >> 8)).astype(np.uint8)
 
 
 def shapes(

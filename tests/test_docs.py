@@ -1,0 +1,45 @@
+"""What the documentation shows, works."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "docs" / "examples" / "first.py"
+
+
+def test_the_readme_shows_the_example_that_is_tested():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"## A first example\n+```python\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    assert shown[1].strip() in EXAMPLE.read_text(encoding="utf-8")
+
+
+def test_the_readme_names_the_two_commands():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in readme
+    assert "make test" in readme
+
+
+def test_every_data_set_is_in_the_docs():
+    from didact.data import DATASETS
+
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    assert [name for name in DATASETS if f"`{name}`" not in page] == []
+
+
+def test_every_native_model_is_in_the_docs():
+    from didact.models import MODELS
+
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    assert [name for name in MODELS if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.slow
+def test_the_first_example_runs(capsys):
+    """As a user would run it: it trains a teacher on the whole default data set."""
+    runpy.run_path(str(EXAMPLE))
+    printed = capsys.readouterr().out
+    assert "'verified': True" in printed
