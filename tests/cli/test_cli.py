@@ -105,6 +105,10 @@ class TestFaults:
             (["train", "--data", "planted/sentiment", "--model", "natve"], "Did you mean 'native'"),
             (["train", "--data", "planted/sentiment", "--model", "native(width=10)"], "multiple"),
             (["train", "--data", "planted/sentiment", "--epochs", "0"], "epochs must be at least 1"),
+            (["train", "--data", "planted/sentiment", "--device", "quantum"], "cannot be used here"),
+            (["train", "--data", "planted/sentiment", "--seed", "9" * 25], "64 bits"),
+            (["train", "--data", "planted/shapes", "--model", "minilm"], "cannot be opened for this task"),
+            (["train", "--data", "planted/sentiment", "--length", "2", "--truncate"], "no room for words"),
         ],
     )
     def test_a_bad_request_exits_with_2_and_says_what_to_do(self, arguments, message, tmp_path):
@@ -115,11 +119,18 @@ class TestFaults:
         assert done.stdout == ""
         assert not (tmp_path / "out").exists()
 
-    def test_failed_work_exits_with_1(self, tmp_path):
+    def test_a_folder_that_exists_is_not_touched(self, tmp_path):
         (tmp_path / "out").mkdir()
         done = didact("train", "--data", "planted/sentiment", "--out", str(tmp_path / "out"))
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert "exists already" in done.stderr
+
+    def test_failed_work_exits_with_1(self, tmp_path):
+        small = "planted/sentiment(teach=100, explain=10, train=10, dev=50, test=50)"
+        done = didact("train", "--data", small, "--out", str(tmp_path / "out"), "--rate", "1e30")
+        assert done.returncode == 1
+        assert "The loss became" in done.stderr
+        assert not (tmp_path / "out").exists()
 
 
 def test_version_and_help():

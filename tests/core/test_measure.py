@@ -10,7 +10,7 @@ from didact.core.measure import agreement, measure, pearson, token_f1
 from didact.core.outputs import Outputs
 from didact.core.row import Row, Span
 from didact.core.task import CLASSIFICATION, PAIR, READING, REGRESSION
-from didact.errors import DataError, ShapeError
+from didact.errors import DataError, OptionError, ShapeError
 
 DICE = np.random.default_rng(0)
 
@@ -34,6 +34,7 @@ def test_pearson_as_scipy_has_it():
 
 def test_a_constant_score_has_no_correlation():
     assert np.isnan(pearson(np.ones(5), DICE.normal(size=5)))
+    assert np.isnan(pearson(np.full(3, 0.1), np.array([1.0, 2.0, 3.0]))), "0.1 has no exact mean"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,16 @@ class TestHuman:
         assert said.answers == (("anna", "ben"),)
         assert said.spans == (Span(1, 0, 4),)
 
+    @pytest.mark.parametrize("label", [-1, 2, 0.5, (Span(0, 0, 1),)])
+    def test_labels_of_another_kind_are_named(self, label):
+        """-1, which some sets write for "no gold label", must not become the last class."""
+        with pytest.raises(DataError, match=r"(?s)1 of 1 rows.*- a: "):
+            HumanTeacher(CLASSIFICATION, ["n", "y"]).predict([Row("a", ("x",), label=label)])
+
+    def test_classes_need_names(self):
+        with pytest.raises(OptionError, match="classes="):
+            HumanTeacher(CLASSIFICATION)
+
     def test_rows_without_labels_are_named(self):
-        with pytest.raises(DataError, match=r"(?s)1 of 2 rows have no gold label.*- b"):
+        with pytest.raises(DataError, match=r"(?s)1 of 2 rows have no gold label.*- b: None"):
             HumanTeacher(CLASSIFICATION, ["n", "y"]).predict([Row("a", ("x",), label=1), Row("b", ("y",))])

@@ -138,6 +138,13 @@ class TestExplanation:
         with pytest.raises(OptionError, match="above 0"):
             self.explanation([0.0] * 5, "signed").as_distribution(temperature=0.0)
 
+    def test_a_row_without_units_is_sent_nothing_in_any_precision(self):
+        empty = torch.zeros(1, 2, dtype=torch.bool)
+        for dtype in (torch.float16, torch.float32, torch.float64):
+            for temperature in (1.0, 0.5):
+                sent = Explanation(torch.ones(1, 2, dtype=dtype), empty, empty, "signed")
+                assert sent.as_distribution(temperature=temperature).tolist() == [[0.0, 0.0]]
+
     def test_nothing_marked_is_uniform(self):
         sent = self.explanation([0.0] * 5, "magnitude").as_distribution()
         torch.testing.assert_close(sent, torch.tensor([[0.0, 1 / 3, 1 / 3, 1 / 3, 0.0]]))
@@ -192,6 +199,8 @@ class TestFunctionTeacher:
             ([[0.5, 0.5, 0.0]] * 3, r"returned \(3, 3\)"),
             ([[0.5, 0.6]] * 3, "does not sum to 1.*output='logit'"),
             ([[0.5, float("nan")]] * 3, "not finite for row 'r0'"),
+            ([[0.5], [0.5, 0.5], [1.0]], "must return numbers in an array"),
+            ("words", "must return numbers in an array"),
         ],
     )
     def test_what_it_returns_is_checked(self, answer, message):
@@ -203,6 +212,8 @@ class TestFunctionTeacher:
             FunctionTeacher(len)
         with pytest.raises(UnsupportedError, match="reading"):
             FunctionTeacher(len, task="reading")
+        with pytest.raises(OptionError, match="not 'probabilities'"):
+            FunctionTeacher(len, ["a", "b"], output="probabilities")
         with pytest.raises(OptionError, match="output must be 'probability' or 'logit'"):
             FunctionTeacher(len, ["a", "b"], output="value")
 

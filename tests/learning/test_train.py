@@ -98,7 +98,7 @@ class TestKept:
     def test_nothing_is_overwritten_unless_allowed(self, tmp_path):
         (tmp_path / "teacher").mkdir()
         (tmp_path / "teacher" / "precious").write_text("x")
-        with pytest.raises(RecordError, match="exists already.*--overwrite"):
+        with pytest.raises(OptionError, match="exists already.*--overwrite"):
             train_teacher(small(), out=tmp_path / "teacher", **QUICK)
         assert (tmp_path / "teacher" / "precious").exists()
 
@@ -109,6 +109,13 @@ class TestKept:
         config["options"]["width"] = 32
         (folder / "config.json").write_text(json.dumps(config))
         with pytest.raises(RecordError, match=r"do not fit its config.json"):
+            didact.load_teacher(folder)
+        train_teacher(small(), "native(layers=1)", out=folder, overwrite=True, **QUICK)
+        (folder / "model.safetensors").write_bytes(weights(folder)[:-100])
+        with pytest.raises(RecordError, match="weights in .* are damaged"):
+            didact.load_teacher(folder)
+        (folder / "config.json").write_text("{}")
+        with pytest.raises(RecordError, match="config.json is missing or damaged"):
             didact.load_teacher(folder)
         (folder / "didact.json").write_text("{")
         with pytest.raises(RecordError, match=r"didact.json cannot be read"):
@@ -182,6 +189,43 @@ class TestRequests:
         tokenizer.save_pretrained(tmp_path)
         with pytest.raises(UnsupportedError, match=r"saved as BertModel, which has no head.*didact train --model"):
             didact.load_teacher(tmp_path)
+
+    def test_a_folder_without_tokenizer_is_no_teacher(self, tmp_path):
+        """transformers would make up an empty tokenizer, and every word would be unknown."""
+        huggingface("bert")[0].save_pretrained(tmp_path)
+        with pytest.raises(UnsupportedError, match="has no tokenizer beside it"):
+            didact.load_teacher(tmp_path)
+
+    def test_weights_that_are_missing_are_not_made_up(self, tmp_path):
+        network, tokenizer = huggingface("bert")
+        network.bert.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        config = json.loads((tmp_path / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": ["BertForSequenceClassification"]}))
+        with pytest.raises(RecordError, match="lack classifier.bias"):
+            didact.load_teacher(tmp_path)
+
+    def test_what_is_asked_of_a_native_model_must_fit_it(self, tmp_path):
+        train_teacher(small(), "native(layers=1)", out=tmp_path / "t", **QUICK)
+        assert didact.load_teacher(tmp_path / "t", max_length=30).max_length == 30
+        for options, message in (
+            ({"task": "pair"}, "does classification, not pair"),
+            ({"classes": ["x", "y"]}, "has the classes"),
+            ({"max_length": 9999}, "reads 1 to 512"),
+            ({"device": "quantum"}, "cannot be used here"),
+        ):
+            with pytest.raises(OptionError, match=message):
+                didact.load_teacher(tmp_path / "t", **options)
+
+    def test_a_live_pair_stays_where_it_is(self):
+        with pytest.raises(OptionError, match="stays where it is"):
+            didact.load_teacher(huggingface("bert"), device="cpu")
+
+    def test_no_rows_to_choose_the_epoch_by(self):
+        data = small()
+        empty = Dataset("empty", data.task, {**data.splits, "dev": Split("dev", ())}, data.classes)
+        with pytest.raises(TrainingError, match="one of them is empty"):
+            train_teacher(empty, **QUICK)
 
     def test_things_that_are_no_teacher(self):
         with pytest.raises(OptionError, match="cannot be made of int"):

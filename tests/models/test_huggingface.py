@@ -11,7 +11,16 @@ from didact.core.row import Box, Row, Span
 from didact.core.task import CLASSIFICATION, PAIR, READING, REGRESSION
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models.huggingface import HuggingFaceModel
-from tiny import CAUSAL, IMAGE_ARCHITECTURES, TEXT_ARCHITECTURES, huggingface, images, rows, wordpiece_tokenizer
+from tiny import (
+    CAUSAL,
+    IMAGE_ARCHITECTURES,
+    TEXT_ARCHITECTURES,
+    byte_tokenizer,
+    huggingface,
+    images,
+    rows,
+    wordpiece_tokenizer,
+)
 
 EVERYTHING = ("mean", "reading", "full", "hidden")
 
@@ -190,6 +199,14 @@ class TestTasks:
         with pytest.raises(UnsupportedError, match="no single predicted class"):
             adapter("bert", problem_type="multi_label_classification")
 
+    def test_a_task_the_head_cannot_do(self):
+        network, tokenizer = huggingface("bert")
+        for task in (READING, REGRESSION):
+            with pytest.raises(OptionError, match=f"has a head for classification, and cannot do {task}"):
+                HuggingFaceModel(network, tokenizer, task=task)
+        with pytest.raises(UnsupportedError, match="rates 3 things at once"):
+            adapter("bert", problem_type="regression")
+
     def test_other_heads_are_refused_by_name(self):
         config = BertConfig(
             vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
@@ -256,6 +273,26 @@ class TestLengths:
         with pytest.raises(OptionError, match="max_length 100 was asked for, but the model reads 64"):
             HuggingFaceModel(*huggingface("roberta"), max_length=100)
 
+    def test_predicting_counts_all_rows_not_those_of_a_batch(self):
+        model = adapter("roberta")
+        data = [Row(f"long-{number}", ("good " * 80,)) for number in range(70)] + rows()
+        with pytest.raises(UnsupportedError, match="70 of 73 rows are longer than the 64 tokens"):
+            model.predict(data)
+
+    def test_a_length_without_room_for_words(self):
+        with pytest.raises(OptionError, match="no room for words beside 3 special tokens"):
+            HuggingFaceModel(*huggingface("bert"), truncate=True, max_length=2)
+
+    def test_a_question_longer_than_the_model(self):
+        model = HuggingFaceModel(*huggingface("bert", "ForQuestionAnswering", labels=2), truncate=True, max_length=8)
+        with pytest.raises(UnsupportedError, match="A question alone is longer than the 8 tokens"):
+            model.encode([Row("r", ("good " * 30, "bad film"), label=(Span(1, 0, 3),))])
+
+    def test_texts_of_nothing_are_named(self):
+        model = HuggingFaceModel(huggingface("llama")[0], byte_tokenizer(begin=False))
+        with pytest.raises(ShapeError, match="1 of 4 rows hold nothing.*no words.*: blank"):
+            model.encode([*rows(), Row("blank", ("",))])
+
     def test_slow_tokenizers_are_refused(self):
         network, _ = huggingface("bert")
         with pytest.raises(UnsupportedError, match="needs a fast tokenizer"):
@@ -304,6 +341,29 @@ class TestPositions:
 def test_causal_classifiers_answer_from_the_last_real_token():
     for architecture in CAUSAL:
         assert adapter(architecture).reading == "last"
+
+
+def test_the_live_tokenizer_is_left_as_it_was_found():
+    network, tokenizer = huggingface("bert")
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.backend_tokenizer.enable_truncation(6)
+    tokenizer.backend_tokenizer.enable_padding(length=20)
+    before = tokenizer.backend_tokenizer.to_str()
+    model = HuggingFaceModel(network, tokenizer, truncate=True, max_length=8)
+    printed = model.fingerprint()
+    model.predict(rows())
+    assert tokenizer.backend_tokenizer.to_str() == before
+    assert model.fingerprint() == printed
+
+
+def test_grey_images_are_read_in_colour_and_others_refused():
+    model = adapter("vit")
+    grey = images(1)[0].image[:, :, :1]
+    both = [Row("grey", image=grey), Row("same", image=grey.repeat(3, axis=2))]
+    batch = model.encode(both)
+    assert torch.equal(batch.pixels[0], batch.pixels[1])
+    with pytest.raises(ShapeError, match="models read height × width × 3"):
+        model.encode([Row("odd", image=grey.repeat(4, axis=2))])
 
 
 def test_fingerprint_follows_weights_and_tokenizer():

@@ -11,7 +11,7 @@ from didact.core.task import CLASSIFICATION, IMAGE, READING, REGRESSION, TASKS
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.bilstm import BiLSTM, BiLSTMAttention
-from didact.models.native import native_from
+from didact.models.native import _check_option, native_from
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import UNKNOWN, PatchReader, WordTokenizer
 from didact.models.transformer import TransformerModel
@@ -236,12 +236,30 @@ class TestRefusals:
             TransformerModel(CLASSIFICATION, ("a", "b"), reader, width=10)
         with pytest.raises(OptionError, match="'layers' of 'native' must be at least 1, not 0"):
             TransformerModel(CLASSIFICATION, ("a", "b"), reader, layers=0)
-        with pytest.raises(OptionError, match="'mean' or 'first', not 'max'"):
+        with pytest.raises(OptionError, match="'pool' of 'native' must be 'mean' or 'first', not 'max'"):
             TransformerModel(CLASSIFICATION, ("a", "b"), reader, pool="max")
         with pytest.raises(OptionError, match="must be even"):
             BiLSTM(REGRESSION, None, reader, width=7)
         with pytest.raises(OptionError, match="Patches of 8 pixels do not tile an image of 30 x 32"):
             PatchReader(30, 32)
+
+    def test_more_options_that_do_not_fit(self):
+        reader = WordTokenizer.from_rows(rows())
+        assert TransformerModel(CLASSIFICATION, ("a", "b"), reader, dropout=0).options["dropout"] == 0
+        for options, wanted in (
+            ({"dropout": 1.0}, "from 0 to below 1"),
+            ({"mix": "maybe"}, "true or false"),
+            ({"layers": 1.5}, "at least 1"),
+        ):
+            with pytest.raises(OptionError, match=wanted):
+                _check_option("native", *next(iter(options.items())))
+        with pytest.raises(OptionError, match="'patch' must be a whole number from 1, not 0"):
+            PatchReader(32, 32, patch=0)
+
+    @pytest.mark.parametrize("name", MODELS)
+    def test_texts_of_nothing_are_named(self, name):
+        with pytest.raises(ShapeError, match="1 of 1 rows hold nothing.*no words.*: blank"):
+            build(name, "classification").predict([Row("blank", ("  ",))])
 
     def test_too_long(self):
         model = build("native", "classification", length=8)

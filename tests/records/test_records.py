@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
 from didact.records.atomic import new_folder, write_text
 from didact.records.store import Record, Store, key_of
 
@@ -47,7 +47,7 @@ class TestAtomic:
     def test_a_folder_is_replaced_only_when_allowed(self, tmp_path):
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "old").write_text("x")
-        with pytest.raises(RecordError, match="exists already.*overwrite"), new_folder(tmp_path / "run"):
+        with pytest.raises(OptionError, match="exists already.*overwrite"), new_folder(tmp_path / "run"):
             pass
         with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "run", overwrite=True):
             raise ZeroDivisionError
@@ -61,6 +61,34 @@ class TestAtomic:
         (tmp_path / "file").write_text("x")
         with pytest.raises(RecordError, match="Could not write"), new_folder(tmp_path / "file" / "run"):
             pass
+
+    def test_a_file_is_never_replaced_by_a_folder(self, tmp_path):
+        (tmp_path / "file").write_text("precious")
+        with pytest.raises(OptionError, match="is a file"), new_folder(tmp_path / "file", overwrite=True):
+            pass
+        assert (tmp_path / "file").read_text() == "precious"
+        assert names(tmp_path) == ["file"]
+
+    def test_what_was_there_comes_back_when_the_move_fails(self, tmp_path, monkeypatch):
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "old").write_text("x")
+        move = Path.rename
+
+        def fail(self, target):
+            if self.name.endswith(".tmp") and (self / "new").exists():
+                raise OSError(5, "Input/output error")
+            return move(self, target)
+
+        monkeypatch.setattr(Path, "rename", fail)
+
+        def replace():
+            with new_folder(tmp_path / "run", overwrite=True) as draft:
+                (draft / "new").write_text("x")
+
+        with pytest.raises(RecordError, match="What was there is unchanged"):
+            replace()
+        assert names(tmp_path) == ["run"]
+        assert names(tmp_path / "run") == ["old"]
 
 
 class TestStore:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -36,5 +37,10 @@ class Explanation:
         mass = mass + units * (mass.sum(-1, keepdim=True) == 0)
         if temperature != 1.0:
             # Scaled to a largest value of 1 first, so that sharp temperatures do not underflow to an empty row.
-            mass = (mass / mass.amax(-1, keepdim=True).clamp_min(1e-30)) ** (1 / temperature) * units
-        return mass / mass.sum(-1, keepdim=True).clamp_min(1e-30)
+            mass = (mass / _positive(mass.amax(-1, keepdim=True))) ** (1 / temperature) * units
+        return mass / _positive(mass.sum(-1, keepdim=True))
+
+
+def _positive(total: Float[Tensor, "batch 1"]) -> Float[Tensor, "batch 1"]:
+    """The divisor, or 1 where a row has no units at all."""
+    return torch.where(total > 0, total, torch.ones_like(total))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,8 +12,6 @@ from didact.core.row import Row, Span, fingerprint_of
 from didact.core.task import CLASSIFICATION, TASKS, Task, task_named
 from didact.core.words import words_of
 from didact.errors import OptionError, ShapeError, UnsupportedError
-
-Scale = Literal["probability", "logit", "value"]
 
 
 class FunctionTeacher:
@@ -27,13 +25,15 @@ class FunctionTeacher:
         predict: Callable[[list[Any]], Any],
         classes: Sequence[str] | None = None,
         *,
-        output: Scale = "probability",
+        output: str = "probability",
         task: str | Task = CLASSIFICATION,
         absent: str = "",
         name: str | None = None,
     ) -> None:
         self.task = task if isinstance(task, Task) else task_named(task)
         self.name = name or str(getattr(predict, "__name__", type(predict).__name__))
+        if output not in ("probability", "logit", "value"):
+            raise OptionError(f"Option 'output' is 'probability', 'logit' or 'value', not {output!r}.")
         self.function = predict
         self.output = output
         self.absent = absent
@@ -74,7 +74,11 @@ class FunctionTeacher:
         return hashlib.sha256(fingerprint_of(rows).encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
 
     def _ask(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
-        values = np.asarray(self.function([_input(row) for row in rows]), dtype=np.float64)
+        answer = self.function([_input(row) for row in rows])
+        try:
+            values = np.asarray(answer, dtype=np.float64)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ShapeError(f"Function {self.name!r} must return numbers in an array: {error}") from error
         if values.ndim == 1 and width == 1:
             values = values[:, None]
         if values.shape != (len(rows), width):

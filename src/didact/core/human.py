@@ -7,7 +7,7 @@ import numpy as np
 from didact.core.outputs import Outputs
 from didact.core.row import Row, Span
 from didact.core.task import Task
-from didact.errors import DataError
+from didact.errors import DataError, OptionError
 
 
 class HumanTeacher:
@@ -16,24 +16,33 @@ class HumanTeacher:
     name = "human"
 
     def __init__(self, task: Task, classes: Sequence[str] | None = None) -> None:
+        if task.has_classes and classes is None:
+            raise OptionError(f"Task {task} has classes: people's labels need their names, classes=[…].")
         self.task = task
         self.classes = None if classes is None else tuple(classes)
 
+    def knows(self, row: Row) -> bool:
+        """Whether the row has a gold label of this task."""
+        if self.classes is not None:
+            return isinstance(row.label, int | np.integer) and 0 <= row.label < len(self.classes)
+        if self.task.name == "reading":
+            return isinstance(row.label, tuple) and len(row.label) > 0
+        return isinstance(row.label, int | float | np.number)
+
     def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
-        bare = [row.id for row in rows if row.label is None or row.label == ()]
-        if bare:
+        wrong = [f"{row.id}: {row.label!r}" for row in rows if not self.knows(row)]
+        if wrong:
             raise DataError(
-                f"{len(bare)} of {len(rows)} rows have no gold label, so people cannot be the teacher. "
+                f"{len(wrong)} of {len(rows)} rows have no gold label of this task, so people cannot be the teacher. "
                 "Drop these rows, or choose a model as the teacher. The first are:",
-                bare[: DataError.SHOWN],
-                total=len(bare),
+                wrong[: DataError.SHOWN],
+                total=len(wrong),
             )
         ids = tuple(row.id for row in rows)
-        if self.task.has_classes:
-            assert self.classes is not None
+        if self.classes is not None:
             # One-hot in log space; -30 instead of minus infinity keeps every later computation finite.
             values = np.full((len(rows), len(self.classes)), -30.0)
-            values[np.arange(len(rows)), [_class(row) for row in rows]] = 0.0
+            values[np.arange(len(rows)), np.array([row.label for row in rows], dtype=np.int64)] = 0.0
             return Outputs(self.task, ids, values)
         if self.task.name == "reading":
             best = [_spans(row)[0] for row in rows]
@@ -42,11 +51,6 @@ class HumanTeacher:
                 self.task, ids, np.array([[s.start, s.end] for s in best], dtype=np.float64).reshape(-1, 2), answers
             )
         return Outputs(self.task, ids, np.array([row.label for row in rows], dtype=np.float64).reshape(-1, 1))
-
-
-def _class(row: Row) -> int:
-    assert isinstance(row.label, int)
-    return row.label
 
 
 def _spans(row: Row) -> tuple[Span, ...]:

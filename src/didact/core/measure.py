@@ -34,6 +34,8 @@ def agreement(answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]
 
 def pearson(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " row"]) -> float:
     """Pearson's r; NaN where either side is constant or there are fewer than two rows."""
+    if not len(first) or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return float("nan")
     first, second = first - first.mean(), second - second.mean()
     scale = np.sqrt((first**2).sum() * (second**2).sum())
     return float((first * second).sum() / scale) if scale > 0 else float("nan")

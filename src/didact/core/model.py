@@ -20,7 +20,16 @@ from didact.core.row import Row
 from didact.core.target import best_span
 from didact.core.task import Task
 from didact.core.trace import Listen, Trace
-from didact.errors import UnsupportedError
+from didact.errors import ShapeError, UnsupportedError
+
+
+class TooLongError(UnsupportedError):
+    """Rows are longer than the model reads. Knows the length of each row it was asked about."""
+
+    def __init__(self, message: str, lengths: Sequence[int]) -> None:
+        super().__init__(message)
+        self.lengths = list(lengths)
+
 
 At = Literal["word", "embedding"]
 Reading = Literal["first", "last", "mean"]
@@ -80,13 +89,26 @@ class Model(nn.Module, ABC):
         values = np.zeros((len(rows), width))
         with evaluating(self), torch.inference_mode():
             for chosen in by_length(rows, batch_size):
-                batch = self.encode([rows[index] for index in chosen])
+                try:
+                    batch = self.encode([rows[index] for index in chosen])
+                except TooLongError:  # of this batch; the caller wants to know of all rows
+                    self._count_too_long(rows, batch_size)
+                    raise
                 logits = self(batch.to(self.device)).logits.cpu()
                 values[chosen] = spans_of(logits, batch) if self.task.name == "reading" else logits.double().numpy()
         answers = None
         if self.task.name == "reading":
             answers = tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
         return Outputs(self.task, tuple(row.id for row in rows), values, answers)
+
+    def _count_too_long(self, rows: Sequence[Row], batch_size: int) -> None:
+        lengths = [0] * len(rows)
+        for start in range(0, len(rows), batch_size):
+            try:
+                self.encode(rows[start : start + batch_size])
+            except TooLongError as error:
+                lengths[start : start + batch_size] = error.lengths
+        check_lengths(lengths, self.max_length, name=self.name, unit="tokens")
 
     def fingerprint(self) -> str:
         """A hash of weights, configuration and tokenizer."""
@@ -133,7 +155,19 @@ def check_lengths(lengths: Sequence[int], limit: int, *, name: str, unit: str) -
     """An error that counts the rows longer than the model can read."""
     too_long = [length for length in lengths if length > limit]
     if too_long:
-        raise UnsupportedError(
+        raise TooLongError(
             f"{len(too_long)} of {len(lengths)} rows are longer than the {limit} {unit} that model {name!r} reads "
-            f"(the longest has {max(too_long)}). Shorten them, or ask for truncation (truncate=True, --truncate)."
+            f"(the longest has {max(too_long)}). Shorten them, or ask for truncation (truncate=True, --truncate).",
+            lengths,
+        )
+
+
+def check_readable(batch: Batch, task: Task, *, name: str) -> None:
+    """An error that names the rows in which the model finds nothing to read."""
+    content = batch.units & (batch.segments == 1) if task.name == "reading" else batch.units
+    blank = [row for row, found in zip(batch.ids, content.any(-1).tolist(), strict=True) if not found]
+    if blank:
+        raise ShapeError(
+            f"{len(blank)} of {len(batch)} rows hold nothing that model {name!r} can read "
+            f"({'no passage' if task.name == 'reading' else 'no words'}): {', '.join(blank[:10])}."
         )

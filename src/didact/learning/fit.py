@@ -74,6 +74,10 @@ class Examples:
 
     @classmethod
     def of(cls, model: Model, rows: tuple[Row, ...], outputs: Outputs) -> "Examples":
+        if not rows:
+            raise TrainingError(
+                "Training needs rows to learn from and rows to choose the epoch by; one of them is empty."
+            )
         batch = model.encode(rows)
         return cls(rows, batch, outputs, goals(batch, outputs))
 
@@ -94,10 +98,6 @@ def fit(
 
     Two calls with one seed on one machine, with one number of threads, give the same bytes.
     """
-    if not len(train) or not len(dev):
-        raise TrainingError(
-            f"Training needs rows: there are {len(train)} to train on and {len(dev)} to choose the epoch by."
-        )
     steps = -(-len(train) // training.batch_size) * training.epochs
     optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, weight_decay=training.weight_decay, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, training.warmup))
@@ -151,7 +151,10 @@ def _rate(step: int, steps: int, warmup: float) -> float:
 def _loss(model: Model, examples: Examples, chosen: Int[np.ndarray, " chosen"]) -> Float[Tensor, ""]:
     index = torch.from_numpy(chosen)
     batch = examples.batch.select(index).to(model.device)
-    return task_loss(model.task, model(batch).logits, examples.goal[index].to(model.device)).mean()
+    goal = examples.goal[index]
+    if goal.is_floating_point():  # some devices have no double precision
+        goal = goal.to(next(model.parameters()).dtype)
+    return task_loss(model.task, model(batch).logits, goal.to(model.device)).mean()
 
 
 def _dev(model: Model, dev: Examples, batch_size: int) -> tuple[float, float]:

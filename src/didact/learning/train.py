@@ -20,12 +20,12 @@ from didact.core.task import READING
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
-from didact.errors import RecordError
+from didact.errors import OptionError
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
-from didact.models.load import RECORD
+from didact.models.load import RECORD, checked_device
 from didact.models.native import NativeModel
-from didact.records.atomic import new_folder
+from didact.records.atomic import check_new_folder, new_folder
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ NARROW, NARROW_RATE = 512, 1e-4
 
 
 def train_teacher(
-    data: str | Dataset,
+    data: str | Path | Dataset,
     model: str | None = None,
     *,
     out: str | Path | None = None,
@@ -65,10 +65,10 @@ def train_teacher(
     rationale. The folder opens with `load_teacher`, and for Hugging Face models also with transformers.
     """
     began = time.monotonic()
-    if out is not None and Path(out).exists() and not overwrite:
-        raise RecordError(
-            f"{out} exists already. Choose another folder, or allow it to be replaced (overwrite, --overwrite)."
-        )
+    if out is not None:
+        check_new_folder(Path(out), overwrite=overwrite)
+    if not -(2**63) <= seed < 2**63:
+        raise OptionError(f"A seed has 64 bits at most; {seed} has more.")
     options: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -80,7 +80,7 @@ def train_teacher(
     }
     asked = {name: value for name, value in options.items() if value is not None}
     Training(**asked)  # its faults are told before anything is loaded
-    data = load_data(data) if isinstance(data, str) else data
+    data = data if isinstance(data, Dataset) else load_data(data)
     model = model or ("bilstm" if data.task is READING else "native")
     student = build_model(
         model,
@@ -93,10 +93,9 @@ def train_teacher(
     )
     training = replace(_defaults(student), seed=seed, **asked)
     if device is not None:
-        student = student.to(device)
+        student = student.to(checked_device(device))
     gold = HumanTeacher(data.task, data.classes)
-    parts = {name: data[name].rows for name in ("teach", "dev")}
-    train, dev = (Examples.of(student, rows, gold.predict(rows)) for rows in parts.values())
+    train, dev = (Examples.of(student, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
     history = fit(student, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
     metrics = {"epochs": len(history), **_measured(student, data)}
     student.record = {
@@ -138,7 +137,7 @@ def _measured(model: Model, data: Dataset) -> dict[str, Any]:
     gold = HumanTeacher(data.task, data.classes)
     found: dict[str, Any] = {}
     for name in ("dev", "test"):
-        rows: tuple[Row, ...] = tuple(row for row in data[name] if row.label is not None) if name in data else ()
+        rows: tuple[Row, ...] = tuple(filter(gold.knows, data[name])) if name in data else ()
         if rows:
             found[f"{name}_{data.task.measure}"] = _number(measure(model.predict(rows), gold.predict(rows)))
             found[f"{name}_rows"] = len(rows)

@@ -51,7 +51,7 @@ def _native(spec: str, data: Dataset, *, max_length: int | None, truncate: bool)
     parsed = parse_spec(spec)
     kind: type[NativeModel] = MODELS.load(parsed.name)
     options = dict(parsed.options)
-    patch = options.pop("patch", 8)
+    patch = options.pop("patch", 8) if data.task is IMAGE else 8
     options = checked_options(options, kind, of=f"model {parsed.name!r}")
     if max_length is not None:
         options["length"] = max_length
@@ -60,7 +60,8 @@ def _native(spec: str, data: Dataset, *, max_length: int | None, truncate: bool)
         raise RequestError(f"{data.name} has no rows in 'teach', so there is nothing to build a model from.")
     reader: PatchReader | WordTokenizer
     if data.task is IMAGE:
-        assert rows[0].image is not None
+        if rows[0].image is None or rows[0].image.ndim != 3:
+            raise OptionError(f"Row {rows[0].id!r} of {data.name} has no image of height × width × channel.")
         height, width, channels = rows[0].image.shape
         reader = PatchReader(height, width, channels, patch)
     else:

@@ -1,6 +1,7 @@
 """Hugging Face models as white boxes: from the embeddings up, with their attention, left as they were found."""
 
 import inspect
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from didact.core.batch import Batch, Pieces, patch_batch, text_batch
-from didact.core.model import At, Model, Reading, check_lengths, evaluating, passage_logits
+from didact.core.model import At, Model, Reading, check_lengths, check_readable, evaluating, passage_logits
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, Task, task_named
 from didact.core.trace import Listen, Trace
@@ -30,6 +31,9 @@ _REFUSED = {
     "reformer": "its hashing depends on the padded length",
     "funnel": "it pools tokens away between its layers",
     "xlnet": "it reads padding when it is not padded on the left",
+    "esm": "it rescales its embeddings by counting mask tokens",
+    "fnet": "it mixes padding into every token",
+    "ctrl": "it changes its inputs in place",
 }
 
 
@@ -52,15 +56,11 @@ class HuggingFaceModel(Model):
         truncate: bool = False,
     ) -> None:
         super().__init__()
-        if model.config.model_type in _REFUSED:
-            raise UnsupportedError(
-                f"Models of type {model.config.model_type!r} are not supported as white boxes: "
-                f"{_REFUSED[model.config.model_type]}. Wrap its predictions instead: didact.teacher_from_function(…)."
-            )
+        _check_architecture(model)
         self.model = model
         self.tokenizer = tokenizer
         self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
-        self.task = task or task_of(model)
+        self.task = _fitting(model, task)
         self.classes = _classes_of(model, self.task, classes)
         self.truncate = truncate
         self.reading: Reading = _reading_of(model)
@@ -84,7 +84,16 @@ class HuggingFaceModel(Model):
         options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
         if self.truncate:
             options |= {"truncation": "only_second" if self.task is READING else True, "max_length": self.max_length}
-        encoded = self.tokenizer(*self._texts(rows), **options)
+        try:
+            with undisturbed(self.tokenizer):
+                encoded = self.tokenizer(*self._texts(rows), **options)
+        except Exception as error:
+            if "runcation error" not in str(error):
+                raise
+            raise UnsupportedError(
+                f"A question alone is longer than the {self.max_length} tokens that model {self.name!r} reads; "
+                "only passages are cut. Shorten it, or raise max_length."
+            ) from error
         check_lengths([len(ids) for ids in encoded["input_ids"]], self.max_length, name=self.name, unit="tokens")
         types = encoded.get("token_type_ids") if "token_type_ids" in self._accepts else None
         pieces = [
@@ -98,7 +107,9 @@ class HuggingFaceModel(Model):
         ]
         for row, one in zip(rows, pieces, strict=True):
             _trim(row.texts, one)
-        return text_batch(rows, pieces, padding=self._padding)
+        batch = text_batch(rows, pieces, padding=self._padding)
+        check_readable(batch, self.task, name=self.name)
+        return batch
 
     @property
     def _padding(self) -> int:
@@ -119,8 +130,8 @@ class HuggingFaceModel(Model):
     def _encode_images(self, rows: Sequence[Row]) -> Batch:
         if any(row.image is None for row in rows):
             raise ShapeError(f"Model {self.name!r} reads images, and some rows have none.")
-        images = [row.image for row in rows]
-        pixels = self.tokenizer(images=images, return_tensors="pt")["pixel_values"]
+        images = [_colour(row) for row in rows]
+        pixels = self.tokenizer(images=images, return_tensors="pt", input_data_format="channels_last")["pixel_values"]
         if getattr(self.tokenizer, "do_center_crop", False):  # boxes cannot follow a crop
             rows = [replace(row, rationale=None) for row in rows]
         return patch_batch(rows, pixels, patch=self._patch, leading=self._leading)
@@ -238,7 +249,11 @@ class HuggingFaceModel(Model):
 
     def facts(self) -> Mapping[str, Any]:
         config = {key: value for key, value in self.model.config.to_dict().items() if not key.startswith("_")}
-        tokenizer = self.tokenizer.backend_tokenizer.to_str() if self.task.is_text else self.tokenizer.to_dict()
+        tokenizer = (
+            self.tokenizer.to_dict() if not self.task.is_text else json.loads(self.tokenizer.backend_tokenizer.to_str())
+        )
+        for state in ("truncation", "padding"):  # how it was called last, not what it is
+            tokenizer.pop(state, None)
         return {
             "config": config,
             "tokenizer": tokenizer,
@@ -265,6 +280,18 @@ class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass
     def __init__(self, hidden: Tensor) -> None:
         super().__init__()
         self.hidden = hidden
+
+
+@contextmanager
+def undisturbed(tokenizer: Any) -> Iterator[None]:
+    """Truncation and padding, which a call to a fast tokenizer sets for good, come back afterwards."""
+    backend = tokenizer.backend_tokenizer
+    truncation, padding = backend.truncation, backend.padding
+    try:
+        yield
+    finally:
+        backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
+        backend.no_padding() if padding is None else backend.enable_padding(**padding)
 
 
 @contextmanager
@@ -308,6 +335,8 @@ def task_of(model: PreTrainedModel) -> Task:
         problem = getattr(config, "problem_type", None)
         if problem == "multi_label_classification":
             return task_named("multi_label")  # raises, with the reason
+        if problem == "regression" and config.num_labels > 1:
+            raise UnsupportedError(f"{head} rates {config.num_labels} things at once; a regression has one output.")
         if problem == "regression" or (problem is None and config.num_labels == 1):
             return REGRESSION
         # The head looks the same for one text and for two; only the names of its classes can tell.
@@ -320,6 +349,45 @@ def task_of(model: PreTrainedModel) -> Task:
         f"{head} has no head that answers a task. Load a model for sequence classification, question answering or "
         "image classification, or train one from it: didact train --model NAME --data DATA."
     )
+
+
+def _check_architecture(model: PreTrainedModel) -> None:
+    """Refuse by name, and with the reason, what cannot be run from embeddings on padded batches."""
+    config = model.config
+    reason = _REFUSED.get(config.model_type)
+    if getattr(config, "is_encoder_decoder", False):
+        reason = "an encoder and a decoder read the text twice"
+    if getattr(config, "alibi", False):
+        reason = "its distances are added where our attention function does not see them"
+    if type(model).__name__.endswith("ForImageClassification"):
+        embeddings = getattr(model.base_model, "embeddings", None)
+        if not hasattr(embeddings, "patch_embeddings") or not isinstance(getattr(config, "patch_size", None), int):
+            reason = "it has no square patches that stay apart through its layers"
+    if reason is not None:
+        raise UnsupportedError(
+            f"Models of type {config.model_type!r} are not supported as white boxes: {reason}. "
+            "Wrap its predictions instead: didact.teacher_from_function(…)."
+        )
+
+
+def _fitting(model: PreTrainedModel, asked: Task | None) -> Task:
+    """The task of the model's head, or the one asked for where the head can do it."""
+    own = task_of(model)
+    if asked is None or asked == own:
+        return own
+    if {asked, own} == {CLASSIFICATION, PAIR}:
+        return asked
+    raise OptionError(f"{type(model).__name__} has a head for {own}, and cannot do {asked}.")
+
+
+def _colour(row: Row) -> np.ndarray:
+    """The image with three channels; grey ones are repeated."""
+    assert row.image is not None
+    if row.image.ndim != 3 or row.image.shape[2] not in (1, 3):
+        raise ShapeError(
+            f"Row {row.id!r} has an image of shape {row.image.shape}; models read height × width × 3, or × 1 for grey."
+        )
+    return np.repeat(row.image, 3, axis=2) if row.image.shape[2] == 1 else row.image
 
 
 def _classes_of(model: PreTrainedModel, task: Task, classes: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -343,15 +411,20 @@ def _max_length(model: PreTrainedModel, tokenizer: Any, asked: int | None) -> in
     if isinstance(table, nn.Embedding) and table.padding_idx is not None:
         limit -= table.padding_idx + 1  # RoBERTa counts positions from behind its padding index
     limit = min(limit, getattr(tokenizer, "model_max_length", None) or limit)
-    if asked is not None and asked > limit:
+    if asked is None:
+        return int(limit)
+    if asked > limit:
         raise OptionError(f"max_length {asked} was asked for, but the model reads {limit} tokens at most.")
-    return int(asked or limit)
+    special = tokenizer.num_special_tokens_to_add(pair=True) if hasattr(tokenizer, "num_special_tokens_to_add") else 0
+    if asked <= special:
+        raise OptionError(f"max_length {asked} leaves no room for words beside {special} special tokens.")
+    return asked
 
 
 def _first_layer(model: PreTrainedModel) -> nn.Module:
     """The first transformer layer: of the list that has as many as the configuration says, or of ALBERT's one group."""
     lists = [part for part in model.base_model.modules() if isinstance(part, nn.ModuleList) and len(part)]
-    for wanted in (model.config.num_hidden_layers, getattr(model.config, "num_hidden_groups", None)):
+    for wanted in (getattr(model.config, "num_hidden_layers", None), getattr(model.config, "num_hidden_groups", None)):
         for part in lists:
             if len(part) == wanted:
                 return part[0]

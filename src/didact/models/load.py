@@ -39,8 +39,16 @@ def load_teacher(
     """
     kind = task_named(task) if isinstance(task, str) else task
     if isinstance(source, tuple):
+        from transformers import PreTrainedModel
+
         from didact.models.huggingface import HuggingFaceModel
 
+        if device is not None:
+            raise OptionError(
+                "A live model stays where it is: move it yourself, model.to(device), and leave device out."
+            )
+        if len(source) != 2 or not isinstance(source[0], PreTrainedModel):
+            raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
         model, tokenizer = source
         return HuggingFaceModel(model, tokenizer, task=kind, classes=classes, max_length=max_length, truncate=truncate)
     if not isinstance(source, str | Path):
@@ -55,7 +63,7 @@ def load_teacher(
             raise OptionError("The teacher 'human' needs its task, and the classes if it has any: task=…, classes=….")
         return HumanTeacher(kind, classes)
     teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code)
-    return teacher.to(device) if device is not None else teacher
+    return teacher if device is None else teacher.to(checked_device(device))
 
 
 def _kept(
@@ -70,6 +78,8 @@ def _kept(
     record = read_record(Path(source))
     if record.get("kind") == "native":
         model: Model = native_from(Path(source))
+        _check_native(model, source, task, classes, max_length)
+        model.max_length = max_length or model.max_length
         model.truncate = model.truncate or truncate
     else:
         from didact.models.pretrained import trained
@@ -94,6 +104,32 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict):
+            raise ValueError("it holds no object")
+    except (OSError, ValueError) as error:
         raise RecordError(f"{path} cannot be read ({error}). Train the model again, or restore the file.") from error
+    return record
+
+
+def checked_device(device: str | torch.device) -> torch.device:
+    """The device, if this machine and this build of torch have it."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise OptionError(f"Device {str(device)!r} cannot be used here: {first}. Leave it out for the CPU.") from error
+    return found
+
+
+def _check_native(
+    model: Model, source: str, task: Task | None, classes: Sequence[str] | None, max_length: int | None
+) -> None:
+    """A native model knows its task, classes and length: what is asked must fit them."""
+    if task is not None and task != model.task:
+        raise OptionError(f"Model {source!r} does {model.task}, not {task}.")
+    if classes is not None and tuple(classes) != model.classes:
+        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(classes)}.")
+    if max_length is not None and not 1 <= max_length <= model.max_length:
+        raise OptionError(f"max_length {max_length} was asked for; model {source!r} reads 1 to {model.max_length}.")

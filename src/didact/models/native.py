@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jaxtyping import Bool, Float
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.model import Model, check_lengths
+from didact.core.model import Model, check_lengths, check_readable
 from didact.core.row import Row
 from didact.core.task import READING, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
@@ -32,8 +33,7 @@ class NativeModel(Model):
                 "or a Hugging Face model."
             )
         for name, value in options.items():
-            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-                raise OptionError(f"Option {name!r} of {self.architecture!r} must be at least 1, not {value}.")
+            _check_option(self.architecture, name, value)
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader
@@ -53,6 +53,7 @@ class NativeModel(Model):
             )
         batch = self.reader.encode(rows, longest=self.max_length if self.truncate else None)
         check_lengths(batch.lengths.tolist(), self.max_length, name=self.name, unit="words (with special tokens)")
+        check_readable(batch, self.task, name=self.name)
         return batch
 
     def facts(self) -> Mapping[str, Any]:
@@ -74,15 +75,34 @@ class NativeModel(Model):
 
 def native_from(folder: Path) -> NativeModel:
     """The native model kept in a folder."""
-    facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    kind: type[NativeModel] = MODELS.load(facts["architecture"])
-    model = kind(task_named(facts["task"]), facts["classes"], reader_from(facts["reader"]), **facts["options"])
-    model.truncate = facts["truncate"]
+    try:
+        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        kind: type[NativeModel] = MODELS.load(facts["architecture"])
+        model = kind(task_named(facts["task"]), facts["classes"], reader_from(facts["reader"]), **facts["options"])
+        model.truncate = facts["truncate"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(
+            f"{folder / 'config.json'} is missing or damaged ({error}). Train the model again."
+        ) from error
     try:
         model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (RuntimeError, ValueError) as error:
-        raise RecordError(f"The weights in {folder} do not fit its config.json: {error}") from error
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise RecordError(f"The weights in {folder} are damaged, or do not fit its config.json: {error}") from error
     return model.eval()
+
+
+def _check_option(model: str, name: str, value: object) -> None:
+    """Counts are whole numbers from 1, shares go from 0 to below 1, switches are true or false."""
+    if name == "dropout":
+        good, wanted = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
+    elif name == "mix":
+        good, wanted = isinstance(value, bool), "true or false"
+    elif name == "pool":
+        good, wanted = value in ("mean", "first"), "'mean' or 'first'"
+    else:
+        good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
+    if not good:
+        raise OptionError(f"Option {name!r} of {model!r} must be {wanted}, not {value!r}.")
 
 
 def mean_over(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoImageProcessor,
@@ -18,7 +19,7 @@ from transformers import (
 
 from didact.core.dataset import Dataset
 from didact.core.task import IMAGE, READING, Task
-from didact.errors import MissingExtraError, UnknownNameError, UnsupportedError
+from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel, task_of
 from didact.registry import unknown
@@ -33,7 +34,7 @@ def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool
         model = _auto(data.task).from_pretrained(
             source, dtype=torch.float32, ignore_mismatched_sizes=True, **_head(data), **options
         )
-        tokenizer = _reader(data.task).from_pretrained(source, **options)
+        tokenizer = _tokenizer(source, data.task, base, **options)
     return HuggingFaceModel(
         model, tokenizer, task=data.task, classes=data.classes, name=base, max_length=max_length, truncate=truncate
     )
@@ -57,11 +58,16 @@ def trained(
                 "our tasks. Name a model for sequence classification, question answering or image classification, or "
                 f"train one from it: didact train --model {source} --data DATA."
             )
-        model = getattr(transformers, heads[0]).from_pretrained(source, dtype=torch.float32, **options).eval()
+        model, loaded = getattr(transformers, heads[0]).from_pretrained(
+            source, dtype=torch.float32, output_loading_info=True, **options
+        )
+        if loaded["missing_keys"]:
+            missing = ", ".join(sorted(loaded["missing_keys"])[:3])
+            raise RecordError(f"The weights of {source!r} lack {missing}; with random ones it would be no teacher.")
         task = task or task_of(model)
-        tokenizer = _reader(task).from_pretrained(source, **options)
+        tokenizer = _tokenizer(source, task, source, **options)
     return HuggingFaceModel(
-        model, tokenizer, task=task, classes=classes, name=source, max_length=max_length, truncate=truncate
+        model.eval(), tokenizer, task=task, classes=classes, name=source, max_length=max_length, truncate=truncate
     )
 
 
@@ -81,18 +87,23 @@ def hub_errors(name: str) -> Iterator[None]:
     """Turns what transformers raises for a name it cannot find into an error that says what to do."""
     try:
         yield
+    except DidactError:
+        raise
     except OSError as error:
         first = str(error).strip().splitlines()[0]
         raise UnknownNameError(
             f"{unknown('model', name, [*MODELS, 'minilm'])} It is not a folder with a model either, and could not be "
             f"had from the Hugging Face hub: {first}"
         ) from error
-    except ValueError as error:
-        if "trust_remote_code" not in str(error):
-            raise
+    except (ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise UnsupportedError(
+                f"Model {name!r} comes with code of its own, which didact does not run unless told to: "
+                "trust_remote_code=True, --trust-remote-code. Read that code first."
+            ) from error
+        first = str(error).strip().partition("\n")[0]
         raise UnsupportedError(
-            f"Model {name!r} comes with code of its own, which didact does not run unless told to: "
-            "trust_remote_code=True, --trust-remote-code. Read that code first."
+            f"Model {name!r} cannot be opened for this task ({first}). It may be damaged, or made for something else."
         ) from error
 
 
@@ -102,8 +113,16 @@ def _auto(task: Task) -> Any:
     return AutoModelForImageClassification if task is IMAGE else AutoModelForSequenceClassification
 
 
-def _reader(task: Task) -> Any:
-    return AutoTokenizer if task.is_text else AutoImageProcessor
+def _tokenizer(source: str, task: Task, name: str, **options: Any) -> Any:
+    """The tokenizer or image processor. transformers makes up an empty tokenizer where a folder has none."""
+    if not task.is_text:
+        return AutoImageProcessor.from_pretrained(source, **options)
+    tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise UnsupportedError(
+            f"Model {name!r} has no tokenizer beside it. Save one there: tokenizer.save_pretrained(…)."
+        )
+    return tokenizer
 
 
 def _head(data: Dataset) -> Mapping[str, Any]:

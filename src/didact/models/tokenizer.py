@@ -50,6 +50,8 @@ class WordTokenizer:
         """One piece per word. `longest` cuts the end off the longest text first."""
         cut = [[(self._number(text[w.start : w.end]), w.start, w.end) for w in words(text)] for text in row.texts]
         room = None if longest is None else longest - self.special * (1 + len(cut))
+        if room is not None and room < 1:
+            raise OptionError(f"A length of {longest} leaves no room for words beside the special tokens.")
         while room is not None and sum(map(len, cut)) > room:
             max(cut, key=len).pop()
         parts = [(FIRST, -1, 0, 0)] if self.special else []
@@ -76,6 +78,8 @@ class PatchReader:
     patch: int = 8
 
     def __post_init__(self) -> None:
+        if not isinstance(self.patch, int) or self.patch < 1:
+            raise OptionError(f"Option 'patch' must be a whole number from 1, not {self.patch!r}.")
         if self.height % self.patch or self.width % self.patch:
             raise OptionError(f"Patches of {self.patch} pixels do not tile an image of {self.height} x {self.width}.")
 

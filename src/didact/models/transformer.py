@@ -47,8 +47,6 @@ class TransformerModel(NativeModel):
         )  # fmt: skip
         if width % heads:
             raise OptionError(f"A width of {width} cannot be shared by {heads} heads: it must be a multiple of them.")
-        if pool not in ("mean", "first"):
-            raise OptionError(f"Option 'pool' of 'native' is 'mean' or 'first', not {pool!r}.")
         self.reading = "mean" if pool == "mean" else "first"
         self.max_length = length
         if isinstance(reader, PatchReader):

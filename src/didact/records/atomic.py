@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -31,24 +31,56 @@ def write_text(path: Path, content: str) -> None:
 @contextmanager
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A draft folder that becomes `path` when the block ends well, and vanishes when it does not."""
-    if path.exists() and not overwrite:
-        raise RecordError(f"{path} exists already. Choose another folder, or allow it to be replaced (overwrite).")
+    path = check_new_folder(path, overwrite=overwrite)
     draft = _draft(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
         yield draft
-        if path.exists():
-            old = _draft(path)
-            path.rename(old)
-            draft.rename(path)
-            shutil.rmtree(old)
-        else:
-            draft.rename(path)
+        for file in draft.rglob("*"):
+            _sync(file)
+        _replace(draft, path)
     except OSError as error:
-        raise RecordError(f"Could not write {path}: {error.strerror or error}. Nothing was left there.") from error
+        raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def check_new_folder(path: Path, *, overwrite: bool = False) -> Path:
+    """The absolute path, if a folder can be made there: asked before hours of work, not after."""
+    path = path.absolute()
+    if path.exists() and not overwrite:
+        raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
+    if path.exists() and not path.is_dir():
+        raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _draft(path)
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+    return path
+
+
+def _replace(draft: Path, path: Path) -> None:
+    """Move the draft into place; if that fails, what was there comes back."""
+    if not path.exists():
+        draft.rename(path)
+        return
+    old = _draft(path)
+    path.rename(old)
+    try:
+        draft.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(file: Path) -> None:
+    if file.is_file():
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
 
 
 def _draft(path: Path) -> Path:

@@ -88,13 +88,12 @@ def test_the_oracle_follows_a_new_rationale(data):
 
 
 def test_each_unit_of_a_part_is_drawn_anew(data):
-    """A word that stays what it was in thirty draws belongs to the frame of its task, as `what does` in a question."""
-    frame = {"reading": 0.8}.get(data.task.name, 0.0)
     for part, units in (("rest", outside), ("rationale", inside)):
-        for row in data["test"][:15]:
+        for row in data["test"][:12]:
             draws = [units(data.redraw(row, part, seed=seed), row) for seed in range(30)]
-            same = [len(set(variants)) == 1 for variants in zip(*draws, strict=True)]
-            assert sum(same) <= frame * len(same)
+            moves = [len(set(variants)) > 1 for variants in zip(*draws, strict=True)]
+            # A question and the facts have words that are but their frame, as `what does`.
+            assert any(moves) if data.task.name == "reading" else all(moves)
 
 
 def test_redraws_depend_on_seed_and_row_alone(data):

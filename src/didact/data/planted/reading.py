@@ -60,7 +60,6 @@ class Reading(Rules[Texts]):
         # Questions are equally long, so that a fact's place does not hang on what is asked.
         person, what, who = dice.choice(
             (
-                (name, "what does {} {} now ?", "who again is this {} ?"),
                 (trade, "what does the {} {} ?", "who again is the {} ?"),
                 (order, "what does the {} {} ?", "who again is the {} ?"),
             )
