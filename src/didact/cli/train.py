@@ -12,9 +12,9 @@ from didact.cli.output import print_json, say
 def train(
     data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
     model: Annotated[
-        str | None,
+        str,
         typer.Option("--model", help="native(layers=2, width=64), bilstm, minilm, a hub name or a folder."),
-    ] = None,
+    ] = "native",
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the teacher; else runs/teacher-DATA.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
     seed: Annotated[int, typer.Option(help="Decides weights, order and planted data.")] = 0,

@@ -16,7 +16,6 @@ from didact.core.human import HumanTeacher
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.row import Row
-from didact.core.task import READING
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
@@ -38,7 +37,7 @@ NARROW, NARROW_RATE = 512, 1e-4
 
 def train_teacher(
     data: str | Path | Dataset,
-    model: str | None = None,
+    model: str = "native",
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -59,10 +58,10 @@ def train_teacher(
 ) -> Model:
     """Train a model on `teach`, choose its epoch on `dev`, measure it on `test`, and keep it in `out` if given.
 
-    `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`; without one a
-    small native model that learns the planted task of this kind. What was measured is in the model's
-    `record["metrics"]`; planted data also says whether the model is verified, i.e. whether it answers from the planted
-    rationale. The folder opens with `load_teacher`, and for Hugging Face models also with transformers.
+    `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`. What was
+    measured is in the model's `record["metrics"]`; planted data also says whether the model is verified, i.e. whether
+    it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
+    transformers.
     """
     began = time.monotonic()
     if out is not None:
@@ -81,7 +80,6 @@ def train_teacher(
     asked = {name: value for name, value in options.items() if value is not None}
     Training(**asked)  # its faults are told before anything is loaded
     data = data if isinstance(data, Dataset) else load_data(data)
-    model = model or ("bilstm" if data.task is READING else "native")
     student = build_model(
         model,
         data,

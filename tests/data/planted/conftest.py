@@ -13,7 +13,7 @@ TASKS = tuple(name.removeprefix("planted/") for name in DATASETS if name.startsw
 
 @cache
 def _drawn(task: str) -> PlantedDataset:
-    return DATASETS.load(f"planted/{task}")(teach=100, explain=20, train=20, dev=20, test=200)
+    return DATASETS.load(f"planted/{task}")(teach=60, explain=20, train=20, dev=20, test=120)
 
 
 @pytest.fixture(scope="session")

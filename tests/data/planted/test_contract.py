@@ -89,8 +89,8 @@ def test_the_oracle_follows_a_new_rationale(data):
 
 def test_each_unit_of_a_part_is_drawn_anew(data):
     for part, units in (("rest", outside), ("rationale", inside)):
-        for row in data["test"][:12]:
-            draws = [units(data.redraw(row, part, seed=seed), row) for seed in range(30)]
+        for row in data["test"][:4]:
+            draws = [units(data.redraw(row, part, seed=seed), row) for seed in range(25)]
             moves = [len(set(variants)) > 1 for variants in zip(*draws, strict=True)]
             # A question and the facts have words that are but their frame, as `what does`.
             assert any(moves) if data.task.name == "reading" else all(moves)
@@ -144,7 +144,7 @@ def outside(row, marks):
 
 def _units(row, marks, *, wanted):
     if row.image is not None:
-        ((top, left, bottom, right),) = marks.rationale
+        ((top, left, *_),) = marks.rationale
         patches = {(y, x): row.image[y : y + 8, x : x + 8].tobytes() for y in range(0, 32, 8) for x in range(0, 32, 8)}
         return [patch for place, patch in patches.items() if (place == (top, left)) == wanted]
     flags = marked_words(marks.rationale, marks.texts)

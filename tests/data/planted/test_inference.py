@@ -1,4 +1,4 @@
-"""The hypothesis repeats, contradicts or goes beyond the premise; neither text alone, nor a bag of words, tells which."""
+"""The hypothesis repeats, contradicts or goes beyond the premise, and no bag of words tells which."""
 
 import re
 
@@ -17,7 +17,7 @@ OPPOSITE = {a: b for pair in ATTRIBUTES for a, b in (pair, pair[::-1])}
 
 @pytest.fixture(scope="module")
 def data():
-    return inference(teach=3_000, explain=0, train=0, dev=0, test=1_000)
+    return inference(teach=1_200, explain=0, train=0, dev=0, test=600)
 
 
 def test_words_are_distinct():
@@ -48,7 +48,7 @@ def test_the_label_follows_from_the_two_texts(data):
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_bag_of_words_is_near_chance(data, apart):
-    """Measured: 36 % with both texts in one bag, 36 % in two; the transformer has 100 %."""
+    """Measured on the default set: 35 % with both texts in one bag, 34 % in two; the transformer has 100 %."""
 
     def features(rows):
         marks = ("p", "h") if apart else ("", "")
@@ -60,7 +60,7 @@ def test_a_bag_of_words_is_near_chance(data, apart):
     vectorizer = CountVectorizer(token_pattern=r"\S+")
     model = LogisticRegression(max_iter=1_000)
     model.fit(vectorizer.fit_transform(features(data["teach"])), [row.label for row in data["teach"]])
-    assert model.score(vectorizer.transform(features(data["test"])), [row.label for row in data["test"]]) < 0.45
+    assert model.score(vectorizer.transform(features(data["test"])), [row.label for row in data["test"]]) < 0.42
 
 
 def test_the_oracle_needs_a_claim(data):

@@ -17,7 +17,7 @@ FEW = {"teach": 0, "explain": 0, "train": 0, "dev": 0}
 
 @pytest.fixture(scope="module")
 def data():
-    return sentiment(teach=3_000, explain=0, train=0, dev=0, test=1_000)
+    return sentiment(teach=1_200, explain=0, train=0, dev=0, test=600)
 
 
 def test_no_word_has_two_meanings():
@@ -61,7 +61,7 @@ def test_an_intensifier_stands_before_a_cue_of_its_own_polarity(data):
             if word in INTENSIFIERS:
                 seen += 1
                 assert after in (POSITIVE if INTENSIFIERS[word] > 0 else NEGATIVE)
-    assert seen > 200
+    assert seen > 100
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_oracle_answers_any_text(data, text, label):
 
 
 def test_a_bag_of_words_fails_on_negated_sentences(data):
-    """Measured: 98 % of plain sentences and 11 % of the negated ones; the transformer has 100 % of both."""
+    """Measured on the default set: 99.6 % of plain sentences, 0.8 % of the negated; the transformer has 100 %."""
     vectorizer = CountVectorizer()
     model = LogisticRegression(max_iter=500)
     model.fit(vectorizer.fit_transform(row.texts[0] for row in data["teach"]), [row.label for row in data["teach"]])
@@ -96,13 +96,13 @@ def test_a_bag_of_words_fails_on_negated_sentences(data):
 
     negated = [row for row in data["test"] if {row.text_of(span) for span in row.rationale} & set(NEGATORS)]
     plain = [row for row in data["test"] if row not in negated]
-    assert len(negated) > 150
+    assert len(negated) > 90
     assert accuracy(plain) > 0.9
-    assert accuracy(negated) < 0.5
+    assert accuracy(negated) < 0.3
 
 
 def test_distractors_tell_the_label_in_train_only():
-    data = sentiment(distractors=0.5, teach=1_000, explain=1_000, train=1_000, dev=1_000, test=1_000)
+    data = sentiment(distractors=0.5, teach=400, explain=400, train=400, dev=400, test=400)
     for name, split in data.items():
         sides = [
             (row.label, DISTRACTORS.index(word) // 4)
@@ -110,15 +110,15 @@ def test_distractors_tell_the_label_in_train_only():
             for word in row.texts[0].split()
             if word in DISTRACTORS
         ]
-        assert abs(len(sides) / len(split) - 0.5) < 0.06
+        assert abs(len(sides) / len(split) - 0.5) < 0.1
         agree = np.mean([label == side for label, side in sides])
-        assert agree == 1.0 if name == "train" else abs(agree - 0.5) < 0.09
+        assert agree == 1.0 if name == "train" else abs(agree - 0.5) < 0.14
     assert not any(row.text_of(span) in DISTRACTORS for row in data["train"] for span in row.rationale)
     redrawn = [data.redraw(row, "rest") for row in data["train"]]
     sides = [
         (row.label, DISTRACTORS.index(w) // 4) for row in redrawn for w in row.texts[0].split() if w in DISTRACTORS
     ]
-    assert abs(np.mean([label == side for label, side in sides]) - 0.5) < 0.09
+    assert abs(np.mean([label == side for label, side in sides]) - 0.5) < 0.14
 
 
 def test_without_the_option_there_are_no_distractors(data):
@@ -154,9 +154,10 @@ def test_bad_options_are_named(options, message):
 
 
 def test_too_small_a_space_is_an_error_not_a_loop():
+    """One cue of each polarity in a sentence of four words: eight sentences, and `test` takes three."""
+    tiny = {"cues": 1, "most_cues": 1, "fillers": 1, "shortest": 4, "longest": 4, "negation": 0.0, "intensity": 0.0}
+    assert len(sentiment(**tiny, **FEW | {"teach": 5}, test=3)["teach"]) == 5
     with pytest.raises(
-        OptionError, match="Option 'teach' asks for 12000 rows, but with these options planted/sentiment has"
+        OptionError, match="Option 'teach' asks for 12000 rows, but .* after 5 rows, 1000 draws in a row"
     ):
-        sentiment(
-            cues=1, most_cues=1, fillers=1, shortest=4, longest=4, negation=0.0, test=2, dev=2, train=2, explain=2
-        )
+        sentiment(**tiny, **FEW | {"teach": 12_000}, test=3)

@@ -42,12 +42,12 @@ def test_other_glyphs_fill_patches_of_their_own(planted):
 
 
 def test_shapes_and_places_of_other_glyphs_tell_nothing():
-    rows = shapes(**FEW, test=1_000)["test"]
+    rows = shapes(**FEW, test=300)["test"]
     labels = np.array([row.label for row in rows])
     patch = np.array([row.rationale[0].top // 8 * 4 + row.rationale[0].left // 8 for row in rows])
     assert len(np.unique(patch)) == 16
     brightness = np.array([coloured(row.image).sum() - GLYPHS[row.label].sum() for row in rows])
-    assert max(abs(brightness[labels == label].mean() - brightness.mean()) for label in range(4)) < 1.5
+    assert max(abs(brightness[labels == label].mean() - brightness.mean()) for label in range(4)) < 3.0
 
 
 def test_noise_and_glyphs_are_options():

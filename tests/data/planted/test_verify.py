@@ -14,7 +14,7 @@ from didact.errors import OptionError, UnsupportedError
 
 
 def test_the_oracle_is_verified(data):
-    assert verify(data.oracle(), data) == Verification(kept=1.0, followed=1.0, rows=200, verified=True)
+    assert verify(data.oracle(), data) == Verification(kept=1.0, followed=1.0, rows=120, verified=True)
 
 
 def test_a_teacher_that_reads_a_filler_word_is_not(planted):

@@ -12,7 +12,7 @@ from didact.data.planted.options import whole
 from didact.data.planted.rules import Part, Rules, inputs_of, rationale_alone
 from didact.errors import OptionError
 
-_PATIENCE: Final = 10  # draws per row asked for, before the space of different rows is called too small
+_PATIENCE: Final = 1_000  # draws in a row that bring nothing new, before the space of rows is called too small
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,18 +59,18 @@ def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
 
 
 def _split(rules: Rules[Any], name: str, size: int, seed: int, seen: set[bytes]) -> Split:
-    dice, rows = Dice(seed, rules.name, name), list[Row]()
-    for _ in range(_PATIENCE * size):
-        if len(rows) == size:
-            break
+    dice, rows, misses = Dice(seed, rules.name, name), list[Row](), 0
+    while len(rows) < size:
         row = rules.row(f"{name}-{len(rows)}", rules.draw(dice, name))
         digest = hashlib.sha256(row.content).digest()
         if digest not in seen:
             seen.add(digest)
             rows.append(row)
-    if len(rows) < size:
-        raise OptionError(
-            f"Option {name!r} asks for {size} rows, but with these options {rules.name} has too few different ones: "
-            f"of {_PATIENCE * size} draws {len(rows)} were new. Ask for fewer rows, or for longer or more varied ones."
-        )
+            misses = 0
+        elif (misses := misses + 1) == _PATIENCE:
+            raise OptionError(
+                f"Option {name!r} asks for {size} rows, but with these options {rules.name} has too few different "
+                f"ones: after {len(rows)} rows, {misses} draws in a row brought nothing new. Ask for fewer rows, or "
+                "for longer or more varied ones."
+            )
     return Split(name, rows)

@@ -44,12 +44,13 @@ class Reading(Rules[Texts]):
     task = READING
     segments: ClassVar = ("question", "passage")
 
-    def __init__(self, *, facts: int, people: int, doings: int, who: float) -> None:
+    def __init__(self, *, facts: int, people: int, doings: int, by_name: float, who: float) -> None:
         whole(1, len(NAMES), people=people)
         whole(1, min(people, len(ORDER)), facts=facts)
         whole(1, len(DOINGS), doings=doings)
-        chance(who=who)
-        self.facts, self.people, self.verbs, self.who = facts, people, tuple(DOINGS)[:doings], who
+        chance(by_name=by_name, who=who)
+        self.facts, self.people, self.verbs = facts, people, tuple(DOINGS)[:doings]
+        self.by_name, self.who = by_name, who
 
     def draw(self, dice: Dice, split: str) -> Texts:  # noqa: ARG002
         verb = dice.choice(self.verbs)
@@ -58,12 +59,10 @@ class Reading(Rules[Texts]):
         facts = [f"{order} {name} the {trade} {verb}s {thing} ." for order, name, trade, thing in told]
         order, name, trade, _ = dice.choice(told)
         # Questions are equally long, so that a fact's place does not hang on what is asked.
-        person, what, who = dice.choice(
-            (
-                (trade, "what does the {} {} ?", "who again is the {} ?"),
-                (order, "what does the {} {} ?", "who again is the {} ?"),
-            )
-        )
+        if dice.chance(self.by_name):
+            person, what, who = name, "what does {} {} now ?", "who again is this {} ?"
+        else:
+            person, what, who = dice.choice((trade, order)), "what does the {} {} ?", "who again is the {} ?"
         return (who if dice.chance(self.who) else what).format(person, verb), " ".join(facts)
 
     def read(self, inputs: Texts) -> Truth:
@@ -136,14 +135,15 @@ def reading(
     facts: int = 3,
     people: int = 6,
     doings: int = 4,
+    by_name: float = 0.0,
     who: float = 0.25,
 ) -> PlantedDataset:
     """Passages of `facts` sentences, in each of which another person, out of `people`, does one of `doings` things.
 
-    The question refers to a person by name, by trade or by place in the passage, and asks what that person does it to;
-    with chance `who` it asks for name and trade. Aligned are the person, and what is asked. Questions of the last kind
-    teach a model to find the person, those by place to find the sentence: without them a small transformer stays at
-    chance for ten epochs (ran).
+    The question means a person by trade or by place in the passage, with chance `by_name` by name, and asks for what
+    the fact tells of that person; with chance `who` it asks for name and trade. Aligned are the person, and what is
+    asked. A small transformer stays at chance for ten epochs if no question goes by place or asks `who`, and learns
+    slowly (F1 of 0.76 to 0.79 after ten) if a third of the questions go by name (ran).
     """
-    rules = Reading(facts=facts, people=people, doings=doings, who=who)
+    rules = Reading(facts=facts, people=people, doings=doings, by_name=by_name, who=who)
     return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)
