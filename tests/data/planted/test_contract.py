@@ -7,6 +7,7 @@ from didact.core.human import HumanTeacher
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
+from didact.data.planted.rules import rationale_alone
 from didact.errors import OptionError
 
 SMALL = {"teach": 30, "explain": 20, "train": 20, "dev": 20, "test": 40}
@@ -14,6 +15,22 @@ SMALL = {"teach": 30, "explain": 20, "train": 20, "dev": 20, "test": 40}
 
 def test_the_rationale_alone_gives_the_label_of_every_row(data):
     assert [row.id for row in rows_of(data) if row.label is None or data.label_from(row) != row.label] == []
+
+
+def test_nothing_but_the_rationale_is_read(data):
+    """What `label_from` reads: the units in their places, and all else gone."""
+    for row in data["test"]:
+        alone = rationale_alone(row)
+        if row.image is not None:
+            ((top, left, bottom, right),) = row.rationale
+            assert np.array_equal(alone[top:bottom, left:right], row.image[top:bottom, left:right])
+            assert alone.sum() == alone[top:bottom, left:right].sum()
+            continue
+        assert [len(text) for text in alone] == [len(text) for text in row.texts]
+        flags = marked_words(row.rationale, row.texts)
+        kept = [word for word, flag in zip(words_of(row.texts), flags, strict=True) if flag]
+        assert words_of(alone) == kept
+        assert all(alone[word.segment][word.start : word.end] == row.text_of(word) for word in kept)
 
 
 def test_without_its_rationale_no_row_keeps_its_label_for_sure(data):

@@ -17,7 +17,7 @@ FEW = {"teach": 0, "explain": 0, "train": 0, "dev": 0}
 
 @pytest.fixture(scope="module")
 def data():
-    return sentiment(teach=1_200, explain=0, train=0, dev=0, test=600)
+    return sentiment(teach=2_000, explain=0, train=0, dev=0, test=600)
 
 
 def test_no_word_has_two_meanings():

@@ -36,9 +36,10 @@ def test_one_red_glyph_lies_in_the_box_and_has_the_shape_of_the_class(planted):
 
 
 def test_other_glyphs_fill_patches_of_their_own(planted):
-    for row in planted("shapes")["test"]:
-        patches = coloured(row.image).reshape(4, 8, 4, 8).any(axis=(1, 3))
-        assert patches.sum() == 5
+    data = planted("shapes")
+    for row in data["test"]:
+        for one in (row, data.redraw(row, "rest"), data.redraw(row, "rationale")):
+            assert coloured(one.image).reshape(4, 8, 4, 8).any(axis=(1, 3)).sum() == 5
 
 
 def test_shapes_and_places_of_other_glyphs_tell_nothing():
