@@ -80,7 +80,7 @@ def train_teacher(
     asked = {name: value for name, value in options.items() if value is not None}
     Training(**asked)  # its faults are told before anything is loaded
     data = data if isinstance(data, Dataset) else load_data(data)
-    student = build_model(
+    teacher = build_model(
         model,
         data,
         seed=seed,
@@ -89,16 +89,16 @@ def train_teacher(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    training = replace(_defaults(student), seed=seed, **asked)
+    training = replace(_defaults(teacher), seed=seed, **asked)
     if device is not None:
-        student = student.to(checked_device(device))
+        teacher = teacher.to(checked_device(device))
     gold = HumanTeacher(data.task, data.classes)
-    train, dev = (Examples.of(student, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
-    history = fit(student, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
-    metrics = {"epochs": len(history), **_measured(student, data)}
-    student.record = {
+    train, dev = (Examples.of(teacher, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
+    history = fit(teacher, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
+    metrics = {"epochs": len(history), **_measured(teacher, data)}
+    teacher.record = {
         "didact": __version__,
-        "kind": "native" if isinstance(student, NativeModel) else "huggingface",
+        "kind": "native" if isinstance(teacher, NativeModel) else "huggingface",
         "base": model,
         "revision": revision,
         "task": data.task.name,
@@ -110,9 +110,9 @@ def train_teacher(
     }
     log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)
     if out is not None:
-        save_teacher(student, Path(out), overwrite=overwrite)
-        student.name = str(out)
-    return student
+        save_teacher(teacher, Path(out), overwrite=overwrite)
+        teacher.name = str(out)
+    return teacher
 
 
 def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None:
