@@ -56,10 +56,11 @@ class TestEveryModel:
             together = model(batch, listen=(*heard, "hidden"))
             for index, row in enumerate(examples(task)):
                 alone = model(model.encode([row]), listen=(*heard, "hidden"))
-                length = alone.hidden.shape[2]
+                length = alone.hidden[0].shape[1]
                 logits = together.logits[index, ..., :length] if task == "reading" else together.logits[index]
                 torch.testing.assert_close(logits, alone.logits[0], atol=1e-5, rtol=0)
-                torch.testing.assert_close(together.hidden[index, :, :length], alone.hidden[0], atol=1e-5, rtol=0)
+                for state, own in zip(together.hidden, alone.hidden, strict=True):
+                    torch.testing.assert_close(state[index, :length], own[0], atol=1e-5, rtol=0)
                 for part in heard:
                     ours = getattr(together, part)[index, ..., :length]
                     torch.testing.assert_close(ours, getattr(alone, part)[0], atol=1e-5, rtol=0)
@@ -120,7 +121,7 @@ class TestAttention:
         with torch.no_grad():
             trace = model(batch, listen=("full", "hidden", "mean", "reading"))
             layer = model.layers[0]
-            states = layer.before_attention(trace.hidden[:, 0])
+            states = layer.before_attention(trace.hidden[0])
             query, key, value = layer.query_key_value(states).chunk(3, -1)
             attended = torch.zeros_like(value)
             for row in range(len(batch)):
@@ -133,9 +134,9 @@ class TestAttention:
                     mixed = logits.softmax(-1).mean(0).log()
                     torch.testing.assert_close(trace.reading[row, 0, head, :length], mixed)
                     attended[row, :length, part] = logits.softmax(-1) @ value[row, :length, part]
-            after = trace.hidden[:, 0] + layer.out(attended)
+            after = trace.hidden[0] + layer.out(attended)
             after = after + layer.down(torch.nn.functional.gelu(layer.up(layer.before_feed(after))))
-        torch.testing.assert_close(trace.hidden[:, 1][batch.mask], after[batch.mask])
+        torch.testing.assert_close(trace.hidden[1][batch.mask], after[batch.mask])
 
     def test_additive_attention_pools_the_states(self):
         model = build("bilstm_attention", "classification")
@@ -144,7 +145,7 @@ class TestAttention:
             trace = model(batch, listen=("mean", "reading", "hidden"))
             weights = trace.mean[:, 0, 0].masked_fill(~batch.mask, -torch.inf).softmax(-1)
             torch.testing.assert_close(trace.reading[:, 0, 0].exp(), weights)
-            pooled = (weights[..., None] * trace.hidden[:, -1]).sum(1)
+            pooled = (weights[..., None] * trace.hidden[-1]).sum(1)
             torch.testing.assert_close(trace.logits, model.head(pooled))
 
     def test_two_texts_share_the_weight(self):

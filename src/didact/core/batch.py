@@ -21,7 +21,7 @@ class Batch:
 
     `mask` is true on what is not padding, `units` on what may be scored: content, no special tokens. `segments` and
     `words` are -1 on everything else. `offsets` are the characters a piece covers in its text; for an image the top
-    and left pixel of a patch. `types` are the segment ids the model itself wants, where it wants any.
+    and left pixel of a patch, in the size the model reads. `types` are the segment ids the model wants, where it does.
     """
 
     ids: tuple[str, ...]
@@ -34,6 +34,7 @@ class Batch:
     types: Int[Tensor, "batch token"] | None = None
     pixels: Float[Tensor, "batch channel height width"] | None = None
     rationale: Bool[Tensor, "batch token"] | None = None
+    rows: tuple[Row, ...] | None = None  # kept where words are taken from the text itself: black boxes
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -54,7 +55,10 @@ class Batch:
         """These rows, in this order (a row may come several times), cut to the longest of them."""
         chosen = torch.as_tensor(indices, dtype=torch.long, device=self.device)
         length = int(self.lengths[chosen].max()) if len(chosen) else 0
-        parts: dict[str, Any] = {"ids": tuple(self.ids[index] for index in chosen.tolist())}
+        order = chosen.tolist()
+        parts: dict[str, Any] = {"ids": tuple(self.ids[index] for index in order)}
+        if self.rows is not None:
+            parts["rows"] = tuple(self.rows[index] for index in order)
         for name, value in self._tensors().items():
             parts[name] = value[chosen] if name == "pixels" else value[chosen, :length]
         return replace(self, **parts)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
@@ -66,7 +66,27 @@ class Model(nn.Module, ABC):
         *,
         at: At = "word",
         listen: Collection[Listen] = (),
-    ) -> Trace: ...
+        blank: Bool[Tensor, "batch token"] | None = None,
+    ) -> Trace:
+        """From the embeddings to the answer. No token receives anything from the positions marked `blank`."""
+
+    @abstractmethod
+    def filler(self, name: str) -> int:
+        """The token that stands for nothing: the one of padding (`pad`) or the one of a hidden word (`mask`)."""
+
+    @abstractmethod
+    def token_name(self, token: int) -> str:
+        """A token as its tokenizer writes it."""
+
+    @property
+    @abstractmethod
+    def layers_in_order(self) -> Sequence[nn.Module]:
+        """The layers, each once even if it is called several times. Each takes and gives hidden states."""
+
+    @contextmanager
+    def elementary(self) -> Iterator[None]:
+        """While this lasts the model computes in elementary operations, rows first: derivatives can be replaced."""
+        yield
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 # What a model is asked to keep beside its logits. A full matrix of 512 x 512 exists only when it is asked for.
-Listen: TypeAlias = Literal["mean", "reading", "full", "hidden"]
+Listen: TypeAlias = Literal["mean", "reading", "full", "weights", "hidden"]
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,13 @@ class Trace:
     - `mean`: attention logits before softmax, each key's averaged over the queries that may see it.
     - `reading`: log-probabilities with which the position that the model answers from attends to each token.
     - `full`: attention logits of every query and key, minus infinity where the model does not look.
-    - `hidden`: the input of the first layer and the output of each layer.
+    - `weights`: one tensor per layer, the very attention weights the model goes on with: a gradient can be taken there.
+    - `hidden`: the input of the first layer and the output of each layer, again the very tensors.
     """
 
     logits: Float[Tensor, "batch *output"]
     mean: Float[Tensor, "batch layer head token"] | None = None
     reading: Float[Tensor, "batch layer head token"] | None = None
     full: Float[Tensor, "batch layer head token token"] | None = None
-    hidden: Float[Tensor, "batch state token dim"] | None = None
+    weights: tuple[Float[Tensor, "batch head query token"], ...] | None = None
+    hidden: tuple[Float[Tensor, "batch token dim"], ...] | None = None

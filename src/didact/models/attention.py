@@ -49,6 +49,9 @@ def attend(
     wide = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
     weights = logits.softmax(-1, dtype=wide).to(query.dtype)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    if ear is not None:
+        ear.weigh(weights)
+        value = ear.blanked(value)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 

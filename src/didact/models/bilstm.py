@@ -1,6 +1,7 @@
 """Bidirectional LSTMs, with mean pooling or additive attention; pairs share one encoder (Neely et al.)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +15,7 @@ from didact.core.model import At, passage_logits
 from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, UnsupportedError
+from didact.models.listening import ATTENTION
 from didact.models.native import NativeModel, mean_over
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import Reader, WordTokenizer
@@ -27,6 +29,7 @@ class BiLSTM(NativeModel):
     """
 
     architecture: ClassVar[str] = "bilstm"
+    _is_elementary = False
 
     def __init__(
         self,
@@ -74,28 +77,41 @@ class BiLSTM(NativeModel):
         *,
         at: At = "word",  # noqa: ARG002
         listen: Collection[Listen] = (),
+        blank: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
         heard = frozenset(listen)
-        refused = heard & ({"full"} if self.score is not None else {"mean", "reading", "full"})
+        refused = heard & ({"full"} if self.score is not None else ATTENTION)
         if refused:
             has = "only the attention it pools with ('mean', 'reading')" if self.score is not None else "none"
             raise UnsupportedError(
                 f"Attention {', '.join(map(repr, sorted(refused)))} was asked of model {self.name!r}, which has {has}. "
                 "Choose 'bilstm_attention', 'native' or a Hugging Face model, or a method that needs no attention."
             )
+        if blank is not None:
+            raise UnsupportedError(
+                f"Model {self.name!r} has no self-attention whose values could be left out. "
+                "Choose 'native' or a Hugging Face model, or a method that needs gradients or predictions only."
+            )
         parts = self._parts(batch)
+        run = _run_step_by_step if self._is_elementary else _run_masked
         states = [self.dropout(embeddings)]
         for layer in self.layers:
-            states.append(torch.stack([_run_masked(layer, states[-1], part) for part in parts]).sum(0))
-        hidden = torch.stack(states, 1)
-        top = self.dropout(self.mix(hidden) if self.mix is not None else states[-1])
+            states.append(torch.stack([run(layer, states[-1], part) for part in parts]).sum(0))
+        top = self.dropout(self.mix(torch.stack(states, 1)) if self.mix is not None else states[-1])
         logits, attention = self._answer(top, parts, batch)
         return Trace(
             logits=logits,
-            hidden=hidden if "hidden" in heard else None,
-            mean=attention["mean"] if "mean" in heard else None,
-            reading=attention["reading"] if "reading" in heard else None,
+            hidden=tuple(states) if "hidden" in heard else None,
+            **{name: part for name, part in attention.items() if name in heard},
         )
+
+    @contextmanager
+    def elementary(self) -> Iterator[None]:
+        self._is_elementary = True
+        try:
+            yield
+        finally:
+            self._is_elementary = False
 
     def _parts(self, batch: Batch) -> list[Bool[Tensor, "batch token"]]:
         """The positions that are read as one sequence: each text apart, or for reading everything."""
@@ -111,22 +127,23 @@ class BiLSTM(NativeModel):
             pooled = [mean_over(states, part) for part in parts]
         else:
             scores = self.score(states)[..., 0]
-            weights = [_softmax_over(scores, part) for part in parts]
-            pooled = [torch.einsum("bt,btd->bd", one, states) for one in weights]
+            # One head, one query per text: the very tensor the texts are pooled with.
+            weights = torch.stack([_softmax_over(scores, part) for part in parts], 1)[:, None]
+            pooled = list((weights[:, 0] @ states).unbind(1))
             attention = self._attention(scores, weights, batch)
         if self.compares:
             first, second = pooled
             pooled = [torch.cat([first, second, (first - second).abs(), first * second], -1)]
         return self.head(pooled[0]), attention
 
-    def _attention(self, scores: Tensor, weights: list[Tensor], batch: Batch) -> dict[str, Any]:
+    def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, Any]:
         # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
-        together = torch.stack(weights).sum(0)
+        together = weights.sum((1, 2))
         share = together / together.sum(-1, keepdim=True).clamp_min(1)
         here = batch.mask & (share > 0)
         reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
         mean = scores.masked_fill(~batch.mask, 0.0) if not self.compares else reading.masked_fill(~here, 0.0)
-        return {"mean": mean[:, None, None], "reading": reading[:, None, None]}
+        return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}
 
 
 class BiLSTMAttention(BiLSTM):
@@ -150,6 +167,31 @@ def _run_masked(
     outputs, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=inputs.shape[1])
     back = order.argsort(dim=-1)
     return outputs.gather(1, back[..., None].expand(-1, -1, outputs.shape[-1])) * part[..., None]
+
+
+def _run_step_by_step(
+    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], part: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch token dim"]:
+    """What `_run_masked` computes, in products, sums, sigmoids and tanhs: far slower, but each can be given a rule."""
+    directions = [("", range(inputs.shape[1])), ("_reverse", range(inputs.shape[1] - 1, -1, -1))]
+    outputs = []
+    for suffix, order in directions:
+        into, over, *biases = (getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM)
+        gates = F.linear(inputs, into, biases[0])
+        state = cell = inputs.new_zeros(len(inputs), over.shape[1])
+        found: dict[int, Tensor] = {}
+        for step in order:
+            here = part[:, step, None]
+            enter, forget, candidate, out = (gates[:, step] + F.linear(state, over, biases[1])).chunk(4, -1)
+            fresh = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
+            cell = torch.where(here, fresh, cell)  # outside its part, a row stays as it is
+            state = torch.where(here, out.sigmoid() * fresh.tanh(), state)
+            found[step] = torch.where(here, state, torch.zeros_like(state))
+        outputs.append(torch.stack([found[step] for step in range(inputs.shape[1])], 1))
+    return torch.cat(outputs, -1)
+
+
+_LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def _softmax_over(

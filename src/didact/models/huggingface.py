@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -21,7 +21,7 @@ from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, T
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models.attention import overheard
-from didact.models.listening import Ear
+from didact.models.listening import ATTENTION, Ear
 
 # They cannot be run from embeddings on right-padded batches, and transformers offers no way in.
 _REFUSED = {
@@ -65,7 +65,8 @@ class HuggingFaceModel(Model):
         self.truncate = truncate
         self.reading: Reading = _reading_of(model)
         self.max_length = _max_length(model, tokenizer, max_length)
-        self._first_layer = _first_layer(model)
+        self._layers = _layers(model)
+        self._first_layer = self._layers[0]
         self._accepts = frozenset(inspect.signature(model.forward).parameters)
         if self.task.is_text and not getattr(tokenizer, "is_fast", False):
             raise UnsupportedError(
@@ -164,8 +165,9 @@ class HuggingFaceModel(Model):
         *,
         at: At = "word",
         listen: Collection[Listen] = (),
+        blank: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
-        ear = Ear(listen, batch, self.reading)
+        ear = Ear(listen, batch, self.reading, blank)
         with overheard(self.model, ear):
             if at == "embedding":
                 with replaced_input(self._first_layer, embeddings):
@@ -175,9 +177,14 @@ class HuggingFaceModel(Model):
             else:
                 with replaced_output(self._patch_module, embeddings[:, self._leading :]):
                     logits, output = self._answer(self._inputs(batch), batch, listen)
+        if not ear.layers and blank is not None:
+            raise UnsupportedError(
+                f"The attention of {self.name!r} ({self.model.config.model_type}) cannot be changed: it does not call "
+                "transformers' attention interface. Choose a method that needs gradients or predictions only."
+            )
         if ear.wants_attention and not ear.layers:
             ear = self._fallen_back(output, ear)
-        hidden = torch.stack(output.hidden_states, 1) if "hidden" in ear.listen else None
+        hidden = tuple(output.hidden_states) if "hidden" in ear.listen else None
         return Trace(logits=logits, hidden=hidden, **ear.parts())
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, Any]:
@@ -193,7 +200,7 @@ class HuggingFaceModel(Model):
 
     def _answer(self, inputs: dict[str, Any], batch: Batch, listen: Collection[Listen]) -> tuple[Tensor, Any]:
         asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
-        if not self._is_overheard and set(listen) & {"mean", "reading", "full"}:
+        if not self._is_overheard and set(listen) & ATTENTION:
             asked["output_attentions"] = True
         if self.reading == "last" and self.task is not READING:
             output = self.model.base_model(**inputs, **asked)
@@ -243,7 +250,23 @@ class HuggingFaceModel(Model):
             )
         for weights in given:
             ear.hear(weights.clamp_min(1e-30).log(), None)
+            ear.weigh(weights)
         return ear
+
+    @property
+    def layers_in_order(self) -> Sequence[nn.Module]:
+        return self._layers
+
+    def filler(self, name: str) -> int:
+        token = getattr(self.tokenizer, f"{name}_token_id", None)
+        if token is None:
+            raise UnsupportedError(
+                f"Baseline {name!r} was asked for, but {self.name!r} has no such token. Choose baseline 'zero'."
+            )
+        return int(token)
+
+    def token_name(self, token: int) -> str:
+        return str(self.tokenizer.convert_ids_to_tokens(token))
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -421,13 +444,13 @@ def _max_length(model: PreTrainedModel, tokenizer: Any, asked: int | None) -> in
     return asked
 
 
-def _first_layer(model: PreTrainedModel) -> nn.Module:
-    """The first transformer layer: of the list that has as many as the configuration says, or of ALBERT's one group."""
+def _layers(model: PreTrainedModel) -> Sequence[nn.Module]:
+    """The transformer layers: the list that has as many as the configuration says, or ALBERT's groups."""
     lists = [part for part in model.base_model.modules() if isinstance(part, nn.ModuleList) and len(part)]
     for wanted in (getattr(model.config, "num_hidden_layers", None), getattr(model.config, "num_hidden_groups", None)):
         for part in lists:
             if len(part) == wanted:
-                return part[0]
+                return tuple(part)
     raise UnsupportedError(f"The layers of {type(model).__name__} were not found; this architecture is not supported.")
 
 

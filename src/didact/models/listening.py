@@ -1,6 +1,7 @@
 """What a model's attention says, layer by layer, kept only as far as somebody asked."""
 
 from collections.abc import Collection
+from typing import Any, Final
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,20 +11,30 @@ from didact.core.batch import Batch
 from didact.core.model import Reading
 from didact.core.trace import Listen
 
+ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})
+
 
 class Ear:
     """Collects the attention logits of one forward pass, in the order the layers are called."""
 
-    def __init__(self, listen: Collection[Listen], batch: Batch, reading: Reading) -> None:
+    def __init__(
+        self,
+        listen: Collection[Listen],
+        batch: Batch,
+        reading: Reading,
+        blank: Bool[Tensor, "batch token"] | None = None,
+    ) -> None:
         self.listen = frozenset(listen)
         self.mask = batch.mask
         self.reading = reading
+        self.blank = blank
         self._heard: dict[str, list[Tensor]] = {"mean": [], "reading": [], "full": []}
+        self._weights: list[Tensor] = []
         self.layers = 0
 
     @property
     def wants_attention(self) -> bool:
-        return bool(self.listen & {"mean", "reading", "full"})
+        return bool(self.listen & ATTENTION)
 
     def hear(
         self,
@@ -32,7 +43,7 @@ class Ear:
     ) -> None:
         """Take one layer's scaled logits, before any mask was added to them, and where it may look."""
         self.layers += 1
-        if not self.wants_attention:
+        if not self._heard.keys() & self.listen:
             return
         real = self.mask[:, None, :, None] & self.mask[:, None, None, :]
         seen = real if allowed is None else real & allowed
@@ -45,9 +56,21 @@ class Ear:
         if "reading" in self.listen:
             self._heard["reading"].append(self._reading_row(logits, seen))
 
-    def parts(self) -> dict[str, Tensor | None]:
-        """The fields of a `Trace`, layers stacked."""
-        return {name: torch.stack(layers, 1) if layers else None for name, layers in self._heard.items()}
+    def weigh(self, weights: Float[Tensor, "batch head token token"]) -> None:
+        """Take one layer's attention weights as they go on to the values."""
+        if "weights" in self.listen:
+            self._weights.append(weights)
+
+    def blanked(self, values: Float[Tensor, "batch head token part"]) -> Float[Tensor, "batch head token part"]:
+        """The values, zero at the positions that nobody may receive anything from."""
+        return values if self.blank is None else values * ~self.blank[:, None, :, None]
+
+    def parts(self) -> dict[str, Any]:
+        """The fields of a `Trace`: layers stacked, weights as they are."""
+        parts: dict[str, Any] = {
+            name: torch.stack(layers, 1) if layers else None for name, layers in self._heard.items()
+        }
+        return parts | {"weights": tuple(self._weights) or None}
 
     def _reading_row(
         self, logits: Float[Tensor, "batch head token token"], seen: Bool[Tensor, "batch #head token token"]

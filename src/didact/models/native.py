@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Bool, Float
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.model import Model, check_lengths, check_readable
@@ -16,7 +16,7 @@ from didact.core.row import Row
 from didact.core.task import READING, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
-from didact.models.tokenizer import PatchReader, Reader, reader_from
+from didact.models.tokenizer import MASK, PADDING, PatchReader, Reader, WordTokenizer, reader_from
 
 
 class NativeModel(Model):
@@ -65,6 +65,20 @@ class NativeModel(Model):
             "reader": self.reader.facts(),
             "truncate": self.truncate,
         }
+
+    layers: nn.ModuleList
+
+    @property
+    def layers_in_order(self) -> Sequence[nn.Module]:
+        return tuple(self.layers)
+
+    def filler(self, name: str) -> int:
+        if isinstance(self.reader, PatchReader):
+            raise UnsupportedError(f"Baseline {name!r} is a token, and {self.name!r} reads images. Choose 'zero'.")
+        return {"pad": PADDING, "mask": MASK}[name]
+
+    def token_name(self, token: int) -> str:
+        return self.reader.vocabulary[token] if isinstance(self.reader, WordTokenizer) else "[CLS]"
 
     def save(self, folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(self.facts(), indent=1, ensure_ascii=False), encoding="utf-8")

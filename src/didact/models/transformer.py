@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
@@ -81,14 +81,15 @@ class TransformerModel(NativeModel):
         *,
         at: At = "word",
         listen: Collection[Listen] = (),
+        blank: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
-        ear = Ear(listen, batch, self.reading)
+        ear = Ear(listen, batch, self.reading, blank)
         states = [self._placed(embeddings, batch) if at == "word" else embeddings]
         for layer in self.layers:
             states.append(layer(states[-1], ear))
-        hidden = torch.stack(states, 1) if self.mix is not None or "hidden" in ear.listen else None
-        top = self.norm(states[-1] if self.mix is None or hidden is None else self.mix(hidden))
-        return Trace(logits=self._answer(top, batch), hidden=hidden if "hidden" in ear.listen else None, **ear.parts())
+        top = self.norm(states[-1] if self.mix is None else self.mix(torch.stack(states, 1)))
+        hidden = tuple(states) if "hidden" in ear.listen else None
+        return Trace(logits=self._answer(top, batch), hidden=hidden, **ear.parts())
 
     def _placed(self, words: Float[Tensor, "batch token dim"], batch: Batch) -> Float[Tensor, "batch token dim"]:
         positions = torch.arange(words.shape[1], device=words.device)
@@ -122,7 +123,9 @@ class Layer(nn.Module):
         logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         ear.hear(logits, None)
         weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)
-        return self.out((self.dropout(weights) @ value).transpose(1, 2).flatten(2))
+        weights = self.dropout(weights)
+        ear.weigh(weights)
+        return self.out((weights @ ear.blanked(value)).transpose(1, 2).flatten(2))
 
     def _split(self, states: Float[Tensor, "batch token dim"]) -> Float[Tensor, "batch head token part"]:
         return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)

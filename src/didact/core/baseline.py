@@ -1,0 +1,30 @@
+"""What stands where a unit is taken away."""
+
+from dataclasses import replace
+from typing import Final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.model import At, Model
+from didact.errors import OptionError, UnsupportedError
+
+BASELINES: Final = ("zero", "pad", "mask")
+
+
+def baseline_of(model: Model, batch: Batch, *, baseline: str, at: At = "word") -> Float[Tensor, "batch token dim"]:
+    """The batch's embeddings without its units: zeros, or the padding or mask token, in each unit's place.
+
+    Everything else stays: special tokens, padding, and at `word` also positions, which are added later.
+    """
+    if baseline not in BASELINES:
+        raise OptionError(f"Option 'baseline' is one of {', '.join(map(repr, BASELINES))}, not {baseline!r}.")
+    if baseline == "zero":
+        embeddings = model.embed(batch, at=at)
+        return embeddings.masked_fill(batch.units[..., None], 0.0)
+    if batch.pixels is not None:
+        raise UnsupportedError(f"Baseline {baseline!r} is a token, and model {model.name!r} reads images: say 'zero'.")
+    tokens = torch.where(batch.units, model.filler(baseline), batch.tokens)
+    return model.embed(replace(batch, tokens=tokens), at=at)

@@ -1,0 +1,28 @@
+"""The promise of an explainer: it scores the units of a batch for a target."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import nn
+
+from didact.core.batch import Batch
+from didact.core.explanation import Explanation
+from didact.core.row import Row
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+
+
+class Explainer(nn.Module, ABC):
+    """Scores every unit for `target`. Options are keyword-only arguments; a learned explainer has parameters too.
+
+    A row's scores never depend on the other rows of its batch. Padding and special tokens score 0.
+    """
+
+    version: ClassVar[int] = 1  # part of every key: raise it when the same options give other numbers
+
+    def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
+        """Take from the data what every row needs, once, before any row is explained: word counts, other images."""
+
+    @abstractmethod
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation: ...

@@ -1,0 +1,110 @@
+"""What a teacher answers when units are taken away from its rows: the one question perturbation methods ask."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from didact.core.baseline import baseline_of
+from didact.core.batch import Batch
+from didact.core.function import FunctionTeacher
+from didact.core.model import Model, evaluating
+from didact.core.players import players_of
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import UnsupportedError
+
+
+class Removal:
+    """Values of the target with some players of a row present and the others replaced by a baseline.
+
+    At most `batch_size` altered rows pass through a model at once, in the order of their lengths; equal questions
+    about a row are asked once. A function gets whole texts without the words (its own `absent` in their place).
+    """
+
+    def __init__(
+        self,
+        teacher: Teacher,
+        batch: Batch,
+        target: Target,
+        *,
+        baseline: str = "zero",
+        level: str = "token",
+        batch_size: int = 64,
+    ) -> None:
+        self.teacher, self.batch, self.target = teacher, batch, target
+        self.batch_size = batch_size
+        self.players = players_of(batch, level=level)
+        self.counts: list[int] = (self.players.amax(-1) + 1).tolist()
+        if isinstance(teacher, Model):
+            with evaluating(teacher), torch.no_grad():
+                self._full = teacher.embed(batch)
+                self._empty = baseline_of(teacher, batch, baseline=baseline)
+        elif not isinstance(teacher, FunctionTeacher):
+            raise UnsupportedError(
+                f"Units cannot be taken away from what teacher {teacher.name!r} answers: it is neither a model nor a "
+                "function. Choose 'human', 'random' or 'trivial'."
+            )
+
+    def values(self, kept: Sequence[Bool[np.ndarray, "sample player"]]) -> list[Float[np.ndarray, " sample"]]:
+        """For each row and each of its samples, the target's value with only the marked players present."""
+        distinct, back = zip(*(_distinct(one) for one in kept), strict=True)
+        rows = np.repeat(np.arange(len(kept)), [len(one) for one in distinct])
+        ask = self._ask_model if isinstance(self.teacher, Model) else self._ask_function
+        answers = ask(rows, distinct)
+        starts = np.cumsum([0, *(len(one) for one in distinct)])
+        return [answers[starts[row] : starts[row + 1]][order] for row, order in enumerate(back)]
+
+    def _ask_model(
+        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "sample player"]]
+    ) -> Float[np.ndarray, " question"]:
+        model, batch = self.teacher, self.batch
+        assert isinstance(model, Model)
+        widest = max(self.counts, default=0)
+        # One more column, always present, for positions that are no player.
+        presence = np.ones((len(rows), widest + 1), dtype=bool)
+        presence[:, :widest] = np.concatenate([np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in kept])
+        order = np.argsort(-batch.lengths.cpu().numpy()[rows], kind="stable")
+        here = torch.from_numpy(presence).to(batch.device)
+        column = torch.where(self.players < 0, widest, self.players)
+        answers = np.zeros(len(rows))
+        with evaluating(model), torch.inference_mode():
+            for start in range(0, len(order), self.batch_size):
+                asked = order[start : start + self.batch_size]
+                chosen = torch.from_numpy(rows[asked]).to(batch.device)
+                part = batch.select(chosen)
+                length = part.tokens.shape[1]
+                present = here[torch.from_numpy(asked).to(batch.device)].gather(1, column[chosen, :length])
+                inputs = torch.where(present[..., None], self._full[chosen, :length], self._empty[chosen, :length])
+                logits = model.run(inputs, part).logits
+                answers[asked] = self.target.select(chosen).of(logits).double().cpu().numpy()
+        return answers
+
+    def _ask_function(
+        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "sample player"]]
+    ) -> Float[np.ndarray, " question"]:
+        teacher, batch = self.teacher, self.batch
+        assert isinstance(teacher, FunctionTeacher)
+        assert batch.rows is not None
+        units = [teacher.units(row) for row in batch.rows]
+        questions = [
+            teacher.without(
+                batch.rows[row], [unit for unit, is_kept in zip(units[row], one, strict=True) if not is_kept]
+            )
+            for row, samples in enumerate(kept)
+            for one in samples
+        ]
+        logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
+        return self.target.select(torch.from_numpy(rows)).of(logits).numpy()
+
+
+def _distinct(
+    kept: Bool[np.ndarray, "sample player"],
+) -> tuple[Bool[np.ndarray, "distinct player"], np.ndarray]:
+    """The different samples, and for each sample the number of the one it equals."""
+    packed = np.packbits(kept, axis=1)
+    if not packed.shape[1]:
+        return kept[:1], np.zeros(len(kept), dtype=np.int64)
+    _, first, back = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return kept[first], back.reshape(-1)

@@ -1,0 +1,131 @@
+"""How units are scored: one module per method, each an `Explainer` that receives a teacher and never builds one.
+
+`EXPLAINERS` lists them as plain text, so that `didact methods` imports nothing heavy. To add one: a module with an
+`Explainer`, a line here, and it is in the contract suite of tests/explainers. Packages outside add theirs through the
+entry point group `didact.explainers`.
+"""
+
+from dataclasses import dataclass
+
+from didact.registry import Entry, Registry
+
+
+@dataclass(frozen=True)
+class ExplainerEntry(Entry):
+    """What a method gives, what it asks of a teacher, what it costs for one row, and who proposed it.
+
+    `kind` is signed, magnitude, distribution or binary; `needs` is nothing, rationales, predictions, gradients or
+    attention. `n` in a cost is the number of units, a pass is one row through the model. `ours` tells where we differ
+    from the paper.
+    """
+
+    kind: str
+    needs: str
+    cost: str
+    paper: str
+    ours: str = ""
+
+
+def _entry(where: str, kind: str, needs: str, cost: str, paper: str, ours: str = "") -> ExplainerEntry:
+    return ExplainerEntry(f"didact.explainers.{where}", kind, needs, cost, paper, ours)
+
+
+EXPLAINERS: Registry[ExplainerEntry] = Registry(
+    "explainer",
+    {
+        # controls
+        "random": _entry("controls:Random", "magnitude", "nothing", "nothing", "control"),
+        "trivial": _entry(
+            "controls:Trivial", "binary", "predictions", "nothing", "Pruthi et al. 2022, section 3.2",
+            "blocks for any number of classes; the paper has two classes",
+        ),
+        "human": _entry("controls:Human", "binary", "rationales", "nothing", "the people who marked the data"),
+        # gradients
+        "gradient_norm": _entry(
+            "gradients:GradientNorm", "magnitude", "gradients", "1 forward, 1 backward", "Simonyan et al. 2014",
+            "L2 norm over dimensions",
+        ),
+        "gradient_input": _entry(
+            "gradients:GradientInput", "signed", "gradients", "1 forward, 1 backward", "Shrikumar et al. 2016",
+        ),
+        "smooth_gradient": _entry(
+            "gradients:SmoothGradient", "magnitude", "gradients", "`samples` forwards and backwards",
+            "Smilkov et al. 2017", "noise on embeddings, as large as a share of their range in the row",
+        ),
+        "integrated_gradients": _entry(
+            "integrated_gradients:IntegratedGradients", "signed", "gradients",
+            "`steps` forwards and backwards, 2 forwards", "Sundararajan et al. 2017",
+            "Gauss-Legendre points; steps='auto' refines where the path is rough",
+        ),
+        "gradient_shap": _entry(
+            "gradient_shap:GradientShap", "signed", "gradients", "`samples` forwards and backwards, 17 forwards",
+            "Lundberg and Lee 2017; Erion et al. 2021", "places on the path are stratified; no noise",
+        ),
+        "layer_conductance": _entry(
+            "layer_conductance:LayerConductance", "signed", "gradients", "`steps` forwards and backwards, 2 forwards",
+            "Dhamdhere et al. 2019", "summed over the dimensions of each position",
+        ),
+        "deeplift": _entry(
+            "deeplift:DeepLift", "signed", "gradients", "2 forwards, 2 backwards", "Shrikumar et al. 2017",
+            "rescale rule; products are shared by their means, softmax and LayerNorm are taken apart",
+        ),
+        "deep_shap": _entry(
+            "deeplift:DeepShap", "signed", "gradients", "32 forwards, 32 backwards", "Lundberg and Lee 2017",
+            "deeplift against 16 background rows, with the rules of `deeplift`",
+        ),
+        "lrp": _entry(
+            "lrp:Lrp", "signed", "gradients", "1 forward, 1 backward", "Achtibat et al. 2024 (AttnLRP)",
+            "ε → 0; gates of LSTMs pass nothing (Arras et al. 2017)",
+        ),
+        # predictions
+        "occlusion": _entry(
+            "occlusion:Occlusion", "signed", "predictions", "n + 1 forwards", "Zeiler and Fergus 2014; Li et al. 2016",
+        ),
+        "lime": _entry(
+            "lime:Lime", "signed", "predictions", "`samples` forwards", "Ribeiro et al. 2016",
+            "no selection of features: every unit gets its weight",
+        ),
+        "kernel_shap": _entry(
+            "kernel_shap:KernelShap", "signed", "predictions", "`samples` forwards", "Lundberg and Lee 2017",
+            "in pairs and without replacement (Covert and Lee 2021); exact where 2^n ≤ samples",
+        ),
+        "shapley_sampling": _entry(
+            "shapley_sampling:ShapleySampling", "signed", "predictions", "`permutations` × n forwards",
+            "Castro et al. 2009; Štrumbelj and Kononenko 2014", "permutations in pairs, each with its reverse",
+        ),
+        # attention
+        "attention": _entry(
+            "attention:Attention", "distribution", "attention", "1 forward", "Bahdanau et al. 2015; Neely et al. 2021",
+            "of models that pool by attention (bilstm_attention)",
+        ),
+        "attention_cls": _entry(
+            "attention:AttentionCls", "distribution", "attention", "1 forward", "Pruthi et al. 2022, appendix",
+            "from where the model answers, which is [CLS] only for some; renormalised over the units",
+        ),
+        "attention_all": _entry(
+            "attention:AttentionAll", "distribution", "attention", "1 forward", "Fernandes et al. 2022, section 4",
+            "softmax over the units only",
+        ),
+        "attention_last": _entry(
+            "attention:AttentionLast", "distribution", "attention", "1 forward", "Fernandes et al. 2022, section 4",
+            "softmax over the units only",
+        ),
+        "attention_rollout": _entry(
+            "attention_rollout:AttentionRollout", "distribution", "attention", "1 forward", "Abnar and Zuidema 2020",
+            "from where the model answers; renormalised over the units",
+        ),
+        "attention_flow": _entry(
+            "attention_flow:AttentionFlow", "distribution", "attention", "1 forward, n maximum flows",
+            "Abnar and Zuidema 2020", "from where the model answers; renormalised over the units",
+        ),
+        "attention_gradient": _entry(
+            "attention:AttentionGradient", "signed", "attention", "1 forward, 1 backward",
+            "Serrano and Smith 2019; Chrysostomou and Aletras 2021", "summed over heads and queries of the last layer",
+        ),
+        "value_zeroing": _entry(
+            "value_zeroing:ValueZeroing", "distribution", "attention", "n + 1 forwards", "Mohebbi et al. 2023",
+            "layers joined by rollout; renormalised over the units",
+        ),
+    },
+    group="didact.explainers",
+)  # fmt: skip

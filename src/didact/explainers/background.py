@@ -1,0 +1,79 @@
+"""Rows to compare with: what the data look like when they say nothing in particular."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.core.seeds import numpy_generator
+from didact.errors import OptionError, UnsupportedError
+
+_AT_ONCE = 256
+
+
+class Background:
+    """`size` other rows for each row: tokens drawn by their counts in the data, in the units' places; other images.
+
+    Special tokens stay, so that a drawn text has the form of the row. What a row is compared with depends on its id
+    and the data, never on its neighbours.
+    """
+
+    def __init__(self, *, size: int = 16, seed: int = 0) -> None:
+        if size < 1:
+            raise OptionError(f"Option 'background' is the number of rows to compare with, at least 1, not {size}.")
+        self.size, self.seed = size, seed
+        self._tokens: Int[np.ndarray, " token"] | None = None
+        self._shares: Float[np.ndarray, " token"] | None = None
+        self._images: tuple[tuple[str, ...], Float[Tensor, "image channel height width"]] | None = None
+
+    def prepare(self, model: Model, rows: Sequence[Row]) -> None:
+        """Count the tokens of these rows, or choose images among them."""
+        if not model.task.is_text:
+            order = numpy_generator(self.seed, "background images").permutation(len(rows))[: self.size + 1]
+            chosen = model.encode([rows[index] for index in order])
+            assert chosen.pixels is not None
+            self._images = (chosen.ids, chosen.pixels)
+            return
+        counts: dict[int, int] = {}
+        for start in range(0, len(rows), _AT_ONCE):
+            batch = model.encode(rows[start : start + _AT_ONCE])
+            tokens, times = batch.tokens[batch.units].unique(return_counts=True)
+            for token, count in zip(tokens.tolist(), times.tolist(), strict=True):
+                counts[token] = counts.get(token, 0) + count
+        self._tokens = np.array(sorted(counts), dtype=np.int64)
+        self._shares = np.array([counts[token] for token in sorted(counts)], dtype=np.float64)
+        self._shares /= self._shares.sum()
+
+    def of(self, part: Batch, drawn: Int[Tensor, " batch"]) -> Batch:
+        """Each row of the batch replaced by one of its background rows, the one with this number."""
+        if part.pixels is not None:
+            return replace(part, pixels=self._other_images(part, drawn))
+        if self._tokens is None or self._shares is None:
+            raise UnsupportedError("This method compares with background rows: call prepare(teacher, rows) first.")
+        tokens = part.tokens.clone()
+        for row, number in enumerate(drawn.tolist()):
+            units = part.units[row]
+            generator = numpy_generator(self.seed, "background", part.ids[row], number)
+            draw = generator.choice(self._tokens, size=int(units.sum()), p=self._shares)
+            tokens[row, units] = torch.from_numpy(draw).to(tokens.device)
+        return replace(part, tokens=tokens)
+
+    def _other_images(self, part: Batch, drawn: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
+        if self._images is None:
+            raise UnsupportedError("This method compares with other images: call prepare(teacher, rows) first.")
+        ids, pixels = self._images
+        found = []
+        for row, number in zip(part.ids, drawn.tolist(), strict=True):
+            others = [index for index, name in enumerate(ids) if name != row]
+            if not others:
+                raise UnsupportedError(
+                    "This method compares with other images, and was given no other: give more rows."
+                )
+            found.append(pixels[others[number % len(others)]])
+        return torch.stack(found).to(part.device)

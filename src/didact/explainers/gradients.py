@@ -1,0 +1,91 @@
+"""Gradients of the target at the embeddings: their norm, their product with the input, their mean under noise."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.seeds import seed_from
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError
+from didact.explainers.slopes import check_at, frozen, points, slope, white_box
+
+
+class GradientNorm(Explainer):
+    """L2 norm of the gradient at each unit: how far its embedding may move the target (Simonyan et al. 2014)."""
+
+    def __init__(self, *, at: str = "word") -> None:
+        super().__init__()
+        self.at = check_at(at)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "gradient_norm")
+        with frozen(model):
+            found, _ = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
+        return Explanation(found.norm(dim=-1) * batch.units, batch.mask, batch.units, "magnitude")
+
+
+class GradientInput(Explainer):
+    """Dot product of gradient and embedding at each unit (Shrikumar et al. 2016)."""
+
+    def __init__(self, *, at: str = "word") -> None:
+        super().__init__()
+        self.at = check_at(at)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "gradient_input")
+        with frozen(model):
+            inputs = model.embed(batch, at=self.at)
+            found, _ = slope(model, inputs, batch, target, at=self.at)
+        return Explanation((inputs * found).sum(-1) * batch.units, batch.mask, batch.units, "signed")
+
+
+class SmoothGradient(Explainer):
+    """L2 norm of the mean gradient under Gaussian noise on the units (Smilkov et al. 2017).
+
+    `noise` is the standard deviation as a share of the row's range of embedding values. Each row draws its own noise.
+    """
+
+    def __init__(
+        self, *, samples: int = 25, noise: float = 0.15, at: str = "word", seed: int = 0, batch_size: int = 64
+    ) -> None:
+        super().__init__()
+        if samples < 1 or noise < 0:
+            raise OptionError(f"smooth_gradient needs samples ≥ 1 and noise ≥ 0, not {samples} and {noise}.")
+        self.samples, self.noise, self.at = samples, noise, check_at(at)
+        self.seed, self.batch_size = seed, batch_size
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "smooth_gradient")
+        with frozen(model):
+            inputs = model.embed(batch, at=self.at).detach()
+            total = torch.zeros_like(inputs)
+            rows = torch.arange(len(batch), device=batch.device).repeat_interleave(self.samples)
+            drawn = torch.arange(len(rows), device=batch.device) % self.samples
+            for chosen in points(rows, batch, self.batch_size):
+                part = batch.select(rows[chosen])
+                length = part.tokens.shape[1]
+                moved = inputs[rows[chosen], :length] + self._noise(inputs, batch, rows[chosen], drawn[chosen], length)
+                found, _ = slope(model, moved, part, target.select(rows[chosen]), at=self.at)
+                total[:, :length].index_add_(0, rows[chosen], found)
+        norm = (total / self.samples).norm(dim=-1)
+        return Explanation(norm * batch.units, batch.mask, batch.units, "magnitude")
+
+    def _noise(
+        self, inputs: Float[Tensor, "batch token dim"], batch: Batch, rows: Tensor, drawn: Tensor, length: int
+    ) -> Float[Tensor, "chunk token dim"]:
+        """Noise on the units of each point; a row's draw depends on its id and the sample's number alone."""
+        noise = inputs.new_zeros(len(rows), length, inputs.shape[-1])
+        for index, (row, sample) in enumerate(zip(rows.tolist(), drawn.tolist(), strict=True)):
+            generator = torch.Generator().manual_seed(seed_from(self.seed, "smooth_gradient", batch.ids[row], sample))
+            units = batch.units[row, :length]
+            inside = inputs[row, :length][units]
+            if not len(inside):
+                continue
+            spread = self.noise * (inside.max() - inside.min())
+            draw = torch.randn(inside.shape, generator=generator, dtype=inputs.dtype)
+            noise[index, units] = spread * draw.to(inputs.device)
+        return noise

@@ -1,0 +1,79 @@
+"""Gradients of a target at embeddings: one batch, or many points per row in bounded memory."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.model import At, Model, evaluating
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, UnsupportedError
+
+
+def white_box(teacher: Teacher, method: str) -> Model:
+    """The teacher, if gradients can be taken in it."""
+    if isinstance(teacher, Model):
+        return teacher
+    raise UnsupportedError(
+        f"Method {method!r} needs gradients or attention, and teacher {teacher.name!r} is not a model: only its "
+        "answers can be seen. Choose a method that needs predictions only: occlusion, lime, kernel_shap or shapley_sampling."
+    )
+
+
+def check_at(at: str) -> At:
+    if at not in ("word", "embedding"):
+        raise OptionError(f"Option 'at' is 'word' or 'embedding', not {at!r}.")
+    return at  # type: ignore[return-value]
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and no parameter asks for a gradient; both come back afterwards."""
+    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    with evaluating(model), torch.enable_grad():
+        for parameter in asking:
+            parameter.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for parameter in asking:
+                parameter.requires_grad_(True)
+
+
+def slope(
+    model: Model, embeddings: Float[Tensor, "batch token dim"], batch: Batch, target: Target, *, at: At
+) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, " batch"]]:
+    """The gradient of each row's target at these embeddings, and the target's value there. Inside `frozen`."""
+    point = embeddings.detach().requires_grad_()
+    value = target.of(model.run(point, batch, at=at).logits)
+    (found,) = torch.autograd.grad(value.sum(), point)
+    return found, value.detach()
+
+
+def points(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:
+    """Which points pass through the model together: at most `batch_size`, in the order of their rows' lengths."""
+    order = batch.lengths[rows].argsort(descending=True, stable=True)
+    yield from order.split(batch_size)
+
+
+Place = Callable[[Int[Tensor, " chunk"], int], Float[Tensor, "chunk token dim"]]
+
+
+def values_at(
+    model: Model, rows: Int[Tensor, " point"], place: Place, batch: Batch, target: Target, *, at: At, batch_size: int
+) -> Float[Tensor, " point"]:
+    """The target at many points. `place(chosen, length)` makes the embeddings of the chosen points."""
+    found: Tensor | None = None
+    with torch.no_grad():
+        for chosen in points(rows, batch, batch_size):
+            part = batch.select(rows[chosen])
+            embeddings = place(chosen, part.tokens.shape[1])
+            value = target.select(rows[chosen]).of(model.run(embeddings, part, at=at).logits)
+            found = value.new_zeros(len(rows)) if found is None else found
+            found[chosen] = value
+    assert found is not None
+    return found
