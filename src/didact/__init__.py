@@ -8,13 +8,25 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
+    from didact.experiment.explain import explain
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
+    from didact.records.explanations import Explanations
 
-__all__ = ["__version__", "load_data", "load_teacher", "teacher_from_function", "train_teacher"]
+__all__ = [
+    "Explanations",
+    "__version__",
+    "explain",
+    "load_data",
+    "load_teacher",
+    "teacher_from_function",
+    "train_teacher",
+]
 
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
+    "Explanations": "didact.records.explanations:Explanations",
+    "explain": "didact.experiment.explain:explain",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
     "teacher_from_function": "didact.core.function:teacher_from_function",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import data, demo, train
+from didact.cli import data, demo, explain, methods, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -20,6 +20,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
+app.command("explain")(explain.explain)
+app.command("methods")(methods.methods)
 app.add_typer(data.app, name="data")
 
 

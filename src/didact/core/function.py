@@ -8,16 +8,17 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.core.outputs import Outputs
-from didact.core.row import Row, Span, fingerprint_of
+from didact.core.row import Box, Row, Span, fingerprint_of
 from didact.core.task import CLASSIFICATION, TASKS, Task, task_named
-from didact.core.words import words_of
+from didact.core.words import squares_of, words_of
 from didact.errors import OptionError, ShapeError, UnsupportedError
 
 
 class FunctionTeacher:
     """A black box: texts (or pairs, or images) in, one array row per input out.
 
-    Its units are words. A removed unit becomes `absent`. What the function returns is checked on every batch.
+    Its units are words, or squares of an image's pixels, `patch` wide (an eighth of its height by default). A removed
+    word becomes `absent`, a removed square the image's mean colour. What it returns is checked on every batch.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class FunctionTeacher:
         output: str = "probability",
         task: str | Task = CLASSIFICATION,
         absent: str = "",
+        patch: int | None = None,
         name: str | None = None,
     ) -> None:
         self.task = task if isinstance(task, Task) else task_named(task)
@@ -37,6 +39,9 @@ class FunctionTeacher:
         self.function = predict
         self.output = output
         self.absent = absent
+        if patch is not None and patch < 1:
+            raise OptionError(f"Option 'patch' is the width of a square in pixels, at least 1, not {patch}.")
+        self.patch = patch
         if self.task.name == "reading":
             raise UnsupportedError(
                 "A function cannot be the teacher of a reading task: there is no agreed form for the spans it would "
@@ -56,14 +61,21 @@ class FunctionTeacher:
         values = np.concatenate(parts) if parts else np.zeros((0, width))
         return Outputs(self.task, tuple(row.id for row in rows), values)
 
-    def units(self, row: Row) -> list[Span]:
-        """What can be removed from a row of text: its words."""
-        return words_of(row.texts)
+    def units(self, row: Row) -> list[Span] | list[Box]:
+        """What can be removed from a row: its words, or squares of its image, row by row."""
+        return words_of(row.texts) if row.image is None else squares_of(row, patch=self.patch)
 
-    def without(self, row: Row, removed: Sequence[Span]) -> Row:
-        """The row with these units replaced by `absent`."""
+    def without(self, row: Row, removed: Sequence[Span] | Sequence[Box]) -> Row:
+        """The row with these units replaced by what stands for nothing."""
+        if row.image is not None:
+            image = row.image.copy()
+            mean = row.image.mean(axis=(0, 1)).round().astype(image.dtype)
+            for box in removed:
+                assert isinstance(box, Box)
+                image[box.top : box.bottom, box.left : box.right] = mean
+            return Row(row.id, image=image)
         texts = list(row.texts)
-        for span in sorted(removed, reverse=True):
+        for span in sorted(span for span in removed if isinstance(span, Span))[::-1]:
             text = texts[span.segment]
             texts[span.segment] = text[: span.start] + self.absent + text[span.end :]
         return Row(row.id, tuple(texts))

@@ -112,16 +112,26 @@ class Model(nn.Module, ABC):
                 try:
                     batch = self.encode([rows[index] for index in chosen])
                 except TooLongError:  # of this batch; the caller wants to know of all rows
-                    self._count_too_long(rows, batch_size)
+                    self.check_readable(rows)
                     raise
-                logits = self(batch.to(self.device)).logits.cpu()
-                values[chosen] = spans_of(logits, batch) if self.task.name == "reading" else logits.double().numpy()
+                values[chosen] = self._values(batch, self(batch.to(self.device)).logits)
+        return self._outputs(rows, values)
+
+    def outputs_of(self, rows: Sequence[Row], batch: Batch, logits: Float[Tensor, "batch *output"]) -> Outputs:
+        """The answers that these logits say."""
+        return self._outputs(rows, self._values(batch, logits))
+
+    def _values(self, batch: Batch, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, "batch width"]:
+        return spans_of(logits, batch) if self.task.name == "reading" else logits.double().cpu().numpy()
+
+    def _outputs(self, rows: Sequence[Row], values: Float[np.ndarray, "row width"]) -> Outputs:
         answers = None
         if self.task.name == "reading":
             answers = tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
         return Outputs(self.task, tuple(row.id for row in rows), values, answers)
 
-    def _count_too_long(self, rows: Sequence[Row], batch_size: int) -> None:
+    def check_readable(self, rows: Sequence[Row], *, batch_size: int = 256) -> None:
+        """An error that counts all rows the model cannot read, before any work is done."""
         lengths = [0] * len(rows)
         for start in range(0, len(rows), batch_size):
             try:

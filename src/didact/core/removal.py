@@ -1,10 +1,12 @@
 """What a teacher answers when units are taken away from its rows: the one question perturbation methods ask."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from torch import Tensor
 
 from didact.core.baseline import baseline_of
 from didact.core.batch import Batch
@@ -47,7 +49,7 @@ class Removal:
                 "function. Choose 'human', 'random' or 'trivial'."
             )
 
-    def values(self, kept: Sequence[Bool[np.ndarray, "sample player"]]) -> list[Float[np.ndarray, " sample"]]:
+    def values(self, kept: Sequence[Bool[np.ndarray, "_ _"]]) -> list[Float[np.ndarray, " _"]]:
         """For each row and each of its samples, the target's value with only the marked players present."""
         distinct, back = zip(*(_distinct(one) for one in kept), strict=True)
         rows = np.repeat(np.arange(len(kept)), [len(one) for one in distinct])
@@ -56,8 +58,17 @@ class Removal:
         starts = np.cumsum([0, *(len(one) for one in distinct)])
         return [answers[starts[row] : starts[row + 1]][order] for row, order in enumerate(back)]
 
+    def scores(self, found: Sequence[Float[np.ndarray, " _"]]) -> Float[Tensor, "batch player"]:
+        """One number per player of each row, padded with zeros, as a tensor where the batch lies."""
+        widest = max(self.counts, default=0)
+        padded = np.stack(
+            [np.pad(one[:count], (0, widest - count)) for one, count in zip(found, self.counts, strict=True)]
+        )
+        dtype = self._full.dtype if isinstance(self.teacher, Model) else torch.float64
+        return torch.from_numpy(padded).to(device=self.batch.device, dtype=dtype)
+
     def _ask_model(
-        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "sample player"]]
+        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "_ _"]]
     ) -> Float[np.ndarray, " question"]:
         model, batch = self.teacher, self.batch
         assert isinstance(model, Model)
@@ -82,19 +93,16 @@ class Removal:
         return answers
 
     def _ask_function(
-        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "sample player"]]
+        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "_ _"]]
     ) -> Float[np.ndarray, " question"]:
         teacher, batch = self.teacher, self.batch
         assert isinstance(teacher, FunctionTeacher)
         assert batch.rows is not None
-        units = [teacher.units(row) for row in batch.rows]
-        questions = [
-            teacher.without(
-                batch.rows[row], [unit for unit, is_kept in zip(units[row], one, strict=True) if not is_kept]
-            )
-            for row, samples in enumerate(kept)
-            for one in samples
-        ]
+        questions = []
+        for row, samples in zip(batch.rows, kept, strict=True):
+            units: Sequence[Any] = teacher.units(row)
+            gone = (np.flatnonzero(~one) for one in samples)
+            questions += [teacher.without(row, [units[int(index)] for index in one]) for one in gone]
         logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
         return self.target.select(torch.from_numpy(rows)).of(logits).numpy()
 

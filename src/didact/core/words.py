@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from jaxtyping import Bool, Int
 
-from didact.core.row import Box, Span
+from didact.core.row import Box, Row, Span
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -63,6 +63,15 @@ def patches_touched(boxes: Iterable[Box], *, size: int, grid: tuple[int, int]) -
     for box in boxes:
         marked[box.top // size : -(-box.bottom // size), box.left // size : -(-box.right // size)] = True
     return marked.reshape(-1)
+
+
+def squares_of(row: Row, *, patch: int | None = None) -> list[Box]:
+    """Squares that tile a row's image, row by row; what is left at the right and at the bottom belongs to none."""
+    assert row.image is not None
+    height, width = row.image.shape[:2]
+    size = patch or max(height // 8, 1)
+    corners = [(top * size, left * size) for top in range(height // size) for left in range(width // size)]
+    return [Box(top, left, top + size, left + size) for top, left in corners]
 
 
 def marked_words(spans: Iterable[Span], texts: Sequence[str]) -> list[bool]:

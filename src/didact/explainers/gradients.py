@@ -76,7 +76,7 @@ class SmoothGradient(Explainer):
 
     def _noise(
         self, inputs: Float[Tensor, "batch token dim"], batch: Batch, rows: Tensor, drawn: Tensor, length: int
-    ) -> Float[Tensor, "chunk token dim"]:
+    ) -> Float[Tensor, "chunk length dim"]:
         """Noise on the units of each point; a row's draw depends on its id and the sample's number alone."""
         noise = inputs.new_zeros(len(rows), length, inputs.shape[-1])
         for index, (row, sample) in enumerate(zip(rows.tolist(), drawn.tolist(), strict=True)):

@@ -20,7 +20,7 @@ def white_box(teacher: Teacher, method: str) -> Model:
         return teacher
     raise UnsupportedError(
         f"Method {method!r} needs gradients or attention, and teacher {teacher.name!r} is not a model: only its "
-        "answers can be seen. Choose a method that needs predictions only: occlusion, lime, kernel_shap or shapley_sampling."
+        "answers can be seen. Choose one that needs predictions only: occlusion, lime, kernel_shap, shapley_sampling."
     )
 
 

@@ -19,11 +19,11 @@ def marked(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
     """
     shown = Text()
     for part, is_marked in runs(text, spans):
-        visible = "".join(map(_visible, part))
+        seen = "".join(map(visible, part))
         if is_marked:
-            shown.append(visible if colour else f"[{visible}]", _MARK)
+            shown.append(seen if colour else f"[{seen}]", _MARK)
         else:
-            shown.append(visible)
+            shown.append(seen)
     return shown
 
 
@@ -59,7 +59,8 @@ def picture(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: boo
     return shown
 
 
-def _visible(sign: str) -> str:
+def visible(sign: str) -> str:
+    """The sign itself, or what stands for one that would control the terminal."""
     if sign.isprintable():
         return sign
     return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"

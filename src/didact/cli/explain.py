@@ -1,0 +1,139 @@
+"""`didact explain`: why a model answers as it does, for a sentence or a data set."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from didact.cli.output import print_json, say
+from didact.errors import OptionError
+from didact.registry import split_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from didact.core.dataset import Dataset
+    from didact.core.row import Row
+    from didact.core.teacher import Teacher
+
+
+def explain(
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT…", help="Texts; two for each row of a model that reads pairs.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="A folder or a hub name.")] = ...,  # type: ignore[assignment]
+    method: Annotated[
+        str, typer.Option("--method", help="A name from `didact methods`, with options; or several, to look at.")
+    ] = "integrated_gradients",
+    data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
+    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
+    rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Keep the scores here, as Parquet.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="A page to look at, in one file.")] = None,
+    target: Annotated[str, typer.Option(help="predicted, gold, contrast, or a class.")] = "predicted",
+    scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
+    level: Annotated[str, typer.Option(help="token or word.")] = "token",
+    special: Annotated[bool, typer.Option("--special", help="Score special tokens too.")] = False,
+    absolute: Annotated[bool, typer.Option("--absolute", help="Sizes without signs.")] = False,
+    normalise: Annotated[str, typer.Option(help="raw, softmax(temperature=1.0) or top(k=0.1).")] = "raw",
+    preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
+    seed: Annotated[int, typer.Option(help="Decides random draws and planted data.")] = 0,
+    task: Annotated[
+        str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")
+    ] = None,
+    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Score the words of texts, or of a data set's rows, by how they made the model answer.
+
+    Prints heat maps of the first rows, or JSON. A run with --out that was stopped goes on where it was.
+    """
+    from didact.explainers import EXPLAINERS
+    from didact.registry import parse_spec
+
+    asked = split_list(method)
+    for one in asked:  # a wrong name is told before anything heavy is loaded
+        EXPLAINERS[parse_spec(one).name]
+    if not asked:
+        raise OptionError("Name a method: --method lime. `didact methods` lists them.")
+    if len(asked) > 1 and (out is not None or as_json):
+        raise OptionError(f"--out and --json keep one method, and {len(asked)} were named. Run them one by one.")
+    if bool(texts) == (data is not None):
+        raise OptionError("Give texts to explain, or --data with a name or a file; one of the two.")
+
+    import torch
+
+    from didact.experiment.explain import explain as explained
+    from didact.models.load import load_teacher
+    from didact.records.explanations import page, side_by_side
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    teacher = load_teacher(
+        model, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+        trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    chosen, background = _rows(teacher, texts, data, split, rows, data_dir, seed)
+    common: dict[str, Any] = {
+        "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
+        "normalise": normalise,
+    }  # fmt: skip
+    if preset is not None:  # what was not said on the command line is the preset's to say
+        defaults = {"target": "predicted", "scale": None, "level": "token", "special": False, "absolute": False}
+        defaults["normalise"] = "raw"
+        common = {name: value for name, value in common.items() if value != defaults[name]}
+    maps = [
+        explained(
+            teacher, chosen, one, preset=preset, background_rows=background, batch_size=batch_size, seed=seed, out=out,
+            progress=True, **common,
+        )
+        for one in asked
+    ]  # fmt: skip
+    if html is not None:
+        page(maps, html)
+        say(f"A page with {len(maps[0]):,} rows is in {html}.")
+    if out is not None:
+        say(f"{len(maps[0]):,} rows are kept in {out}. Open them with didact.Explanations.load({str(out)!r}).")
+    if as_json:
+        first = maps[0]
+        print_json({"method": first.method, "options": dict(first.options), "rows": first.to_documents()})
+    elif len(maps) > 1:
+        side_by_side(maps)
+    elif (html is None and out is None) or len(maps[0]) <= 5:
+        maps[0].show()
+
+
+def _rows(
+    teacher: "Teacher",
+    texts: list[str] | None,
+    data: str | None,
+    split: str,
+    count: int | None,
+    data_dir: str | None,
+    seed: int,
+) -> "tuple[Sequence[Any], Sequence[Row] | None]":
+    """What to explain, and what to compare it with: the split `explain` of a data set."""
+    if data is not None:
+        from didact.data.load import load_data
+
+        loaded: Dataset = load_data(data, data_dir=data_dir, seed=seed)
+        if loaded.task != teacher.task:
+            raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
+        return loaded[split][:count], loaded.get("explain")
+    assert texts is not None
+    if not teacher.task.is_text:
+        raise OptionError("The model reads images: give them as --data (a .npz file or a data set).")
+    several = len(teacher.task.segments)
+    if several == 1 or (teacher.task.fewest_texts == 1 and len(texts) == 1):
+        return texts, None
+    if len(texts) % several:
+        names = " and ".join(teacher.task.segments)
+        raise OptionError(f"The model reads {names}: give {several} texts for each row, not {len(texts)} in all.")
+    return [tuple(texts[start : start + several]) for start in range(0, len(texts), several)], None

@@ -1,0 +1,108 @@
+"""From what people ask ("the predicted class", "gold", "positive") to the number of each row that is explained."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.function import FunctionTeacher
+from didact.core.human import HumanTeacher
+from didact.core.loss import goals
+from didact.core.row import Row
+from didact.core.target import Scale, Target, best_span
+from didact.core.teacher import Teacher
+from didact.errors import DataError, OptionError, UnknownNameError
+from didact.registry import unknown
+
+TARGETS: Final = ("predicted", "gold", "contrast")
+SCALES: Final = ("logit", "probability", "log_probability")
+
+
+def default_scale(teacher: Teacher) -> Scale:
+    """Logits, or probabilities where a function returns nothing else."""
+    return "probability" if isinstance(teacher, FunctionTeacher) and teacher.output == "probability" else "logit"
+
+
+def aim(
+    teacher: Teacher,
+    rows: Sequence[Row],
+    batch: Batch,
+    logits: Float[Tensor, "batch *output"],
+    *,
+    target: str | int = "predicted",
+    scale: str | None = None,
+) -> Target:
+    """The explained number of each row.
+
+    `target` is `predicted`, `gold`, `contrast` (the predicted class against the runner-up), or a class by name or
+    number. A regression has one output, so all but a class means it; a reading task has spans.
+    """
+    chosen = _scale(scale, teacher)
+    task = teacher.task
+    if not task.has_classes and target not in ("predicted", "gold"):
+        raise OptionError(f"Target {target!r} needs classes, and task {task} has none: say 'predicted' or 'gold'.")
+    if task.name == "regression":
+        return Target.value()
+    device = logits.device
+    if task.name == "reading":
+        if target == "predicted":
+            return Target.span(*best_span(logits), scale=chosen)
+        wanted = goals(batch, _gold(teacher, rows)).to(device)
+        lost = [row.id for row, ends in zip(rows, wanted.tolist(), strict=True) if ends[0] < 0]
+        if lost:
+            raise DataError(f"The gold answers of {len(lost)} rows lie beyond what the model reads:", lost)
+        return Target.span(wanted[:, 0], wanted[:, 1], scale=chosen)
+    if target == "predicted":
+        return Target.label(logits.argmax(-1), scale=chosen)
+    if target == "gold":
+        return Target.label(torch.from_numpy(_gold(teacher, rows).labels).to(device), scale=chosen)
+    if target == "contrast":
+        if logits.shape[-1] < 2:
+            raise OptionError("Target 'contrast' needs two classes at least.")
+        first, second = logits.topk(2).indices.unbind(-1)
+        return Target.contrast(first, second, scale=chosen)
+    label = _class(teacher, target)
+    return Target.label(torch.full((len(batch),), label, device=device), scale=chosen)
+
+
+def _scale(scale: str | None, teacher: Teacher) -> Scale:
+    if scale is None:
+        return default_scale(teacher)
+    if scale not in SCALES:
+        raise OptionError(f"Option 'scale' is one of {', '.join(map(repr, SCALES))}, not {scale!r}.")
+    return scale  # type: ignore[return-value]
+
+
+def _gold(teacher: Teacher, rows: Sequence[Row]):  # type: ignore[no-untyped-def]
+    return HumanTeacher(teacher.task, teacher.classes).predict(rows)
+
+
+def _class(teacher: Teacher, asked: str | int) -> int:
+    assert teacher.classes is not None
+    if asked in teacher.classes:
+        return teacher.classes.index(str(asked))
+    if str(asked).isdecimal() and int(asked) < len(teacher.classes):
+        return int(asked)
+    raise UnknownNameError(unknown("target or class", str(asked), [*TARGETS, *teacher.classes]))
+
+
+def target_names(teacher: Teacher, rows: Sequence[Row], batch: Batch, target: Target) -> list[str]:
+    """What was explained, in words."""
+    if target.kind == "value" or target.first is None:
+        return ["value"] * len(rows)
+    first = target.first.tolist()
+    second = target.second.tolist() if target.second is not None else first
+    if target.kind == "span":
+        offsets = batch.offsets.tolist()
+        return [
+            row.texts[1][offsets[index][start][0] : offsets[index][end][1]]
+            for index, (row, start, end) in enumerate(zip(rows, first, second, strict=True))
+        ]
+    assert teacher.classes is not None
+    names = teacher.classes
+    if target.kind == "contrast":
+        return [f"{names[one]} against {names[other]}" for one, other in zip(first, second, strict=True)]
+    return [names[one] for one in first]

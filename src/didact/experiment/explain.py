@@ -1,0 +1,364 @@
+"""One call explains a whole data set with any method, and goes on where it was stopped."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.aim import aim, default_scale, target_names
+from didact.core.batch import Batch
+from didact.core.dataset import Dataset
+from didact.core.encode import encoded
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.function import FunctionTeacher
+from didact.core.model import Model, by_length, evaluating
+from didact.core.outputs import Outputs
+from didact.core.players import LEVELS
+from didact.core.row import Row, fingerprint_of
+from didact.core.teacher import Teacher
+from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import Built, build_explainer, knows_option
+from didact.explainers.presets import preset_named
+from didact.records.explanations import Explanations
+from didact.records.normalise import absolute_of, normalised, parse_normalisation
+from didact.records.store import key_of
+from didact.registry import parse_spec
+from didact.render.progress import Progress
+
+_SHARD = 256  # rows that are kept together: what a killed run loses at most
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that every method shares, each with its one default."""
+
+    target: str | int = "predicted"
+    scale: str | None = None
+    level: str = "token"
+    special: bool = False
+    absolute: bool = False
+    normalise: str = "raw"
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise OptionError(f"Option 'level' is 'token' or 'word', not {self.level!r}.")
+        parse_normalisation(self.normalise)
+
+
+def explain(
+    teacher: Teacher,
+    data: Any,
+    method: str | Explainer | Callable[..., Any] = "integrated_gradients",
+    *,
+    preset: str | None = None,
+    background_rows: Sequence[Row] | None = None,
+    batch_size: int = 64,
+    seed: int = 0,
+    out: str | Path | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Explanations:
+    """Explain rows, texts, pairs of texts or images with one method.
+
+    Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
+    `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
+    softmax(temperature=0.1), top(k=0.1)). All others are the method's own; `didact methods` lists them.
+    `batch_size` altered rows pass through the model at once. `background_rows` are what gradient_shap and deep_shap
+    compare with; the explained rows themselves if there are none. With `out` the result is also kept there as Parquet,
+    and a run that was stopped goes on where it was.
+    """
+    if batch_size < 1:
+        raise OptionError(f"Option 'batch_size' is at least 1, not {batch_size}.")
+    rows = rows_of(teacher, data)
+    asked, built = resolve(method, options, preset=preset, batch_size=batch_size, seed=seed)
+    work = _Work(teacher, rows, asked, built, batch_size)
+    work.check()
+    if isinstance(built.explainer, Explainer):
+        built.explainer.prepare(teacher, rows if background_rows is None else background_rows)
+    kept = None if out is None else _Parts(Path(out), work, rows if background_rows is None else background_rows)
+    parts = []
+    with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
+        for start in range(0, len(rows), _SHARD):
+            shard = rows[start : start + _SHARD]
+            part = None if kept is None else kept.load(start)
+            if part is None:
+                part = work.explained(shard, bar)
+                if kept is not None:
+                    kept.save(start, part)
+            else:
+                bar.advance(len(shard))
+            parts.append(part)
+    maps = Explanations.joined(parts)
+    maps = replace(maps, images=work.images)
+    if kept is not None:
+        kept.finish(maps)
+    return maps
+
+
+def resolve(
+    method: str | Explainer | Callable[..., Any],
+    options: Mapping[str, Any],
+    *,
+    preset: str | None = None,
+    batch_size: int = 64,
+    seed: int = 0,
+) -> tuple[Asked, Built]:
+    """Options sorted into those common to all and the method's own; unknown ones are refused."""
+    given = dict(options)
+    if isinstance(method, str):
+        spec = parse_spec(method)
+        EXPLAINERS[spec.name]  # an unknown method is told before an unknown option
+        twice = sorted(spec.options.keys() & given.keys())
+        if twice:
+            raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
+        method, given = spec.name, given | dict(spec.options)
+    common = set(Asked.__dataclass_fields__)
+    if preset is not None:
+        set_by_paper = preset_named(preset).options(str(method))
+        for name, value in set_by_paper.items():
+            if name in common or (isinstance(method, str) and knows_option(method, name)):
+                given.setdefault(name, value)
+    asked = Asked(**{name: value for name, value in given.items() if name in common})
+    own = {name: value for name, value in given.items() if name not in common}
+    if isinstance(method, str):
+        shared = {"level": asked.level, "batch_size": batch_size, "seed": seed}
+        own = {name: value for name, value in shared.items() if knows_option(method, name)} | own
+    return asked, build_explainer(method, **own)
+
+
+def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
+    """Rows from rows, a split, a text, texts, pairs of texts, or images."""
+    if isinstance(data, Dataset):
+        raise OptionError(f"Choose a split of {data.name!r} to explain: data[{'], data['.join(map(repr, data))}].")
+    if isinstance(data, str | Row | np.ndarray) or (isinstance(data, tuple) and data and isinstance(data[0], str)):
+        data = [data]
+    rows = [one if isinstance(one, Row) else _row(index, one) for index, one in enumerate(data)]
+    if not rows:
+        raise DataError("There is nothing to explain: no rows were given.")
+    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+    if blank:
+        raise DataError(f"{len(blank)} of {len(rows)} rows are empty texts. Leave them out:", blank)
+    if len({row.id for row in rows}) < len(rows):
+        raise DataError("Two rows share an id; ids must differ, because random draws depend on them.")
+    expected = "images" if not teacher.task.is_text else "texts"
+    if any((row.image is None) == (expected == "images") for row in rows):
+        raise ShapeError(f"Teacher {teacher.name!r} does {teacher.task} and reads {expected}, but rows hold none.")
+    return rows
+
+
+def _row(index: int, one: Any) -> Row:
+    if isinstance(one, str):
+        return Row(str(index), (one,))
+    if isinstance(one, tuple | list) and one and all(isinstance(text, str) for text in one):
+        return Row(str(index), tuple(one))
+    if isinstance(one, np.ndarray) and one.ndim == 3 and one.dtype == np.uint8:
+        return Row(str(index), image=one)
+    raise DataError(
+        f"Item {index} is a {type(one).__name__}. Give rows, texts, pairs of texts, or images as uint8 arrays of "
+        "height × width × channel."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """Everything that decides the scores of a row."""
+
+    teacher: Teacher
+    rows: Sequence[Row]
+    asked: Asked
+    built: Built
+    batch_size: int
+
+    def check(self) -> None:
+        """Refuse before any work what would be refused half way."""
+        if isinstance(self.teacher, Model):
+            self.teacher.check_readable(self.rows)
+        if self.built.name == "human":
+            unmarked = [row.id for row in self.rows if row.rationale is None]
+            if unmarked:
+                raise DataError(
+                    f"{len(unmarked)} of {len(self.rows)} rows have no rationale, and the explainer 'human' has "
+                    "nothing else to show. Leave them out, or choose another method:",
+                    unmarked,
+                )
+
+    @property
+    def images(self) -> tuple[np.ndarray, ...] | None:
+        images = tuple(row.image for row in self.rows if row.image is not None)
+        return images or None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options, the common and the method's own, as they were in force."""
+        found = vars(self.asked) | {"scale": self.asked.scale or default_scale(self.teacher)}
+        return found | {name: value for name, value in self.built.options.items() if name != "batch_size"}
+
+    def fingerprint(self) -> str:
+        if isinstance(self.teacher, FunctionTeacher):
+            return self.teacher.fingerprint(self.rows)
+        return self.teacher.fingerprint() if isinstance(self.teacher, Model) else self.teacher.name
+
+    def explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
+        """The rows in batches of similar length, then in their own order again."""
+        parts, order = [], []
+        for chosen in by_length(rows, self.batch_size):
+            parts.append(self._batch([rows[index] for index in chosen]))
+            order += chosen
+            bar.advance(len(chosen))
+        maps = Explanations.joined(parts).select(np.argsort(order))
+        if self.asked.level == "word":
+            maps = maps.words()
+        if self.asked.absolute:
+            maps = absolute_of(maps)
+        maps = normalised(maps, self.asked.normalise)
+        return replace(maps, options=self.options)
+
+    def _batch(self, rows: Sequence[Row]) -> Explanations:
+        batch = encoded(self.teacher, rows)
+        if self.asked.special:
+            batch = replace(batch, units=batch.mask)
+        logits, predictions = _answers(self.teacher, rows, batch)
+        target = aim(self.teacher, rows, batch, logits, target=self.asked.target, scale=self.asked.scale)
+        found = self.built.explainer(self.teacher, batch, target)
+        if not isinstance(found, Explanation):
+            raise ShapeError(f"Explainer {self.built.name!r} must return an Explanation, not {type(found).__name__}.")
+        if not found.scores.isfinite().all():
+            broken = [
+                row.id for row, fine in zip(rows, found.scores.isfinite().all(-1).tolist(), strict=True) if not fine
+            ]
+            raise DidactError(
+                f"{self.built.name!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
+                "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
+            )
+        names = target_names(self.teacher, rows, batch, target)
+        return _columns(self.teacher, self.built.name, rows, batch, found, names, predictions)
+
+
+def _answers(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], list[str]]:
+    """What the teacher answers: as tensors, and in words."""
+    if isinstance(teacher, Model):
+        with evaluating(teacher), torch.no_grad():
+            logits = teacher(batch).logits
+        outputs = teacher.outputs_of(rows, batch, logits)
+    else:
+        outputs = teacher.predict(rows)
+        logits = torch.from_numpy(outputs.values)
+    return logits, _in_words(teacher, outputs)
+
+
+def _in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
+    if teacher.classes is not None:
+        return [teacher.classes[label] for label in outputs.labels]
+    if outputs.answers is not None:
+        return [answers[0] for answers in outputs.answers]
+    return [f"{value:.4g}" for value in outputs.values[:, 0]]
+
+
+def _columns(
+    teacher: Teacher,
+    method: str,
+    rows: Sequence[Row],
+    batch: Batch,
+    found: Explanation,
+    targets: Sequence[str],
+    predictions: Sequence[str],
+) -> Explanations:
+    """The scores of a batch as columns: units only, without padding."""
+    units = found.units.cpu()
+    where = units.numpy()
+    segments, words = batch.segments.cpu().numpy()[where], batch.words.cpu().numpy()[where]
+    offsets = batch.offsets.cpu().numpy()[where]
+    owner = np.nonzero(where)[0]
+    if batch.pixels is not None:
+        offsets, tokens = _boxes(rows, batch, owner, offsets), [""] * len(owner)
+    else:
+        numbers = batch.tokens.cpu().numpy()[where]
+        tokens = [
+            rows[row].texts[segment][start:end] if segment >= 0 else _special(teacher, int(number))
+            for row, segment, (start, end), number in zip(
+                owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
+            )
+        ]
+    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().double().cpu().numpy()
+    return Explanations(
+        method=method,
+        kind=found.kind,
+        options={},
+        task=teacher.task.name,
+        classes=teacher.classes,
+        teacher=teacher.name,
+        fingerprints={},
+        ids=batch.ids,
+        texts=tuple(row.texts for row in rows),
+        bounds=np.concatenate([[0], np.cumsum(where.sum(1))]).astype(np.int64),
+        tokens=tuple(tokens),
+        segments=segments,
+        word_index=words,
+        offsets=offsets,
+        scores=found.scores.detach().double().cpu().numpy()[where],
+        targets=tuple(targets),
+        predictions=tuple(predictions),
+        residuals=residuals,
+    )
+
+
+def _special(teacher: Teacher, token: int) -> str:
+    return teacher.token_name(token) if isinstance(teacher, Model) else ""
+
+
+def _boxes(rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Patches as pixels of the original images, which may be larger or smaller than what the model reads."""
+    assert batch.pixels is not None
+    height, width = batch.pixels.shape[2:]
+    unique = np.unique(corners[:, 0])
+    patch = int(unique[1] - unique[0]) if len(unique) > 1 else height
+    shapes = np.array([row.image.shape[:2] for row in rows if row.image is not None])[owner]
+    ends = np.concatenate([corners, corners + patch], axis=1)
+    scale = np.concatenate([shapes, shapes], axis=1) / np.array([height, width, height, width])
+    return np.round(ends * scale).astype(np.int64)
+
+
+class _Parts:
+    """Finished shards beside the file they will become, under a key that hashes everything that decides them."""
+
+    def __init__(self, path: Path, work: _Work, background: Sequence[Row]) -> None:
+        self.path = path
+        self.folder = path.with_name(f"{path.name}.parts")
+        self.fingerprints = {"teacher": work.fingerprint(), "data": fingerprint_of(work.rows)}
+        version = work.built.explainer.version if isinstance(work.built.explainer, Explainer) else 0
+        facts = {
+            "fingerprints": self.fingerprints, "background": fingerprint_of(background), "method": work.built.name,
+            "version": version, "options": work.options, "shard": _SHARD,
+        }  # fmt: skip
+        self.key = key_of(facts) if work.built.is_known else None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+
+    def load(self, start: int) -> Explanations | None:
+        """The shard that starts here, if it was finished; a damaged one is computed anew."""
+        if self.key is None or not self._place(start).is_file():
+            return None
+        try:
+            return Explanations.load(self._place(start))
+        except RecordError:
+            return None
+
+    def save(self, start: int, part: Explanations) -> None:
+        part.save(self._place(start))
+
+    def finish(self, maps: Explanations) -> None:
+        replace(maps, fingerprints=self.fingerprints).save(self.path)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _place(self, start: int) -> Path:
+        return self.folder / f"{self.key or 'unknown'}-{start:09d}.parquet"

@@ -1,0 +1,140 @@
+"""Kernel SHAP: Shapley values as a weighted least squares fit over subsets of units."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.players import on_positions
+from didact.core.removal import Removal
+from didact.core.seeds import numpy_generator
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError
+from didact.explainers.completeness import residual
+
+
+class KernelShap(Explainer):
+    """Lundberg and Lee 2017, theorem 2. Exact where the subsets of a row are no more than `samples`.
+
+    Otherwise the sizes with most weight (one unit present or gone, then two …) are enumerated as far as the budget
+    goes, and the rest is drawn without replacement, each subset with its complement (Covert and Lee 2021), each size
+    in proportion to its weight. Scores sum to f(x) − f(x') by construction.
+    """
+
+    def __init__(
+        self,
+        *,
+        samples: int = 500,
+        baseline: str = "zero",
+        level: str = "token",
+        seed: int = 0,
+        batch_size: int = 64,
+    ) -> None:
+        super().__init__()
+        if samples < 4:
+            raise OptionError(f"Option 'samples' of 'kernel_shap' is at least 4, not {samples}.")
+        self.samples = samples
+        self.baseline, self.level, self.seed, self.batch_size = baseline, level, seed, batch_size
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        removal = Removal(teacher, batch, target, baseline=self.baseline, level=self.level, batch_size=self.batch_size)
+        drawn = [self.draw(row, n) for row, n in zip(batch.ids, removal.counts, strict=True)]
+        ends = [np.repeat([[False], [True]], n, axis=1) for n in removal.counts]
+        values = removal.values([np.concatenate(both) for both in zip(ends, (kept for kept, _ in drawn), strict=True)])
+        fitted = [
+            constrained_fit(kept, one[2:] - one[0], weights, float(one[1] - one[0]))
+            for (kept, weights), one in zip(drawn, values, strict=True)
+        ]
+        scores = on_positions(removal.scores(fitted), removal.players)
+        promised = torch.tensor([one[1] - one[0] for one in values]).to(scores)
+        return Explanation(scores, batch.mask, batch.units, "signed", residual(scores, promised))
+
+    def draw(self, row: str, units: int) -> tuple[Bool[np.ndarray, "sample unit"], Float[np.ndarray, " sample"]]:
+        """The subsets to ask about (neither none nor all), and their weights."""
+        room = self.samples - 2
+        generator = numpy_generator(self.seed, "kernel_shap", row)
+        # Sizes in pairs (s, n − s): a subset and its complement go together.
+        sizes = list(range(1, units // 2 + 1))
+        mass = {size: (2 if 2 * size < units else 1) / (size * (units - size)) for size in sizes}
+        count = {size: math.comb(units, size) * (2 if 2 * size < units else 1) for size in sizes}
+        found: list[Bool[np.ndarray, "_ unit"]] = []
+        weights: list[Float[np.ndarray, " _"]] = []
+        while sizes:
+            size, left = sizes[0], sum(mass[size] for size in sizes)
+            if count[size] > room * mass[size] / left and sum(count[size] for size in sizes) > room:
+                break
+            sizes.pop(0)
+            subsets = _all_of(units, size)
+            subsets = subsets if 2 * size == units else np.concatenate([subsets, ~subsets])
+            found.append(subsets)
+            weights.append(np.full(len(subsets), mass[size] / len(subsets)))
+            room -= len(subsets)
+        left = sum(mass[size] for size in sizes)
+        pairs = room // 2
+        if sizes and pairs:
+            drawn = _drawn(generator, units, sizes, [mass[size] for size in sizes], pairs)
+            found += [drawn, ~drawn]
+            weights += [np.full(len(drawn), left / (2 * len(drawn)))] * 2
+        if not found:
+            return np.zeros((0, units), dtype=bool), np.zeros(0)
+        return np.concatenate(found), np.concatenate(weights)
+
+
+def _all_of(units: int, size: int) -> Bool[np.ndarray, "_ unit"]:
+    chosen = np.array(list(combinations(range(units), size)), dtype=np.int64).reshape(-1, size)
+    subsets = np.zeros((len(chosen), units), dtype=bool)
+    np.put_along_axis(subsets, chosen, True, axis=1)
+    return subsets
+
+
+def _drawn(
+    generator: np.random.Generator, units: int, sizes: list[int], mass: list[float], pairs: int
+) -> Bool[np.ndarray, "pair unit"]:
+    """Different subsets, none the complement of another, sizes in proportion to their weight."""
+    shares = np.array(mass) / sum(mass)
+    seen: set[bytes] = set()
+    found: list[Bool[np.ndarray, " unit"]] = []
+    for _ in range(20):  # a few rounds replace what came twice; more would mean there is little left to draw
+        missing = pairs - len(found)
+        if missing <= 0:
+            break
+        size = np.array(sizes)[_systematic(generator, shares, missing)]
+        rank = generator.random((missing, units)).argsort(1).argsort(1)
+        for subset in rank < size[:, None]:
+            half = subset if subset[0] else ~subset
+            key = np.packbits(half).tobytes()
+            if key not in seen:
+                seen.add(key)
+                found.append(subset)
+    return np.array(found, dtype=bool).reshape(-1, units)
+
+
+def _systematic(generator: np.random.Generator, shares: Float[np.ndarray, " size"], count: int) -> np.ndarray:
+    """`count` indices, each as often as its share says, up to one."""
+    places = (np.arange(count) + generator.random()) / count
+    return np.searchsorted(np.cumsum(shares), places, side="right").clip(max=len(shares) - 1)
+
+
+def constrained_fit(
+    kept: Bool[np.ndarray, "sample unit"],
+    gains: Float[np.ndarray, " sample"],
+    weights: Float[np.ndarray, " sample"],
+    total: float,
+) -> Float[np.ndarray, " unit"]:
+    """Weighted least squares of the gains on the units, with coefficients that sum to `total`."""
+    units = kept.shape[1]
+    if units <= 1 or not len(kept):
+        return np.full(units, total / max(units, 1))
+    # The last coefficient is what the others leave; around an even share, so that too few samples stay near it.
+    even = total / units
+    design = kept[:, :-1].astype(np.float64) - kept[:, -1:]
+    goal = gains - even * kept.sum(1)
+    root = np.sqrt(weights)
+    others = np.linalg.lstsq(design * root[:, None], goal * root, rcond=None)[0]
+    return even + np.append(others, -others.sum())

@@ -1,0 +1,70 @@
+"""What the four papers used, as far as it is known: target, scale, place of the gradient, baseline, signs, units.
+
+`docs/explainers.md` has the table, and what cannot be said in options. What a caller says himself wins over a preset.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from didact.errors import UnknownNameError
+from didact.registry import unknown
+
+
+@dataclass(frozen=True)
+class Preset:
+    """`common` goes to every method that knows the option, `methods` to the one it names."""
+
+    common: Mapping[str, Any]
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def options(self, method: str) -> dict[str, Any]:
+        return dict(self.common) | dict(self.methods.get(method, {}))
+
+
+PRESETS: Final[Mapping[str, Preset]] = {
+    "pruthi": Preset(
+        {"target": "predicted", "scale": "log_probability", "special": True, "level": "token", "at": "embedding"},
+        {
+            "integrated_gradients": {"baseline": "pad", "steps": 50},
+            "gradient_norm": {"at": "word"},
+            "gradient_input": {"at": "word"},
+            "layer_conductance": {"layer": 1},
+        },
+    ),
+    "smat": Preset(
+        {"target": "predicted", "scale": "logit", "special": True, "level": "token", "at": "embedding"},
+        {
+            "gradient_input": {"normalise": "softmax(temperature=0.1)"},
+            "gradient_norm": {"normalise": "softmax"},
+            "integrated_gradients": {"steps": 10, "normalise": "softmax(temperature=0.5)"},
+        },
+    ),
+    "l2e": Preset(
+        {"target": "gold", "scale": "log_probability", "special": False, "level": "word", "baseline": "mask"},
+        {
+            "lime": {"samples": 1000},
+            "kernel_shap": {"samples": 1000},
+            "gradient_input": {"scale": "logit"},
+            "lrp": {"scale": "logit"},
+        },
+    ),
+    "neely": Preset(
+        {
+            "target": "predicted", "scale": "probability", "special": True, "level": "token", "absolute": True,
+            "at": "embedding", "baseline": "pad",
+        },
+        {
+            "integrated_gradients": {"steps": 50},
+            "gradient_shap": {"samples": 5, "background": 5},
+            "lime": {"samples": 1000, "kernel_width": 1.0},
+        },
+    ),
+}  # fmt: skip
+
+
+def preset_named(name: str) -> Preset:
+    try:
+        return PRESETS[name]
+    except KeyError:
+        raise UnknownNameError(unknown("preset", name, PRESETS)) from None

@@ -1,0 +1,601 @@
+"""Scores of many rows by one method: columnar, ragged, sliceable, on disk as Parquet. No torch needed to read them."""
+
+import hashlib
+import io
+import json
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from numbers import Integral
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
+from didact.records.atomic import write_bytes, write_text
+from didact.registry import Spec, unknown
+from didact.render.heat import Heat, Section, Unit, show
+from didact.render.page import fragment
+from didact.render.page import page as document
+
+FORMAT = 1
+KINDS = ("signed", "magnitude", "distribution", "binary")
+# The texts of a row by the name of its task; a task without texts has images.
+TEXTS: dict[str, tuple[str, ...]] = {
+    "classification": ("text",),
+    "pair": ("first", "second"),
+    "regression": ("source", "target"),
+    "reading": ("question", "passage"),
+    "image": (),
+}
+_SHOWN = 5
+_KEY = b"didact"
+_SPAN = ("start", "end")
+_BOX = ("top", "left", "bottom", "right")
+_ABOUT = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
+_BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """One row's explanation: a view into the set it was taken from."""
+
+    id: str
+    texts: tuple[str, ...]
+    tokens: tuple[str, ...]
+    segments: Int[np.ndarray, " unit"]
+    word_index: Int[np.ndarray, " unit"]
+    offsets: Int[np.ndarray, "unit side"]
+    scores: Float[np.ndarray, " unit"]
+    target: str
+    prediction: str
+    residual: float
+    kind: str
+    method: str
+    task: str
+    image: UInt8[np.ndarray, "height width channel"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def top(self, k: float) -> list[tuple[str, float]]:
+        """The `k` units that matter most, in their order, with their scores; a fraction counts units, rounded up.
+
+        Signed scores are ranked by their size; of equal scores the first comes first.
+        """
+        ranks = np.abs(self.scores) if self.kind == "signed" else self.scores
+        best = np.argsort(-ranks, kind="stable")[: _count(k, len(self))]
+        return [(self.tokens[unit], float(self.scores[unit])) for unit in best]
+
+    def show(self) -> None:
+        """Print the heat map to the terminal."""
+        show([self._section()])
+
+    def _repr_html_(self) -> str:
+        return fragment([self._section()])
+
+    def _section(self) -> Section:
+        return Section(self.id, [self.heat()])
+
+    def heat(self, *, method: str = "") -> Heat:
+        """What the renderers draw. `method` is its label, where several methods stand together."""
+        names = TEXTS[self.task]
+        named = [names[n] if n < len(names) else f"text {n + 1}" for n in range(len(self.texts))]
+        columns = (self.tokens, self.scores.tolist(), self.segments.tolist(), map(tuple, self.offsets.tolist()))
+        return Heat(
+            kind=self.kind,
+            units=[Unit(*unit) for unit in zip(*columns, strict=True)],
+            texts=list(zip(named, self.texts, strict=True)),
+            image=self.image,
+            is_image=self.task == "image",
+            method=method,
+            target=self.target,
+            prediction=self.prediction,
+            residual=self.residual,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanations(Sequence[Explained]):
+    """Scores of many rows by one method. Only scored units are kept.
+
+    Units `bounds[i]` to `bounds[i + 1]` belong to row i. A unit of segment -1 stands in no text (a special token), one
+    of word -1 belongs to no word. Offsets are (start, end) in the unit's text or, for images, (top, left, bottom,
+    right) in pixels of the original image. `options` holds every option of the method, resolved. Targets and
+    predictions are written for people. Residuals are NaN where the method promises no completeness. Images are
+    shown, never saved.
+    """
+
+    method: str
+    kind: str
+    options: Mapping[str, Any]
+    task: str
+    classes: tuple[str, ...] | None
+    teacher: str
+    fingerprints: Mapping[str, str]
+    ids: tuple[str, ...]
+    texts: tuple[tuple[str, ...], ...]
+    bounds: Int[np.ndarray, " bound"]
+    tokens: tuple[str, ...]
+    segments: Int[np.ndarray, " unit"]
+    word_index: Int[np.ndarray, " unit"]
+    offsets: Int[np.ndarray, "unit side"]
+    scores: Float[np.ndarray, " unit"]
+    targets: tuple[str, ...]
+    predictions: tuple[str, ...]
+    residuals: Float[np.ndarray, " row"]
+    images: tuple[UInt8[np.ndarray, "_ _ _"], ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
+            if getattr(self, name) not in choices:
+                raise OptionError(unknown(name, getattr(self, name), choices))
+        try:
+            # As they will be read back, and safe from later changes to the caller's own.
+            options = json.loads(json.dumps(dict(self.options), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise OptionError(f"Options of {self.method!r} cannot be written as JSON ({error}).") from error
+        self._set(options=options, fingerprints=dict(self.fingerprints))
+        for name in ("bounds", "segments", "word_index", "offsets"):
+            self._set(**{name: np.asarray(getattr(self, name), dtype=np.int64)})
+        for name in ("scores", "residuals"):
+            self._set(**{name: np.asarray(getattr(self, name), dtype=np.float64)})
+        self._check_shapes()
+        self._check_places()
+        self._check_scores()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _check_shapes(self) -> None:
+        rows, units, sides = len(self.ids), len(self.tokens), 4 if self.task == "image" else 2
+        wanted: dict[str, tuple[int, ...]] = {
+            "texts": (rows,),
+            "targets": (rows,),
+            "predictions": (rows,),
+            "residuals": (rows,),
+            "bounds": (rows + 1,),
+            "segments": (units,),
+            "word_index": (units,),
+            "offsets": (units, sides),
+            "scores": (units,),
+        }
+        for name, shape in wanted.items():
+            value = getattr(self, name)
+            found = value.shape if isinstance(value, np.ndarray) else (len(value),)
+            if found != shape:
+                raise ShapeError(f"{rows} rows of {units} units need {name} of shape {shape}, not {found}.")
+        if self.bounds[0] != 0 or self.bounds[-1] != units or (np.diff(self.bounds) < 0).any():
+            raise ShapeError(f"Bounds must rise from 0 to the {units} units, not {_few(self.bounds)}.")
+        if self.images is not None and len(self.images) != rows:
+            raise ShapeError(f"{rows} rows need {rows} images, not {len(self.images)}.")
+        for image in self.images or ():
+            if image.ndim != 3 or image.dtype != np.uint8:
+                raise ShapeError(f"An image is height x width x channel of uint8, not {image.dtype} {image.shape}.")
+
+    def _check_places(self) -> None:
+        """Every unit lies inside its text, or is a patch with its corners in order."""
+        rows, inside = self._rows(), self.segments >= 0
+        half = self.offsets.shape[1] // 2
+        first, last = self.offsets[:, :half], self.offsets[:, half:]
+        wrong = (self.segments < -1) | (self.word_index < -1)
+        wrong |= inside & ((first < 0) | (last < first)).any(1)
+        if self.task != "image":
+            lengths = np.full((len(self) + 1, max(map(len, self.texts), default=0) + 1), -1)
+            for row, texts in enumerate(self.texts):
+                lengths[row, : len(texts)] = [len(text) for text in texts]
+            limits = lengths[rows, np.clip(self.segments, -1, lengths.shape[1] - 1)]
+            wrong |= inside & (last[:, 0] > limits)
+        if wrong.any():
+            unit = int(np.flatnonzero(wrong)[0])
+            raise ShapeError(
+                f"Unit {self.tokens[unit]!r} of row {self.ids[rows[unit]]!r} lies outside its text or image: "
+                f"segment {self.segments[unit]}, word {self.word_index[unit]}, offsets {_few(self.offsets[unit])}."
+            )
+
+    def _check_scores(self) -> None:
+        wrong = ~np.isfinite(self.scores)
+        if self.kind != "signed":
+            wrong |= self.scores < 0
+        if wrong.any():
+            rows = self._rows()[wrong]
+            units = zip(rows, np.flatnonzero(wrong), strict=True)
+            wanted = "finite" if self.kind == "signed" else "finite and not negative"
+            raise DataError(
+                f"Scores of kind {self.kind!r} must be {wanted}; method {self.method!r} gave others.",
+                [f"row {self.ids[row]!r}, unit {self.tokens[unit]!r}: {self.scores[unit]}" for row, unit in units],
+            )
+
+    def __repr__(self) -> str:
+        return f"Explanations({self.method!r}, {len(self)} rows, kind={self.kind!r})"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Explained: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Explanations": ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.select(range(len(self))[index])
+        row = range(len(self))[operator.index(index)]
+        units = slice(int(self.bounds[row]), int(self.bounds[row + 1]))
+        return Explained(
+            id=self.ids[row],
+            texts=self.texts[row],
+            tokens=self.tokens[units],
+            segments=self.segments[units],
+            word_index=self.word_index[units],
+            offsets=self.offsets[units],
+            scores=self.scores[units],
+            target=self.targets[row],
+            prediction=self.predictions[row],
+            residual=float(self.residuals[row]),
+            kind=self.kind,
+            method=self.method,
+            task=self.task,
+            image=None if self.images is None else self.images[row],
+        )
+
+    def select(self, indices: Iterable[int] | np.ndarray) -> "Explanations":
+        """The rows at `indices`, in that order; a mask of one truth value per row works too."""
+        wanted = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
+        if wanted.dtype == bool:
+            if wanted.shape != (len(self),):
+                raise ShapeError(f"A mask over {len(self)} rows has one value for each, not {len(wanted)}.")
+            wanted = np.flatnonzero(wanted)
+        chosen = [range(len(self))[operator.index(row)] for row in wanted.tolist()]
+        starts, ends = self.bounds[:-1][chosen], self.bounds[1:][chosen]
+        bounds = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)
+        units = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], ends - starts)
+        return replace(
+            self,
+            ids=_picked(self.ids, chosen),
+            texts=_picked(self.texts, chosen),
+            bounds=bounds,
+            tokens=_picked(self.tokens, units.tolist()),
+            segments=self.segments[units],
+            word_index=self.word_index[units],
+            offsets=self.offsets[units],
+            scores=self.scores[units],
+            targets=_picked(self.targets, chosen),
+            predictions=_picked(self.predictions, chosen),
+            residuals=self.residuals[chosen],
+            images=None if self.images is None else _picked(self.images, chosen),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Explanations"]) -> "Explanations":
+        """The rows of all parts, one after another. Images are kept only if every part has them."""
+        if not parts:
+            raise ShapeError("There is nothing to join: give at least one part.")
+        first = parts[0]
+        for name in _ABOUT:
+            for other in parts[1:]:
+                if getattr(other, name) != getattr(first, name):
+                    raise ShapeError(
+                        f"Explanations can be joined only where all say the same of themselves; {name} is "
+                        f"{getattr(first, name)!r} here and {getattr(other, name)!r} there."
+                    )
+        counts = np.concatenate([np.diff(part.bounds) for part in parts])
+        columns: dict[str, Any] = {"bounds": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)}
+        for name in ("segments", "word_index", "offsets", "scores", "residuals"):
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        for name in ("ids", "texts", "tokens", "targets", "predictions"):
+            columns[name] = tuple(chain.from_iterable(getattr(part, name) for part in parts))
+        images = [part.images for part in parts if part.images is not None]
+        return replace(first, **columns, images=tuple(chain(*images)) if len(images) == len(parts) else None)
+
+    def top(self, k: float) -> list[list[tuple[str, float]]]:
+        """For each row its `k` units that matter most, or that fraction of its units, with their scores."""
+        return [row.top(k) for row in self]
+
+    def words(self) -> "Explanations":
+        """The same with the pieces of each word joined. Pieces that belong to no word stay as they are.
+
+        Signed scores and distributions add up, magnitudes as the root of their summed squares; a word with any
+        marked piece is marked.
+        """
+        units = np.arange(len(self.tokens))
+        # One number for (row, segment, word); what belongs to no word gets a negative number that nothing shares.
+        high, wide = int(self.segments.max(initial=0)) + 2, int(self.word_index.max(initial=0)) + 1
+        keys = (self._rows() * high + self.segments + 1) * wide + self.word_index
+        keys = np.where(self.word_index >= 0, keys, -1 - units)
+        _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        order = np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        group, first, sizes = place[group], first[order], sizes[order]
+        half = self.offsets.shape[1] // 2
+        offsets = self.offsets[first]
+        for side in range(2 * half):
+            (np.minimum if side < half else np.maximum).at(offsets[:, side], group, self.offsets[:, side])
+        tokens = list(_picked(self.tokens, first.tolist()))
+        rows = self._rows()[first]
+        if self.task != "image":
+            for word in np.flatnonzero((self.word_index[first] >= 0) & (self.segments[first] >= 0)).tolist():
+                start, end = offsets[word]
+                tokens[word] = self.texts[rows[word]][self.segments[first[word]]][start:end]
+        return replace(
+            self,
+            options={**self.options, "level": "word"},
+            bounds=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(self)))]).astype(np.int64),
+            tokens=tuple(tokens),
+            segments=self.segments[first],
+            word_index=self.word_index[first],
+            offsets=offsets,
+            scores=np.where(sizes == 1, self.scores[first], self._summed(group, len(first))),
+        )
+
+    def _summed(self, group: Int[np.ndarray, " unit"], groups: int) -> Float[np.ndarray, " group"]:
+        if self.kind == "magnitude":
+            return np.sqrt(np.bincount(group, self.scores**2, minlength=groups))
+        if self.kind == "binary":
+            return (np.bincount(group, self.scores != 0, minlength=groups) > 0).astype(np.float64)
+        return np.bincount(group, self.scores, minlength=groups).astype(np.float64)
+
+    def to_documents(self) -> list[dict[str, Any]]:
+        """One plain dictionary per row, for JSON: a residual that is not a number becomes None."""
+        return [
+            {
+                "id": row.id,
+                "tokens": list(row.tokens),
+                "scores": row.scores.tolist(),
+                "target": row.target,
+                "prediction": row.prediction,
+                "residual": None if math.isnan(row.residual) else row.residual,
+            }
+            for row in self
+        ]
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per row; tokens and scores are lists."""
+        import pandas
+
+        columns = ["id", "tokens", "scores", "target", "prediction", "residual"]
+        return pandas.DataFrame(self.to_documents(), columns=columns).astype({"residual": float})
+
+    def save(self, path: Path | str) -> None:
+        """Write a Parquet file, whole or not at all. The same content always gives the same bytes."""
+        content = self._parquet()
+        write_bytes(_with_folder(Path(path)), content)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Explanations":
+        """Read what `save` wrote: the same to the last bit, but for the images."""
+        path = Path(path)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise OptionError(f"There is no file {path}. Explanations are written by maps.save(path).") from None
+        except OSError as error:
+            raise RecordError(f"Could not read {path}: {error.strerror or error}.") from error
+        return cls._from_parquet(content, path)
+
+    def _parquet(self) -> bytes:
+        import pyarrow
+        from pyarrow import parquet
+
+        bounds = pyarrow.array(self.bounds, pyarrow.int32())
+
+        def ragged(values: Any) -> Any:
+            return pyarrow.ListArray.from_arrays(bounds, pyarrow.array(values))
+
+        text = pyarrow.string()
+        try:
+            header = {"format": FORMAT, **self._about(), "checksum": self._checksum()}
+            columns = {
+                "id": pyarrow.array(self.ids, text),
+                "texts": pyarrow.array(self.texts, pyarrow.list_(text)),
+                "tokens": ragged(pyarrow.array(self.tokens, text)),
+                "segments": ragged(self.segments),
+                "words": ragged(self.word_index),
+                **{side: ragged(self.offsets[:, n]) for n, side in enumerate(self._sides())},
+                "scores": ragged(self.scores),
+                "target": pyarrow.array(self.targets, text),
+                "prediction": pyarrow.array(self.predictions, text),
+                "residual": pyarrow.array(self.residuals, from_pandas=False),
+            }
+        except UnicodeEncodeError as error:
+            raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
+        table = pyarrow.table(columns).replace_schema_metadata({_KEY: _canonical(header)})
+        buffer = io.BytesIO()
+        # Words repeat and are kept in dictionaries; scores hardly ever do.
+        words = ["id", "texts.list.element", "tokens.list.element", "target", "prediction"]
+        parquet.write_table(
+            table, buffer, compression="zstd", use_dictionary=words, write_statistics=False, write_page_checksum=True
+        )
+        return buffer.getvalue()
+
+    @classmethod
+    def _from_parquet(cls, content: bytes, path: Path) -> "Explanations":
+        import pyarrow
+        from pyarrow import parquet
+
+        # What reading a flipped bit can raise, in Arrow or in what is made of it.
+        breaks = (pyarrow.ArrowException, *_BREAKS)
+        damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
+        try:
+            file = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True)
+            notes = file.schema_arrow.metadata or {}
+        except breaks as error:
+            raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
+        if _KEY not in notes:
+            raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
+        try:
+            header = json.loads(notes[_KEY])
+            version = int(header["format"])
+            if version > FORMAT:
+                raise RecordError(
+                    f"{path} was written by a newer didact (format {version}, this one reads {FORMAT}). Update didact."
+                )
+            maps = cls._from_table(file.read(), header)
+            intact = maps._checksum() == header["checksum"]
+        except RecordError:
+            raise
+        except breaks as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
+        if not intact:
+            raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
+        return maps
+
+    @classmethod
+    def _from_table(cls, table: Any, header: Mapping[str, Any]) -> "Explanations":
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        lengths = columns["scores"].value_lengths().to_numpy(zero_copy_only=False)
+
+        def flat(name: str) -> np.ndarray:
+            # A copy, since Arrow's memory cannot be written to and torch warns of that.
+            return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
+
+        sides = _BOX if header["task"] == "image" else _SPAN
+        return cls(
+            method=header["method"],
+            kind=header["kind"],
+            options=header["options"],
+            task=header["task"],
+            classes=None if header["classes"] is None else tuple(header["classes"]),
+            teacher=header["teacher"],
+            fingerprints=header["fingerprints"],
+            ids=tuple(columns["id"].to_pylist()),
+            texts=tuple(map(tuple, columns["texts"].to_pylist())),
+            bounds=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            tokens=tuple(columns["tokens"].flatten().to_pylist()),
+            segments=flat("segments"),
+            word_index=flat("words"),
+            offsets=np.stack([flat(side) for side in sides], axis=1),
+            scores=flat("scores"),
+            targets=tuple(columns["target"].to_pylist()),
+            predictions=tuple(columns["prediction"].to_pylist()),
+            residuals=np.array(columns["residual"].to_numpy(zero_copy_only=False)),
+        )
+
+    def _about(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _ABOUT}
+
+    def _checksum(self) -> str:
+        """A hash of everything that is saved."""
+        words = [self._about(), self.ids, self.texts, self.tokens, self.targets, self.predictions]
+        digest = hashlib.sha256(_canonical(words))
+        for column in (self.bounds, self.segments, self.word_index, self.offsets, self.scores, self.residuals):
+            digest.update(np.ascontiguousarray(column).tobytes())
+        return digest.hexdigest()
+
+    def _sides(self) -> tuple[str, ...]:
+        return _BOX if self.task == "image" else _SPAN
+
+    def _rows(self) -> Int[np.ndarray, " unit"]:
+        """The number of the row that each unit belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.bounds))
+
+    def show(self, rows: int = _SHOWN) -> None:
+        """Print the heat maps of the first rows to the terminal."""
+        side_by_side([self], rows=rows)
+
+    def _repr_html_(self) -> str:
+        return fragment([row._section() for row in self[:_SHOWN]], more=_more(len(self), _SHOWN))
+
+    def to_html(self, path: Path | str, title: str | None = None) -> None:
+        """Write one page that holds all it needs: rows, colours, pictures."""
+        lead = f"{Spec(self.method, self.options)} · {self.task} · {len(self)} rows"
+        content = document(title or f"{self.method} explains {self.teacher}", _Sections([self]), lead=lead)
+        write_text(_with_folder(Path(path)), content)
+
+
+class _Sections(Sequence[Section]):
+    """The same rows by several methods, drawn only as far as they are asked for."""
+
+    def __init__(self, many: Sequence[Explanations]) -> None:
+        self.many = many
+        self.labels = _labels(many) if len(many) > 1 else [""]
+
+    def __len__(self) -> int:
+        return len(self.many[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[row] for row in range(len(self))[index]]
+        heats = [maps[index].heat(method=label) for maps, label in zip(self.many, self.labels, strict=True)]
+        return Section(self.many[0].ids[index], heats)
+
+
+def side_by_side(many: Sequence[Explanations], *, rows: int = _SHOWN) -> None:
+    """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
+    if rows < 1:
+        raise OptionError(f"At least one row must be shown, not {rows}.")
+    sections = _Sections(_same_rows(many))
+    show(sections[:rows], more=_more(len(sections), rows))
+
+
+def page(many: Sequence[Explanations], path: Path | str, *, title: str | None = None) -> None:
+    """Write one HTML page with each row as all methods explain it."""
+    sections = _Sections(_same_rows(many))
+    title = title or f"{len(many)} methods explain {many[0].teacher}"
+    content = document(title, sections, lead=f"{many[0].task} · {len(sections)} rows")
+    write_text(_with_folder(Path(path)), content)
+
+
+def _same_rows(many: Sequence[Explanations]) -> Sequence[Explanations]:
+    if not many:
+        raise ShapeError("There is nothing to show: give at least one set of explanations.")
+    for maps in many[1:]:
+        if maps.ids != many[0].ids or maps.task != many[0].task:
+            raise ShapeError(
+                f"Methods can be compared on the same rows only: {many[0]!r} and {maps!r} explain different ones. "
+                "Choose rows with maps.select(indices)."
+            )
+    return many
+
+
+def _labels(many: Sequence[Explanations]) -> list[str]:
+    """The name of each method, with the options in which methods of one name differ."""
+    labels = []
+    for maps in many:
+        namesakes = [other.options for other in many if other.method == maps.method]
+        differing = {
+            name: value for name, value in maps.options.items() if any(one.get(name) != value for one in namesakes)
+        }
+        labels.append(str(Spec(maps.method, differing)))
+    return labels
+
+
+def _count(k: float, units: int) -> int:
+    is_whole = isinstance(k, Integral) and not isinstance(k, bool)
+    if isinstance(k, bool) or not (k >= 1 if is_whole else 0 < k <= 1):
+        raise OptionError(f"k must be a number of units (1, 2, …) or a fraction above 0 and up to 1, not {k!r}.")
+    # Rounded before it is raised: 0.07 · 100 is a hair above 7, and means 7.
+    return int(k) if is_whole else max(1, math.ceil(round(k * units, 9)))
+
+
+def _more(total: int, shown: int) -> str:
+    left = total - shown
+    return f"… and {left} more {'row' if left == 1 else 'rows'}: maps[{shown}:].show()" if left > 0 else ""
+
+
+def _picked(values: Sequence[T], positions: Sequence[int]) -> tuple[T, ...]:
+    return tuple(values[position] for position in positions)
+
+
+def _with_folder(path: Path) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"Could not make the folder {path.parent}: {error.strerror or error}.") from error
+    return path
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _few(values: np.ndarray) -> str:
+    return np.array2string(values, threshold=8, separator=", ")

@@ -1,0 +1,330 @@
+"""Scores as colours: the scale that terminal and HTML pages share, and the terminal's heat maps.
+
+Orange speaks for the target, blue against it; scores without a sign have one hue of their own. The three are told
+apart by people who are colour-blind. Each row has its own scale: the largest |score| is the full colour.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import UInt8
+from rich.console import Console, Group
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from didact.render.marks import Image, Span
+from didact.render.terminal import marked, picture, visible
+
+LEVELS = 10  # the eye tells hardly more, and a page names each level once
+
+Colour: TypeAlias = tuple[int, int, int]
+_FULL: dict[str, Colour] = {"for": (230, 106, 8), "against": (0, 114, 178), "strength": (0, 158, 115)}
+WHITE: Colour = (255, 255, 255)
+# Nobody knows whether a terminal is dark or light; from grey, strong scores stand out on both.
+_GREY: Colour = (118, 118, 118)
+_INKS: tuple[Colour, Colour] = ((0, 0, 0), (255, 255, 255))  # one of the two always has a contrast of 4.5
+_COVER = 0.75  # how much of a picture the strongest patch hides
+
+
+class Unit(NamedTuple):
+    """A scored unit: `place` is (start, end) of its text, or (top, left, bottom, right) of the image.
+
+    `segment` is the number of its text, -1 for what stands in no text, such as special tokens.
+    """
+
+    token: str
+    score: float
+    segment: int
+    place: tuple[int, ...]
+
+
+class Shade(NamedTuple):
+    """A step of the scale: `hue` is for, against or strength; level 0 has no colour."""
+
+    hue: str
+    level: int
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """One row as one method scored it, ready to be drawn. `texts` are (name, text); `residual` may be NaN."""
+
+    kind: str
+    units: Sequence[Unit]
+    texts: Sequence[tuple[str, str]] = ()
+    image: Image | None = None
+    is_image: bool = False
+    method: str = ""
+    target: str = ""
+    prediction: str = ""
+    residual: float = float("nan")
+
+    @cached_property
+    def scale(self) -> float:
+        return max((abs(unit.score) for unit in self.units), default=0.0)
+
+    def shade(self, score: float) -> Shade:
+        return shade(score, self.scale, self.kind)
+
+    def inside(self, segment: int) -> list[Unit]:
+        """The units that cover characters of one text."""
+        return [unit for unit in self.units if unit.segment == segment and unit.place[1] > unit.place[0]]
+
+    def outside(self) -> list[Unit]:
+        """The units that no text shows: special tokens, and pieces that cover no character."""
+        if self.is_image:
+            return [unit for unit in self.units if unit.segment < 0]
+        return [unit for unit in self.units if unit.segment < 0 or unit.place[1] <= unit.place[0]]
+
+    def patches(self) -> list[Unit]:
+        return [unit for unit in self.units if unit.segment >= 0] if self.is_image else []
+
+    def size(self) -> tuple[int, int]:
+        """Height and width of the picture; as far as the patches reach where the picture was not kept."""
+        if self.image is not None:
+            return len(self.image), len(self.image[0])
+        reach = np.array([unit.place[2:] for unit in self.patches()] or [(1, 1)]).max(0)
+        return max(int(reach[0]), 1), max(int(reach[1]), 1)
+
+    def answers(self) -> list[tuple[str, str]]:
+        return [(name, value) for name, value in (("target", self.target), ("prediction", self.prediction)) if value]
+
+    def leftover(self) -> list[tuple[str, str]]:
+        return [] if math.isnan(self.residual) else [("residual", f"{self.residual:.3g}")]
+
+    def strongest(self) -> list[Unit]:
+        """What is worth a bracket where there is no colour: one unit in five, and none below a quarter of the scale."""
+        strong = [unit for unit in self.units if unit.score and abs(unit.score) >= self.scale / 4]
+        most = max(3, len(self.units) // 5)
+        return strong if self.kind == "binary" else sorted(strong, key=lambda unit: -abs(unit.score))[:most]
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One row of the data under its id, with the heat map of each method."""
+
+    id: str
+    heats: Sequence[Heat]
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What is said of the row as a whole: what all its heat maps share."""
+        if len(self.heats) == 1:
+            return self.heats[0].answers() + self.heats[0].leftover()
+        return self.heats[0].answers() if self._agrees else []
+
+    def facts_of(self, heat: Heat) -> list[tuple[str, str]]:
+        """What is left to say beside one of several heat maps."""
+        if len(self.heats) == 1:
+            return []
+        return heat.leftover() if self._agrees else heat.answers() + heat.leftover()
+
+    @property
+    def _agrees(self) -> bool:
+        return len({(heat.target, heat.prediction) for heat in self.heats}) == 1
+
+
+def shade(score: float, scale: float, kind: str) -> Shade:
+    """The colour of a score in a row whose largest |score| is `scale`."""
+    strength = min(abs(score) / scale, 1.0) if scale > 0 else 0.0
+    hue = "strength" if kind != "signed" else "for" if score > 0 else "against"
+    return Shade(hue, round(strength * LEVELS))
+
+
+def colours(shade: Shade, *, page: Colour = WHITE, full: dict[str, Colour] | None = None) -> tuple[Colour, Colour]:
+    """Background and ink: from the page's own colour to the full hue, with the ink that is read best on it."""
+    share = shade.level / LEVELS
+    back = _mixed(page, (full or _FULL)[shade.hue], share)
+    return back, max(_INKS, key=lambda ink: contrast(ink, back))
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    """The contrast of WCAG 2: 1 for equal colours, 21 for black on white; text is read well from 4.5 on."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def number(score: float, kind: str) -> str:
+    """Three digits; with its sign where signs mean something, nothing where a mark says it all."""
+    if kind == "binary":
+        return ""
+    return f"{score:+.3g}" if kind == "signed" else f"{score:.3g}"
+
+
+def parts(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]:
+    """The text in order, each stretch with the numbers of the spans that cover it.
+
+    Spans may overlap: the pieces of one emoji all cover the same character.
+    """
+    clipped = [(max(start, 0), min(end, len(text))) for start, end in spans]
+    real = [(number, start, end) for number, (start, end) in enumerate(clipped) if end > start]
+    starting: dict[int, list[int]] = {}
+    ending: dict[int, list[int]] = {}
+    for name, start, end in real:
+        starting.setdefault(start, []).append(name)
+        ending.setdefault(end, []).append(name)
+    found = []
+    covering: set[int] = set()
+    for left, right in pairwise(sorted({0, len(text), *starting, *ending})):
+        covering = covering - set(ending.get(left, ())) | set(starting.get(left, ()))
+        found.append((text[left:right], tuple(sorted(covering))))
+    return found
+
+
+def heat_text(heat: Heat, segment: int, *, colour: bool = True) -> Text:
+    """One text of the row with its units coloured; in [brackets with the score] where there is no colour.
+
+    Control characters are replaced, never sent to the terminal.
+    """
+    units = heat.inside(segment)
+    if heat.kind == "binary" and not colour:
+        return marked(heat.texts[segment][1], [_span(unit) for unit in units if unit.score], colour=False)
+    strongest = set() if colour else {id(unit) for unit in heat.strongest()}
+    shown = Text()
+    for part, covering in parts(heat.texts[segment][1], [_span(unit) for unit in units]):
+        best = max((units[name] for name in covering), key=lambda unit: abs(unit.score), default=None)
+        visible = _plain(part)
+        if best is None:
+            shown.append(visible)
+        elif colour:
+            shown.append(visible, _style(heat.shade(best.score)))
+        elif id(best) in strongest:
+            shown.append(f"[{visible} {number(best.score, heat.kind)}]")
+        else:
+            shown.append(visible)
+    return shown
+
+
+def heat_picture(heat: Heat, *, widest: int = 48, colour: bool = True) -> Text:
+    """The image in grey with its patches tinted; all but the strongest patches become dots without colour."""
+    height, width = heat.size()
+    grey = np.full((height, width, 3), 128.0) if heat.image is None else _grey(np.asarray(heat.image))
+    if not colour:
+        boxes = [(unit.place[0], unit.place[1], unit.place[2], unit.place[3]) for unit in heat.strongest()]
+        return picture(grey.astype(np.uint8), boxes, widest=widest, colour=False)
+    for unit in heat.patches():
+        top, left, bottom, right = unit.place
+        cover, hue = opacity(heat.shade(unit.score)), np.array(_FULL[heat.shade(unit.score).hue])
+        grey[top:bottom, left:right] = (1 - cover) * grey[top:bottom, left:right] + cover * hue
+    shown = picture(grey.round().astype(np.uint8), [], widest=widest)
+    shown.rstrip()
+    shown.no_wrap = True
+    return shown
+
+
+def opacity(shade: Shade) -> float:
+    """How much of the picture a patch hides."""
+    return round(_COVER * shade.level / LEVELS, 3)
+
+
+def drawing(section: Section, *, colour: bool = True) -> Group:
+    """The row's facts, and below them each method's heat map beside its name."""
+    is_compared = any(heat.method for heat in section.heats)
+    is_named = any(len(heat.texts) > 1 for heat in section.heats)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for wanted in (is_compared, is_named):
+        if wanted:
+            grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for heat in section.heats:
+        method = heat.method
+        for name, shown in _lines(heat, section, colour=colour):
+            labels = [Text(_plain(method))] * is_compared + [Text(_plain(name))] * is_named
+            grid.add_row(*labels, shown)
+            method = ""  # said once, beside the first line
+    header = Text().append(_plain(section.id), "bold")
+    header.append_text(_facts(section.facts(), before="  "))
+    return Group(header, grid, Text())
+
+
+def legend(kinds: Sequence[str], *, colour: bool = True) -> Text:
+    """What the colours mean."""
+    if not colour:
+        return Text("[brackets]: the strongest units of each row, with their scores", style="dim")
+    shown = Text()
+    for hue, words in meanings(kinds):
+        shown.append(f" {words} ", _style(Shade(hue, LEVELS))).append("  ")
+    return shown.append("each row by its strongest unit", "dim")
+
+
+def meanings(kinds: Sequence[str]) -> list[tuple[str, str]]:
+    """The hues that the kinds use, in words."""
+    signed = [("against", "against the target"), ("for", "for the target")] if "signed" in kinds else []
+    return signed + ([("strength", "important, for or against")] if set(kinds) - {"signed"} else [])
+
+
+def show(sections: Sequence[Section], *, more: str = "", console: Any = None) -> None:
+    """Print the sections, a legend, and what was left out. Colours where the terminal has at least 256 of them.
+
+    Sixteen colours cannot tell pale orange from pale blue: brackets are used there too.
+    """
+    console = console or Console(highlight=False)
+    colour = console.color_system in ("256", "truecolor") and not console.no_color
+    for section in sections:
+        console.print(drawing(section, colour=colour))
+    if sections:
+        console.print(legend([heat.kind for section in sections for heat in section.heats], colour=colour))
+    if more:
+        console.print(Text(more, style="dim"))
+
+
+def _lines(heat: Heat, section: Section, *, colour: bool) -> list[tuple[str, Text]]:
+    """What one method adds to the grid: (name of the text, its heat map)."""
+    lines = [(name, heat_text(heat, segment, colour=colour)) for segment, (name, _) in enumerate(heat.texts)]
+    if heat.is_image:
+        lines.append(("", heat_picture(heat, colour=colour)))
+    beside = _outside(heat)
+    if beside:
+        lines.append(("", beside))
+    facts = _facts(section.facts_of(heat))
+    if facts:
+        lines.append(("", facts))
+    return lines
+
+
+def _outside(heat: Heat) -> Text:
+    units = [f"{_plain(unit.token)} {number(unit.score, heat.kind)}".rstrip() for unit in heat.outside()]
+    return Text("not in the text: " + ", ".join(units), style="dim") if units else Text()
+
+
+def _facts(facts: Sequence[tuple[str, str]], *, before: str = "") -> Text:
+    shown = Text()
+    for position, (name, value) in enumerate(facts):
+        shown.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(_plain(value), "none")
+    return shown
+
+
+def _style(shade: Shade) -> Style | None:
+    if shade.level <= 1:  # as grey as the ground it starts from
+        return None
+    back, ink = colours(shade, page=_GREY)
+    return Style(color=f"rgb{ink}".replace(" ", ""), bgcolor=f"rgb{back}".replace(" ", ""))
+
+
+def _span(unit: Unit) -> Span:
+    return unit.place[0], unit.place[1]
+
+
+def _plain(text: str) -> str:
+    return "".join(map(visible, text))
+
+
+def _grey(image: UInt8[np.ndarray, "height width channel"]) -> Any:
+    """Without colours of its own, so that the tint is all there is."""
+    bright = image[..., :3].mean(-1) if image.shape[-1] >= 3 else image[..., 0].astype(float)
+    return np.repeat(bright[..., None], 3, axis=-1)
+
+
+def _mixed(one: Colour, other: Colour, share: float) -> Colour:
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
+    return red, green, blue
+
+
+def _luminance(colour: Colour) -> float:
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (part / 255 for part in colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,341 @@
+"""One call explains rows, texts, pairs and images; its options do what they say; a stopped run goes on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from didact import Explanations
+from didact.core.explanation import Explanation
+from didact.core.human import HumanTeacher
+from didact.core.row import Row, Span
+from didact.core.task import CLASSIFICATION
+from didact.errors import DataError, DidactError, OptionError, ShapeError, UnknownNameError, UnsupportedError
+from didact.experiment import explain as module
+from didact.experiment.explain import explain
+from didact.explainers import EXPLAINERS
+from didact.explainers.presets import PRESETS
+from teachers import black_box, examples, teacher
+
+TEXTS = ["a good film", "the plot is not very good, but the music was great!", "bad"]
+
+
+class TestWhatCanBeExplained:
+    def test_texts(self):
+        maps = explain(teacher("hf", "classification"), TEXTS, "gradient_norm")
+        assert maps.ids == ("0", "1", "2")
+        assert maps[0].tokens == ("a", "good", "film")
+        assert maps[1].tokens[-1] == "!"
+        assert maps.kind == "magnitude"
+        assert maps[0].prediction == maps[0].target
+
+    def test_one_text_is_a_row(self):
+        assert len(explain(teacher("hf", "classification"), "a good film", "gradient_norm")) == 1
+
+    def test_rows_come_back_in_their_order(self):
+        model = teacher("native", "classification")
+        rows = [Row(f"n{index}", (" ".join(["good"] * (1 + index * 7 % 5)),)) for index in range(20)]
+        maps = explain(model, rows, "gradient_input", batch_size=3)
+        assert maps.ids == tuple(row.id for row in rows)
+        for index in (0, 7, 19):
+            alone = explain(model, [rows[index]], "gradient_input")
+            np.testing.assert_allclose(maps[index].scores, alone[0].scores, atol=1e-12)
+
+    def test_pairs(self):
+        maps = explain(teacher("hf", "pair"), [("a film", "bad"), ("good", "not good")], "occlusion")
+        assert maps[0].tokens == ("a", "film", "bad")
+        assert maps[0].segments.tolist() == [0, 0, 1]
+
+    def test_images(self):
+        rows = examples("image")
+        maps = explain(teacher("hf", "image"), [row.image for row in rows], "gradient_norm")
+        assert maps[0].offsets.shape[1] == 4
+        assert maps[0].offsets[:2].tolist() == [[0, 0, 8, 8], [0, 8, 8, 16]]
+        assert maps[0].offsets[-1].tolist() == [24, 24, 32, 32]
+        assert maps.images is not None
+
+    def test_patches_follow_images_of_another_size(self):
+        large = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+        maps = explain(teacher("hf", "image"), large, "gradient_norm")
+        assert maps[0].offsets[0].tolist() == [0, 0, 16, 24]
+        assert maps[0].offsets[-1].tolist() == [48, 72, 64, 96]
+
+    def test_functions(self):
+        maps = explain(black_box(), ["no more of that"], "kernel_shap", samples=16)
+        assert maps[0].tokens == ("no", "more", "of", "that")
+        assert maps.options["scale"] == "probability", "a function that gives probabilities has no logits"
+
+    def test_people(self):
+        people = HumanTeacher(CLASSIFICATION, ["no", "yes"])
+        maps = explain(people, [Row("a", ("good film",), label=1, rationale=(Span(0, 0, 4),))], "human")
+        assert maps[0].scores.tolist() == [1.0, 0.0]
+        assert maps[0].target == "yes"
+        with pytest.raises(UnsupportedError, match="human"):
+            explain(people, [Row("a", ("good film",), label=1)], "lime")
+
+    def test_reading(self):
+        maps = explain(teacher("hf", "reading"), examples("reading"), "gradient_norm")
+        for row, one in zip(examples("reading"), maps, strict=True):
+            assert one.target == one.prediction
+            assert one.target in row.texts[1]
+
+
+class TestWhatIsRefused:
+    def test_nothing(self):
+        with pytest.raises(DataError, match="nothing to explain"):
+            explain(teacher("hf", "classification"), [], "lime")
+
+    def test_empty_texts(self):
+        with pytest.raises(DataError, match="1 of 2 rows are empty"):
+            explain(teacher("hf", "classification"), ["good", "  "], "lime")
+
+    def test_long_texts_are_counted_before_any_work(self):
+        model = teacher("hf", "classification")
+        long = "good " * 600
+        with pytest.raises(UnsupportedError, match="2 of 3 rows are longer than the 512 tokens.*truncate"):
+            explain(model, ["good", long, long], "gradient_norm")
+
+    def test_images_for_a_model_of_texts_and_the_other_way_round(self):
+        with pytest.raises(ShapeError, match="reads texts"):
+            explain(teacher("hf", "classification"), examples("image"), "lime")
+        with pytest.raises(ShapeError, match="reads images"):
+            explain(teacher("hf", "image"), ["good"], "lime")
+
+    def test_things_that_are_no_rows(self):
+        with pytest.raises(DataError, match="Item 1 is a int"):
+            explain(teacher("hf", "classification"), ["good", 3], "lime")
+
+    def test_rows_that_share_an_id(self):
+        with pytest.raises(DataError, match="share an id"):
+            explain(teacher("hf", "classification"), [Row("a", ("good",)), Row("a", ("bad",))], "lime")
+
+    def test_names_and_options(self):
+        model = teacher("hf", "classification")
+        with pytest.raises(UnknownNameError, match="Did you mean 'lime'"):
+            explain(model, TEXTS, "limes")
+        with pytest.raises(OptionError, match="no option of 'lime' named 'sample'. Did you mean 'samples'"):
+            explain(model, TEXTS, "lime", sample=3)
+        with pytest.raises(OptionError, match="given twice"):
+            explain(model, TEXTS, "lime(samples=5)", samples=6)
+        with pytest.raises(OptionError, match="level"):
+            explain(model, TEXTS, "lime", level="sentence")
+        with pytest.raises(OptionError, match="normalise"):
+            explain(model, TEXTS, "lime", normalise="log")
+        with pytest.raises(OptionError, match="at most 1"):
+            explain(model, TEXTS, "lime", normalise="top(k=3)")
+        with pytest.raises(OptionError, match="scale"):
+            explain(model, TEXTS, "lime", scale="odds")
+        with pytest.raises(UnknownNameError, match="no preset named 'prut'"):
+            explain(model, TEXTS, "lime", preset="prut")
+        with pytest.raises(UnknownNameError, match="no target or class named 'LABEL_9'"):
+            explain(model, TEXTS, "gradient_norm", target="LABEL_9")
+        with pytest.raises(OptionError, match="batch_size"):
+            explain(model, TEXTS, "lime", batch_size=0)
+
+    def test_rows_without_rationales_for_people(self):
+        with pytest.raises(DataError, match="3 of 3 rows have no rationale"):
+            explain(teacher("hf", "classification"), TEXTS, "human")
+
+    def test_scores_that_are_not_finite(self):
+        def broken(_, batch, __):
+            return Explanation(torch.full(batch.tokens.shape, torch.nan), batch.mask, batch.units, "signed")
+
+        with pytest.raises(DidactError, match="not finite for rows 0"):
+            explain(teacher("hf", "classification"), TEXTS[:1], broken)
+        with pytest.raises(ShapeError, match="must return an Explanation, not float"):
+            explain(teacher("hf", "classification"), TEXTS[:1], lambda *_: 1.0)
+
+    def test_a_whole_data_set(self):
+        from didact.data.load import load_data
+
+        with pytest.raises(OptionError, match=r"Choose a split.*data\['test'\]"):
+            explain(
+                teacher("hf", "classification"),
+                load_data("planted/sentiment(teach=20, explain=5, train=5, dev=5, test=5)"),
+                "lime",
+            )
+
+
+class TestCommonOptions:
+    model = teacher("hf", "classification")
+
+    def test_targets(self):
+        rows = [replace(row, label=index % 3) for index, row in enumerate(examples("classification"))]
+        logits = torch.from_numpy(self.model.predict(rows).values)
+        found = {
+            target: explain(self.model, rows, "gradient_input", target=target)
+            for target in ("predicted", "gold", "contrast", "LABEL_1", 1, "LABEL_0", "LABEL_2")
+        }
+        by_class = {0: found["LABEL_0"], 1: found["LABEL_1"], 2: found["LABEL_2"]}
+        np.testing.assert_array_equal(found["LABEL_1"].scores, found[1].scores)
+        order = logits.argsort(descending=True)
+        for index in range(3):
+            best, second = int(order[index, 0]), int(order[index, 1])
+            np.testing.assert_allclose(found["predicted"][index].scores, by_class[best][index].scores)
+            np.testing.assert_allclose(found["gold"][index].scores, by_class[index][index].scores)
+            difference = by_class[best][index].scores - by_class[second][index].scores
+            np.testing.assert_allclose(found["contrast"][index].scores, difference, atol=1e-12)
+            assert found["contrast"].targets[index] == f"LABEL_{best} against LABEL_{second}"
+
+    def test_scales(self):
+        """The chain rule ties them together: d log p = dp / p."""
+        probability = explain(self.model, TEXTS, "gradient_input", scale="probability")
+        log = explain(self.model, TEXTS, "gradient_input", scale="log_probability")
+        outputs = self.model.predict([Row(str(index), (text,)) for index, text in enumerate(TEXTS)])
+        for index in range(3):
+            chance = outputs.probabilities[index].max()
+            np.testing.assert_allclose(probability[index].scores, log[index].scores * chance, atol=1e-12)
+
+    def test_gold_answers_of_reading(self):
+        rows = examples("reading")
+        maps = explain(teacher("hf", "reading"), rows, "gradient_norm", target="gold")
+        assert maps.targets == tuple(row.text_of(row.label[0]) for row in rows)
+
+    def test_special_tokens(self):
+        maps = explain(self.model, TEXTS, "gradient_norm", special=True)
+        assert maps[0].tokens == ("[CLS]", "a", "good", "film", "[SEP]")
+        assert maps[0].segments.tolist() == [-1, 0, 0, 0, -1]
+        plain = explain(self.model, TEXTS, "gradient_norm")
+        np.testing.assert_allclose(maps[0].scores[1:-1], plain[0].scores)
+        assert (maps[0].scores > 0).all()
+
+    @pytest.mark.parametrize(
+        ("method", "join"), [("gradient_input", np.sum), ("gradient_norm", lambda x: (x**2).sum() ** 0.5)]
+    )
+    def test_words(self, method, join):
+        text = "unbelievable film"
+        pieces = explain(self.model, text, method)
+        words = explain(self.model, text, method, level="word")
+        assert pieces[0].tokens == ("un", "believ", "able", "film")
+        assert words[0].tokens == ("unbelievable", "film")
+        np.testing.assert_allclose(words[0].scores, [join(pieces[0].scores[:3]), join(pieces[0].scores[3:])])
+
+    def test_perturbations_take_away_whole_words(self):
+        words = explain(self.model, "unbelievable film", "occlusion", level="word")
+        pieces = explain(self.model, "unbelievable film", "occlusion").words()
+        assert words[0].tokens == pieces[0].tokens
+        assert words.options["level"] == "word"
+        assert abs(words[0].scores[0] - pieces[0].scores[0]) > 1e-6, "a word is more than the sum of its pieces"
+
+    def test_signs(self):
+        signed = explain(self.model, TEXTS, "gradient_input")
+        plain = explain(self.model, TEXTS, "gradient_input", absolute=True)
+        assert plain.kind == "magnitude"
+        np.testing.assert_array_equal(plain.scores, abs(signed.scores))
+
+    def test_normalisation(self):
+        raw = explain(self.model, TEXTS, "gradient_input")
+        soft = explain(self.model, TEXTS, "gradient_input", normalise="softmax(temperature=0.5)")
+        top = explain(self.model, TEXTS, "gradient_input", normalise="top(k=0.2)")
+        assert (soft.kind, top.kind) == ("distribution", "binary")
+        for index in range(3):
+            expected = np.exp(raw[index].scores / 0.5)
+            np.testing.assert_allclose(soft[index].scores, expected / expected.sum())
+            count = int(np.ceil(0.2 * len(raw[index])))
+            marked = set(np.flatnonzero(top[index].scores))
+            assert marked == set(np.argsort(-abs(raw[index].scores))[:count])
+
+    def test_all_options_are_recorded(self):
+        maps = explain(self.model, TEXTS, "lime(samples=20)", seed=3)
+        assert maps.options == {
+            "target": "predicted", "scale": "logit", "level": "token", "special": False, "absolute": False,
+            "normalise": "raw", "samples": 20, "kernel_width": 0.25, "ridge": 1.0, "baseline": "zero", "seed": 3,
+        }  # fmt: skip
+
+
+class TestPresets:
+    @pytest.mark.parametrize("preset", PRESETS)
+    @pytest.mark.parametrize(
+        "method", ["gradient_norm", "integrated_gradients", "lime", "attention_all", "gradient_shap"]
+    )
+    def test_set_what_the_papers_used(self, preset, method):
+        few = {"samples": 20} if method == "lime" else {}
+        rows = examples("classification")
+        maps = explain(teacher("hf", "classification"), rows, method, preset=preset, **few)
+        wanted = PRESETS[preset].options(method) | few
+        known = set(maps.options) & set(wanted)
+        assert {name: maps.options[name] for name in known} == {name: wanted[name] for name in known}
+        assert {"target", "scale", "special", "level"} <= known
+
+    def test_what_a_caller_says_wins(self):
+        maps = explain(teacher("hf", "classification"), TEXTS, "integrated_gradients", preset="neely", steps=3)
+        assert maps.options["steps"] == 3
+        assert maps.options["at"] == "embedding"
+        assert maps.kind == "magnitude"
+
+    @pytest.mark.parametrize("preset", PRESETS)
+    def test_name_methods_and_options_that_exist(self, preset):
+        from didact.experiment.explain import Asked
+        from didact.explainers.build import knows_option
+
+        for method, options in PRESETS[preset].methods.items():
+            assert method in EXPLAINERS
+            for name in options:
+                assert name in Asked.__dataclass_fields__ or knows_option(method, name), (method, name)
+
+
+class TestKeeping:
+    def test_what_is_kept_is_what_is_returned(self, tmp_path):
+        path = tmp_path / "deep" / "maps.parquet"
+        maps = explain(teacher("native", "classification"), TEXTS, "lime", samples=20, out=path)
+        loaded = Explanations.load(path)
+        np.testing.assert_array_equal(loaded.scores, maps.scores)
+        assert loaded.options == maps.options
+        assert set(loaded.fingerprints) == {"teacher", "data"}
+        assert list(path.parent.iterdir()) == [path], "nothing else is left behind"
+
+    def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "_SHARD", 2)
+        rows = [Row(f"n{index}", (text,)) for index, text in enumerate(TEXTS * 2)]
+        model = teacher("native", "classification")
+        asked = {"samples": 20, "seed": 1}
+        explain(model, rows, "lime", out=tmp_path / "whole.parquet", **asked)
+        calls = []
+        plain = module._Work.explained
+
+        def stopped(self, shard, bar):
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            calls.append(shard[0].id)
+            return plain(self, shard, bar)
+
+        monkeypatch.setattr(module._Work, "explained", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            explain(model, rows, "lime", out=tmp_path / "halves.parquet", **asked)
+        assert not (tmp_path / "halves.parquet").exists()
+        with pytest.raises(KeyboardInterrupt):  # other options: nothing that was kept fits
+            explain(model, rows, "lime", out=tmp_path / "halves.parquet", samples=21, seed=1)
+        calls.clear()
+        explain(model, rows, "lime", out=tmp_path / "halves.parquet", **asked)
+        assert calls == ["n4"], "two of three parts were done"
+        assert (tmp_path / "halves.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+
+    def test_a_damaged_part_is_computed_anew(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "_SHARD", 2)
+        model = teacher("native", "classification")
+        whole = explain(model, TEXTS, "lime", samples=20)
+        finish = module._Parts.finish
+        monkeypatch.setattr(module._Parts, "finish", lambda *_: None)
+        explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
+        part = sorted((tmp_path / "maps.parquet.parts").iterdir())[0]
+        part.write_bytes(part.read_bytes()[:-100])
+        monkeypatch.setattr(module._Parts, "finish", finish)
+        maps = explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
+        np.testing.assert_array_equal(maps.scores, whole.scores)
+
+    def test_another_model_or_other_rows_are_another_run(self, tmp_path, monkeypatch):
+        """The key hashes what decides the scores; the weights of the model are part of it."""
+        keys = []
+        place = module._Parts._place
+        monkeypatch.setattr(module._Parts, "_place", lambda self, start: keys.append(self.key) or place(self, start))
+        for kind, texts, options in [
+            ("native", TEXTS, {}), ("native", TEXTS, {}), ("native", TEXTS[:2], {}), ("bilstm", TEXTS, {}),
+            ("native", TEXTS, {"samples": 11}), ("native", TEXTS, {"target": "gold"}),
+        ]:  # fmt: skip
+            rows = [Row(str(index), (text,), label=0) for index, text in enumerate(texts)]
+            explain(
+                teacher(kind, "classification"), rows, "lime", out=tmp_path / "m.parquet", **{"samples": 10} | options
+            )
+        found = list(dict.fromkeys(keys))
+        assert len(found) == 5

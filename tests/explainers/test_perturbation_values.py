@@ -1,0 +1,287 @@
+"""Perturbation methods: equal to captum, to exact Shapley values and to regressions written out."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from captum._utils.models.linear_model import SkLearnRidge
+from captum.attr import FeatureAblation, LimeBase, Occlusion
+from sklearn.linear_model import LinearRegression, Ridge
+
+from didact.core.baseline import baseline_of
+from didact.core.encode import encoded
+from didact.core.removal import Removal
+from didact.core.row import Row
+from didact.core.target import Target
+from didact.errors import OptionError
+from didact.explainers.build import build_explainer
+from teachers import Forward, black_box, examples, scores, setting, teacher
+
+
+def one_row(kind, index=1, task="classification"):
+    model, batch, _, _ = setting(kind, task)
+    batch = batch.select([index])
+    with torch.no_grad():
+        target = Target.predicted(model.task, model(batch).logits)
+    return model, batch, target, Forward(model, batch, target)
+
+
+def exact_shapley(value, players: int) -> np.ndarray:
+    """Every subset, weighted by the formula."""
+    found = np.zeros(players)
+    for player in range(players):
+        others = [one for one in range(players) if one != player]
+        for size in range(players):
+            weight = math.factorial(size) * math.factorial(players - size - 1) / math.factorial(players)
+            for subset in combinations(others, size):
+                found[player] += weight * (value({*subset, player}) - value(set(subset)))
+    return found
+
+
+def value_of(removal: Removal, row: int):
+    """The value of a set of players, asked one by one and remembered."""
+    known = {}
+
+    def value(subset):
+        key = frozenset(subset)
+        if key not in known:
+            kept = [np.zeros((1, count), dtype=bool) for count in removal.counts]
+            kept[row][0, list(key)] = True
+            known[key] = float(removal.values(kept)[row][0])
+        return known[key]
+
+    return value
+
+
+class TestRemoval:
+    @pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
+    @pytest.mark.parametrize("baseline", ["zero", "pad", "mask"])
+    def test_values_are_those_of_the_altered_embeddings(self, kind, baseline):
+        model, batch, target, forward = setting(kind)
+        removal = Removal(model, batch, target, baseline=baseline, batch_size=4)
+        generator = np.random.default_rng(0)
+        kept = [generator.random((5, count)) < 0.5 for count in removal.counts]
+        found = removal.values(kept)
+        full, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline=baseline).detach()
+        for sample in range(5):
+            inputs = full.clone()
+            for row, choice in enumerate(kept):
+                positions = batch.units[row].nonzero()[:, 0]
+                for position, is_kept in zip(positions, choice[sample], strict=True):
+                    if not is_kept:
+                        inputs[row, position] = empty[row, position]
+            with torch.no_grad():
+                expected = forward(inputs)
+            for row in range(len(batch)):
+                assert abs(found[row][sample] - float(expected[row])) < 1e-10
+
+    def test_equal_questions_are_asked_once(self):
+        asked = []
+        subject = black_box()
+        inner = subject.function
+        subject.function = lambda inputs: asked.extend(inputs) or inner(inputs)
+        rows = [Row("a", ("no more of that",))]
+        removal = Removal(subject, encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability"))
+        kept = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=bool)
+        values = removal.values([kept])[0]
+        assert sorted(asked) == ["   ", "no more  "]
+        assert values[0] == values[1] != values[2]
+
+    def test_a_function_sees_the_text_without_the_word(self):
+        subject = black_box(absent="_")
+        assert subject.without(Row("a", ("ab cd", "ef")), [*subject.units(Row("a", ("ab cd", "ef")))[1:]]).texts == (
+            "ab _", "_",
+        )  # fmt: skip
+
+    def test_a_function_sees_the_image_without_the_square(self):
+        subject = black_box("image", patch=16)
+        row = examples("image")[0]
+        changed = subject.without(row, [subject.units(row)[1]]).image
+        assert (changed[:16, 16:32] == row.image.mean((0, 1)).round().astype(np.uint8)).all()
+        assert (changed[16:] == row.image[16:]).all()
+        assert (changed[:, :16] == row.image[:, :16]).all()
+
+
+class TestOcclusion:
+    @pytest.mark.parametrize("kind", ["hf", "native", "bilstm_attention"])
+    def test_is_captums(self, kind):
+        model, batch, target, forward = one_row(kind)
+        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+        ours = scores("occlusion", model, batch, target).scores
+        window = (1, inputs.shape[-1])
+        theirs = Occlusion(forward).attribute(inputs, window, strides=window, baselines=empty)[..., 0]
+        torch.testing.assert_close(ours, theirs.double() * batch.units, atol=1e-6, rtol=0)  # captum keeps 32 bits
+
+    def test_words_are_captums_feature_ablation(self):
+        model = teacher("hf", "classification")
+        batch = model.encode([Row("w", ("unbelievable film unbelievable",))])
+        target = Target.label(torch.tensor([1]))
+        words = torch.tensor([[0, 1, 1, 1, 2, 3, 3, 3, 4]])  # [CLS], three pieces, film, three pieces, [SEP]
+        assert batch.tokens.shape == words.shape
+        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+        theirs = FeatureAblation(Forward(model, batch, target)).attribute(
+            inputs, empty, feature_mask=words[..., None].expand_as(inputs)
+        )[..., 0]
+        ours = scores("occlusion", model, batch, target, level="word").scores
+        torch.testing.assert_close(ours[0, [1, 4, 5]], theirs[0, [1, 4, 5]], atol=1e-10, rtol=0)
+        assert (ours[0, [0, 2, 3, 6, 7, 8]] == 0).all()
+
+
+class TestLime:
+    def test_draws_as_the_paper_does(self):
+        lime = build_explainer("lime", samples=4000).explainer
+        kept = lime.draw("row", 6)
+        gone = (~kept).sum(1)
+        assert gone[0] == 0
+        counts = np.bincount(gone[1:], minlength=7)
+        assert counts[0] == 0
+        assert (abs(counts[1:] / 3999 - 1 / 6) < 0.03).all(), "as many gone as a draw from 1 to all says"
+        assert (abs((~kept).mean(0) - 3.5 / 6) < 0.03).all(), "every unit as likely as the others"
+
+    def test_weighs_as_the_paper_does(self):
+        """Cosine distance in hundredths, width 25, under a root."""
+        lime = build_explainer("lime").explainer
+        kept = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 1]], dtype=bool)
+        distance = [100 * (1 - one.sum() / (math.sqrt(one.sum()) * 2)) for one in kept.astype(float)]
+        np.testing.assert_allclose(lime.closeness(kept), [math.sqrt(math.exp(-(d**2) / 25**2)) for d in distance])
+
+    @pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
+    def test_is_captums_on_the_same_samples(self, kind):
+        model, batch, target, forward = one_row(kind)
+        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+        explainer = build_explainer("lime", samples=50).explainer
+        ours = explainer(model, batch, target).scores
+        units = batch.units[0].nonzero()[:, 0]
+        samples = iter(torch.from_numpy(explainer.draw(batch.ids[0], len(units))).double())
+
+        def presence(sample, _, **__):
+            full = torch.ones(1, inputs.shape[1], dtype=torch.float64)
+            full[0, units] = sample[0]
+            return torch.where(full[..., None] > 0, inputs, empty)
+
+        base = LimeBase(
+            forward,
+            SkLearnRidge(alpha=1.0),
+            similarity_func=lambda *args, **_: torch.tensor(explainer.closeness(args[2].bool().numpy())),
+            perturb_func=lambda *_, **__: next(samples)[None],
+            perturb_interpretable_space=True,
+            from_interp_rep_transform=presence,
+            to_interp_rep_transform=None,
+        )
+        theirs = base.attribute(inputs, n_samples=50)
+        torch.testing.assert_close(ours[0, units], theirs[0].double(), atol=1e-4, rtol=0)
+
+    def test_is_a_ridge_regression_with_a_free_intercept(self):
+        model, batch, target, _ = setting("native")
+        explainer = build_explainer("lime", samples=60, ridge=0.5, kernel_width=0.7).explainer
+        ours = explainer(model, batch, target).scores
+        removal = Removal(model, batch, target)
+        kept = [explainer.draw(row, count) for row, count in zip(batch.ids, removal.counts, strict=True)]
+        for row, values in enumerate(removal.values(kept)):
+            fitted = Ridge(alpha=0.5).fit(kept[row], values, sample_weight=explainer.closeness(kept[row]))
+            np.testing.assert_allclose(ours[row][batch.units[row]].numpy(), fitted.coef_, atol=1e-9)
+
+
+class TestKernelShap:
+    @pytest.mark.parametrize(("kind", "task"), [("hf", "classification"), ("native", "pair"), ("bilstm", "regression")])
+    def test_enumerated_is_exact(self, kind, task):
+        model, batch, target, _ = setting(kind, task)
+        removal = Removal(model, batch, target)
+        row = int(np.argmin(np.abs(np.array(removal.counts) - 6)))
+        players = removal.counts[row]
+        assert 3 <= players <= 8
+        found = scores("kernel_shap", model, batch, target, samples=2**players)
+        expected = exact_shapley(value_of(removal, row), players)
+        np.testing.assert_allclose(found.scores[row][batch.units[row]].numpy(), expected, atol=1e-9)
+        assert (found.residual < 1e-9).all()
+
+    def test_of_a_function_is_exact(self):
+        subject, rows = black_box("pair"), [Row("a", ("no a", "on board"))]
+        batch, target = encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability")
+        found = scores("kernel_shap", subject, batch, target, samples=16).scores
+        expected = exact_shapley(value_of(Removal(subject, batch, target), 0), 4)
+        np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("units", "samples"), [(6, 64), (6, 30), (11, 200), (11, 40), (30, 100), (200, 500), (1, 4)]
+    )
+    def test_draws_pairs_without_replacement_within_the_budget(self, units, samples):
+        kept, weights = build_explainer("kernel_shap", samples=samples).explainer.draw("row", units)
+        assert len(kept) + 2 <= max(samples, 2)
+        assert len(kept) == len(weights)
+        if units == 1:
+            return
+        keys = {one.tobytes() for one in kept}
+        assert len(keys) == len(kept), "no subset twice"
+        assert all((~one).tobytes() in keys for one in kept), "each with its complement"
+        assert 0 < kept.sum(1).min() <= kept.sum(1).max() < units
+        if 2**units <= samples:
+            assert len(kept) == 2**units - 2
+        assert weights.sum() == pytest.approx(sum(1 / (s * (units - s)) for s in range(1, units))), (
+            "all weight is spent"
+        )
+
+    def test_nears_the_truth_as_samples_grow(self):
+        model, batch, target, _ = setting("hf")
+        removal = Removal(model, batch, target)
+        row = int(np.argmax(removal.counts))
+        truth = scores("kernel_shap", model, batch, target, samples=2 ** removal.counts[row]).scores[row]
+        gaps = []
+        for samples in (30, 120, 480):
+            found = [scores("kernel_shap", model, batch, target, samples=samples, seed=s).scores[row] for s in range(5)]
+            gaps.append(float(torch.stack([(one - truth).abs().mean() for one in found]).mean()))
+        assert gaps[0] > 1.5 * gaps[1] > 2 * gaps[2]
+
+    def test_fits_with_weights_under_the_constraint(self):
+        """Against a plain regression in which the constraint is a row of enormous weight."""
+        from didact.explainers.kernel_shap import constrained_fit
+
+        generator = np.random.default_rng(3)
+        kept = generator.random((40, 5)) < 0.5
+        gains, weights = generator.normal(size=40), generator.random(40)
+        ours = constrained_fit(kept, gains, weights, 0.7)
+        stacked = np.vstack([kept, np.ones(5)])
+        plain = LinearRegression(fit_intercept=False).fit(
+            stacked, np.append(gains, 0.7), sample_weight=np.append(weights, 1e9)
+        )
+        np.testing.assert_allclose(ours, plain.coef_, atol=1e-6)
+
+
+class TestShapleySampling:
+    def test_all_permutations_give_the_exact_values(self):
+        from itertools import permutations
+
+        model, batch, target, _ = one_row("native", 0)
+        removal = Removal(model, batch, target)
+        players = removal.counts[0]
+        explainer = build_explainer("shapley_sampling", permutations=math.factorial(players)).explainer
+        explainer.draw = lambda *_: np.array(list(permutations(range(players))))
+        found = explainer(model, batch, target)
+        expected = exact_shapley(value_of(removal, 0), players)
+        np.testing.assert_allclose(found.scores[0][batch.units[0]].numpy(), expected, atol=1e-10)
+
+    def test_permutations_come_with_their_reverse(self):
+        orders = build_explainer("shapley_sampling", permutations=6).explainer.draw("row", 9)
+        assert orders.shape == (6, 9)
+        assert (np.sort(orders, 1) == np.arange(9)).all()
+        assert (orders[3:] == orders[:3, ::-1]).all()
+
+    def test_is_complete(self):
+        model, batch, target, _ = setting("hf")
+        assert (scores("shapley_sampling", model, batch, target, permutations=3).residual < 1e-9).all()
+
+
+def test_options_that_make_no_sense_are_refused():
+    for name, options in [
+        ("lime", {"samples": 1}),
+        ("lime", {"kernel_width": 0}),
+        ("kernel_shap", {"samples": 2}),
+        ("shapley_sampling", {"permutations": 1}),
+    ]:
+        with pytest.raises(OptionError):
+            build_explainer(name, **options)
+    model, batch, target, _ = setting("native")
+    with pytest.raises(OptionError, match="level"):
+        scores("lime", model, batch, target, level="sentence")
