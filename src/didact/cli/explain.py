@@ -39,9 +39,7 @@ def explain(
     preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
     seed: Annotated[int, typer.Option(help="Decides random draws and planted data.")] = 0,
-    task: Annotated[
-        str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")
-    ] = None,
+    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
     length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,

@@ -19,6 +19,4 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="One JSON docum
         return
     columns = ("name", "kind", "needs", "cost per row", "paper")
     print_table(columns, [(name, e.kind, e.needs, e.cost, e.paper) for name, e in EXPLAINERS.items()])
-    typer.echo(
-        "n is the number of units. Options go in brackets: didact explain --method 'lime(samples=200)'."
-    )
+    typer.echo("n is the number of units. Options go in brackets: didact explain --method 'lime(samples=200)'.")

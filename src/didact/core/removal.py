@@ -67,9 +67,7 @@ class Removal:
         dtype = self._full.dtype if isinstance(self.teacher, Model) else torch.float64
         return torch.from_numpy(padded).to(device=self.batch.device, dtype=dtype)
 
-    def _ask_model(
-        self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "_ _"]]
-    ) -> Float[np.ndarray, " question"]:
+    def _ask_model(self, rows: np.ndarray, kept: Sequence[Bool[np.ndarray, "_ _"]]) -> Float[np.ndarray, " question"]:
         model, batch = self.teacher, self.batch
         assert isinstance(model, Model)
         widest = max(self.counts, default=0)

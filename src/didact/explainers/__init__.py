@@ -54,8 +54,8 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         ),
         "integrated_gradients": _entry(
             "integrated_gradients:IntegratedGradients", "signed", "gradients",
-            "`steps` forwards and backwards, 2 forwards", "Sundararajan et al. 2017",
-            "Gauss-Legendre points; steps='auto' refines where the path is rough",
+            "about 60 forwards and backwards, or `steps`", "Sundararajan et al. 2017",
+            "Gauss-Legendre points, refined where the path is rough",
         ),
         "gradient_shap": _entry(
             "gradient_shap:GradientShap", "signed", "gradients", "`samples` forwards and backwards, 17 forwards",

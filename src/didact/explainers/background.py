@@ -29,7 +29,7 @@ class Background:
             raise OptionError(f"Option 'background' is the number of rows to compare with, at least 1, not {size}.")
         self.size, self.seed = size, seed
         self._tokens: Int[np.ndarray, " token"] | None = None
-        self._shares: Float[np.ndarray, " token"] | None = None
+        self._shares: Float[np.ndarray, " token"] | None = None  # of all tokens up to this one
         self._images: tuple[tuple[str, ...], Float[Tensor, "image channel height width"]] | None = None
 
     def prepare(self, model: Model, rows: Sequence[Row]) -> None:
@@ -47,8 +47,8 @@ class Background:
             for token, count in zip(tokens.tolist(), times.tolist(), strict=True):
                 counts[token] = counts.get(token, 0) + count
         self._tokens = np.array(sorted(counts), dtype=np.int64)
-        self._shares = np.array([counts[token] for token in sorted(counts)], dtype=np.float64)
-        self._shares /= self._shares.sum()
+        shares = np.array([counts[token] for token in sorted(counts)], dtype=np.float64).cumsum()
+        self._shares = shares / shares[-1]
 
     def of(self, part: Batch, drawn: Int[Tensor, " batch"]) -> Batch:
         """Each row of the batch replaced by one of its background rows, the one with this number."""
@@ -56,13 +56,16 @@ class Background:
             return replace(part, pixels=self._other_images(part, drawn))
         if self._tokens is None or self._shares is None:
             raise UnsupportedError("This method compares with background rows: call prepare(teacher, rows) first.")
-        tokens = part.tokens.clone()
+        places = part.units.cpu().numpy()
+        tokens = part.tokens.cpu().numpy().copy()
+        texts: dict[str, Int[np.ndarray, "draw unit"]] = {}
         for row, number in enumerate(drawn.tolist()):
-            units = part.units[row]
-            generator = numpy_generator(self.seed, "background", part.ids[row], number)
-            draw = generator.choice(self._tokens, size=int(units.sum()), p=self._shares)
-            tokens[row, units] = torch.from_numpy(draw).to(tokens.device)
-        return replace(part, tokens=tokens)
+            name = part.ids[row]
+            if name not in texts:
+                chances = numpy_generator(self.seed, "background", name).random((self.size, int(places[row].sum())))
+                texts[name] = self._tokens[np.searchsorted(self._shares, chances)]
+            tokens[row, places[row]] = texts[name][number]
+        return replace(part, tokens=torch.from_numpy(tokens).to(part.device))
 
     def _other_images(self, part: Batch, drawn: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
         if self._images is None:

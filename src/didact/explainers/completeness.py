@@ -4,8 +4,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from didact.core.target import Target
 
-def residual(scores: Float[Tensor, "batch token"], promised: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-    """|Σ scores − promised|, relative to the larger of |promised| and 1 % of Σ|scores|; 0 where all of it is 0."""
-    scale = torch.maximum(promised.abs(), 0.01 * scores.abs().sum(-1))
-    return (scores.sum(-1) - promised).abs() / torch.where(scale > 0, scale, torch.ones_like(scale))
+
+def residual(
+    missing: Float[Tensor, " batch"],
+    explained: Float[Tensor, " batch"],
+    scores: Float[Tensor, "batch token"],
+    size: Float[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    """What is missing, as a share of what was to be explained, or of 1 % of all scores if that is more.
+
+    `size` is that of the outputs: what is explained below the root of their precision is rounding, and so is the rest.
+    """
+    floor = torch.finfo(scores.dtype).eps ** 0.5 * size + torch.finfo(scores.dtype).tiny
+    return missing.abs() / torch.stack([explained.abs(), 0.01 * scores.abs().sum(-1), floor]).amax(0)
+
+
+def left_over(
+    scores: Float[Tensor, "batch token"], ends: Float[Tensor, "batch 2"], target: Target
+) -> Float[Tensor, " batch"]:
+    """The residual of scores that promise to add up to the target's change from the first end to the second."""
+    change = ends[:, 1] - ends[:, 0]
+    return residual(scores.sum(-1) - change, change, scores, size_of(ends, target).amax(-1))
+
+
+def size_of(output: Float[Tensor, "*some"], target: Target) -> Float[Tensor, "*some"]:
+    """How large outputs are: at least 1 for probabilities and their logarithms, which may well be 0."""
+    return output.abs() if target.scale == "logit" else output.abs().clamp_min(1.0)

@@ -16,7 +16,7 @@ from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.background import Background
-from didact.explainers.completeness import residual
+from didact.explainers.completeness import left_over
 from didact.explainers.slopes import check_at, frozen, points, slope, values_at, white_box
 
 
@@ -68,13 +68,13 @@ class GradientShap(Explainer):
                 found, _ = slope(model, place, part, target.select(rows[chosen]), at=self.at)
                 total[:, :length].index_add_(0, rows[chosen], found * change)
             scores = (total / self.samples).sum(-1) * batch.units
-            promised = self._promised(model, batch, target, full)
-        return Explanation(scores, batch.mask, batch.units, "signed", residual(scores, promised))
+            ends = self._ends(model, batch, target, full)
+        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
 
-    def _promised(
+    def _ends(
         self, model: Model, batch: Batch, target: Target, full: Float[Tensor, "batch token dim"]
-    ) -> Float[Tensor, " batch"]:
-        """f(x) − mean f(background), in passes of their own."""
+    ) -> Float[Tensor, "batch 2"]:
+        """Mean f(background) and f(x), in passes of their own."""
         size, device = self.background.size, batch.device
         rows = torch.arange(len(batch), device=device)
         many, drawn = rows.repeat_interleave(size), torch.arange(size, device=device).repeat(len(rows))
@@ -89,4 +89,4 @@ class GradientShap(Explainer):
 
         here = values_at(model, rows, own, batch, target, at=self.at, batch_size=self.batch_size)
         there = values_at(model, many, other, batch, target, at=self.at, batch_size=self.batch_size)
-        return here - there.reshape(len(rows), size).mean(1)
+        return torch.stack([there.reshape(len(rows), size).mean(1), here], 1)

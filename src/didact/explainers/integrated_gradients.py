@@ -15,20 +15,21 @@ from didact.core.model import At, Model
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.explainers.completeness import residual
+from didact.explainers.completeness import left_over
 from didact.explainers.slopes import check_at, frozen, points, slope, values_at, white_box
 
 
 class IntegratedGradients(Explainer):
-    """Sundararajan et al. 2017, eq. 1, at `steps` Gauss-Legendre points: scores sum to f(x) − f(x') up to `residual`.
+    """Sundararajan et al. 2017, eq. 1: scores sum to f(x) − f(x') up to `residual`.
 
-    At `word` the path is smooth and 50 steps leave well under 1 %. At `embedding` a LayerNorm follows, and the path
-    turns sharply near the baseline: `steps="auto"` halves intervals there. The true change of the target over each
-    interval is known from its ends, so the error of every interval is measured, not estimated.
+    `steps` Gauss-Legendre points suffice where the path is smooth. Where a LayerNorm follows (`embedding`, or small
+    positions), it turns sharply near the baseline, and 50 points may miss all of it. By default (`auto`) intervals
+    are halved there. The true change of the target over each interval is known from its ends, so the error of every
+    interval is measured, not estimated.
     """
 
     def __init__(
-        self, *, steps: int | str = 50, baseline: str = "zero", at: str = "word", batch_size: int = 64
+        self, *, steps: int | str = "auto", baseline: str = "zero", at: str = "word", batch_size: int = 64
     ) -> None:
         super().__init__()
         if steps != "auto" and not (isinstance(steps, int) and steps >= 1):
@@ -47,7 +48,7 @@ class IntegratedGradients(Explainer):
             else:
                 slopes, ends = _refined(path)
         scores = (change * slopes).sum(-1) * batch.units
-        return Explanation(scores, batch.mask, batch.units, "signed", residual(scores, ends[:, 1] - ends[:, 0]))
+        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def _even(path: _Path, steps: int) -> tuple[Float[Tensor, "batch token dim"], Fl
     return total, path.ends
 
 
-_POINTS, _DEEPEST, _TOLERANCE, _PIECES = 5, 14, 0.005, 32
+# Intervals at first, points in each, halvings at most; the share a row may leave over, and the intervals it is for.
+_BEGIN, _POINTS, _DEEPEST, _TOLERANCE, _PIECES = 4, 4, 12, 0.005, 8
 
 
 def _refined(path: _Path) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, "batch 2"]]:
@@ -117,9 +119,11 @@ def _refined(path: _Path) -> tuple[Float[Tensor, "batch token dim"], Float[Tenso
     budget = _TOLERANCE * (ends[:, 1] - ends[:, 0]).abs() / _PIECES
     shares, weights = _gauss(_POINTS, path.change)
     total = torch.zeros_like(path.change)
-    rows = torch.arange(len(path.batch), device=device)
-    low, high = torch.zeros(len(rows), device=device, dtype=dtype), torch.ones(len(rows), device=device, dtype=dtype)
-    left, right = ends.unbind(1)
+    rows = torch.arange(len(path.batch), device=device).repeat_interleave(_BEGIN)
+    places = torch.linspace(0, 1, _BEGIN + 1, device=device, dtype=dtype).repeat(len(path.batch), 1)
+    inner = path.values(rows.reshape(-1, _BEGIN)[:, 1:].flatten(), places[:, 1:-1].flatten())
+    known = torch.cat([ends[:, :1], inner.reshape(len(path.batch), -1), ends[:, 1:]], 1)
+    low, high, left, right = (one.flatten() for one in (places[:, :-1], places[:, 1:], known[:, :-1], known[:, 1:]))
     for depth in range(_DEEPEST + 1):
         keep = []
         for some in torch.arange(len(rows), device=device).split(max(1, path.batch_size // _POINTS)):

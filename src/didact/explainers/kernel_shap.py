@@ -16,7 +16,7 @@ from didact.core.seeds import numpy_generator
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.explainers.completeness import residual
+from didact.explainers.completeness import left_over
 
 
 class KernelShap(Explainer):
@@ -52,8 +52,8 @@ class KernelShap(Explainer):
             for (kept, weights), one in zip(drawn, values, strict=True)
         ]
         scores = on_positions(removal.scores(fitted), removal.players)
-        promised = torch.tensor([one[1] - one[0] for one in values]).to(scores)
-        return Explanation(scores, batch.mask, batch.units, "signed", residual(scores, promised))
+        both = torch.from_numpy(np.stack([one[:2] for one in values])).to(scores)
+        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, both, target))
 
     def draw(self, row: str, units: int) -> tuple[Bool[np.ndarray, "sample unit"], Float[np.ndarray, " sample"]]:
         """The subsets to ask about (neither none nor all), and their weights."""

@@ -13,7 +13,7 @@ from didact.core.seeds import numpy_generator
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.explainers.completeness import residual
+from didact.explainers.completeness import left_over
 
 
 class ShapleySampling(Explainer):
@@ -44,17 +44,16 @@ class ShapleySampling(Explainer):
         for order in orders:
             rank = order.argsort(1)
             kept.append((rank[:, None] < np.arange(order.shape[1] + 1)[:, None]).reshape(-1, order.shape[1]))
-        means, promised = [], []
+        means, ends = [], []
         for order, values in zip(orders, removal.values(kept), strict=True):
             steps = values.reshape(len(order), -1)
             gains = np.zeros(order.shape)
             np.put_along_axis(gains, order, np.diff(steps, axis=1), axis=1)
             means.append(gains.mean(0))
-            promised.append(steps[0, -1] - steps[0, 0])
+            ends.append(steps[0, [0, -1]])
         scores = on_positions(removal.scores(means), removal.players)
-        return Explanation(
-            scores, batch.mask, batch.units, "signed", residual(scores, torch.tensor(promised).to(scores))
-        )
+        both = torch.from_numpy(np.stack(ends)).to(scores)
+        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, both, target))
 
     def draw(self, row: str, units: int) -> Int[np.ndarray, "permutation unit"]:
         """Orders in which the units arrive: the first half drawn, the second half their reverses."""

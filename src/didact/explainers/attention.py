@@ -1,0 +1,143 @@
+"""What a model's own attention weighs: where it pools or answers, in all layers or the last, alone or times a slope."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.model import Model, evaluating
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, UnsupportedError
+from didact.explainers.slopes import frozen, white_box
+
+
+class Attention(Explainer):
+    """The weights a model pools its tokens with (Bahdanau et al. 2015).
+
+    Only for models whose one attention is that of the pooling. Self-attention has a row per token, and which rows to
+    read is a choice: the methods named in the refusal each make one.
+    """
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
+        model = white_box(teacher, "attention")
+        with evaluating(model), torch.no_grad():
+            reading = _reading(model, batch)
+            if reading.shape[1:3] != (1, 1) or _has_self_attention(model, batch):
+                raise UnsupportedError(
+                    f"Method 'attention' reads the attention that a model pools with, and model {model.name!r} has "
+                    "self-attention. Choose attention_cls (from where the model answers), attention_last, "
+                    "attention_all, attention_rollout or attention_flow."
+                )
+        return _distribution(softmax_over(reading[:, 0, 0], batch.units), batch)
+
+
+class AttentionCls(Explainer):
+    """Attention of the last layer from where the model answers, mean of the heads (Pruthi et al. 2022)."""
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
+        model = white_box(teacher, "attention_cls")
+        with evaluating(model), torch.no_grad():
+            heads = _reading(model, batch)[:, -1]
+        # The heads' sum in the logarithm: renormalising is a softmax, and units with little weight do not underflow.
+        return _distribution(softmax_over(heads.logsumexp(1), batch.units), batch)
+
+
+class AttentionAll(Explainer):
+    """Attention logits of every layer and head, averaged over queries, then softmax (Fernandes et al. 2022)."""
+
+    def __init__(self, *, temperature: float = 1.0) -> None:
+        super().__init__()
+        self.temperature = _above_zero(temperature)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
+        logits = _mean_logits(white_box(teacher, "attention_all"), batch).mean((1, 2))
+        return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
+
+
+class AttentionLast(Explainer):
+    """`AttentionAll` of the last layer alone (Fernandes et al. 2022)."""
+
+    def __init__(self, *, temperature: float = 1.0) -> None:
+        super().__init__()
+        self.temperature = _above_zero(temperature)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
+        logits = _mean_logits(white_box(teacher, "attention_last"), batch)[:, -1].mean(1)
+        return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
+
+
+class AttentionGradient(Explainer):
+    """Attention weight times the target's slope there, summed over heads and queries (Serrano and Smith 2019).
+
+    `layers` is "last", or "all" for the mean of all layers.
+    """
+
+    def __init__(self, *, layers: str = "last") -> None:
+        super().__init__()
+        if layers not in ("last", "all"):
+            raise OptionError(f"Option 'layers' of attention_gradient is 'last' or 'all', not {layers!r}.")
+        self.layers = layers
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "attention_gradient")
+        with frozen(model):
+            # Parameters are frozen: the embeddings are what makes autograd keep the path.
+            point = model.embed(batch).detach().requires_grad_()
+            trace = model.run(point, batch, listen=["weights"])
+            assert trace.weights is not None
+            weights = trace.weights[-1:] if self.layers == "last" else trace.weights
+            slopes = torch.autograd.grad(target.of(trace.logits).sum(), weights)
+        terms = [(weight.detach() * slope).sum((1, 2)) for weight, slope in zip(weights, slopes, strict=True)]
+        scores = torch.stack(terms).mean(0)
+        return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
+
+
+def softmax_over(
+    logits: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch token"]:
+    """Softmax over the units, zero elsewhere; a row that sees none of its units is all zeros."""
+    logits = logits.masked_fill(~units, -torch.inf)
+    blind = logits.amax(-1, keepdim=True) == -torch.inf
+    return logits.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+
+
+def share_over(mass: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]) -> Float[Tensor, "batch token"]:
+    """The mass on the units, one in sum; a row without any is all zeros."""
+    mass = mass.masked_fill(~units, 0.0)
+    total = mass.sum(-1, keepdim=True)
+    return mass / total.masked_fill(total == 0, 1.0)
+
+
+def _distribution(scores: Float[Tensor, "batch token"], batch: Batch) -> Explanation:
+    return Explanation(scores, batch.mask, batch.units, "distribution")
+
+
+def _reading(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+    reading = model(batch, listen=["reading"]).reading
+    assert reading is not None
+    return reading
+
+
+def _mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+    with evaluating(model), torch.no_grad():
+        mean = model(batch, listen=["mean"]).mean
+    assert mean is not None
+    return mean
+
+
+def _has_self_attention(model: Model, batch: Batch) -> bool:
+    """Whether there are weights between tokens: only then does a model answer when asked for all of them."""
+    try:
+        model(batch.select([0]), listen=["full"])
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _above_zero(temperature: float) -> float:
+    if not temperature > 0:
+        raise OptionError(f"A temperature must be above 0, not {temperature}.")
+    return temperature

@@ -1,0 +1,211 @@
+"""Attention flow: the most that can flow from where the model answers to each input token, with attention as pipes."""
+
+from typing import Any, Final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.explainers.attention import share_over
+from didact.explainers.attention_rollout import residual_attention, start_of
+from didact.explainers.slopes import white_box
+
+TOLERANCE: Final = 1e-9  # between a flow that was found and a cut that no flow can exceed
+_UNITS: Final = 2**29  # scipy counts in 32-bit integers, and adds up both directions of an edge and all blocks
+_NODES: Final = 4096  # in one call of scipy, which costs as much as a graph of a thousand nodes
+_STRONGEST: Final = 4  # edges kept per node, into and out of it, before any is found missing
+_HUB: Final = 0.25  # a start with this share sends to everyone
+
+
+class AttentionFlow(Explainer):
+    """Maximum flow to each unit through the layers, whose capacities are those of `AttentionRollout`.
+
+    Abnar and Zuidema (2020). Flow starts where the model answers; where that is a mixture (mean, span) each position
+    can send no more than its share. Flows are exact to 1e-9; `maximum_flows` tells how.
+    """
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "attention_flow")
+        start = start_of(model, batch, target)
+        flows = torch.zeros(batch.mask.shape, dtype=torch.float64)
+        for rows, matrices in residual_attention(model, batch):
+            for row, matrix in zip(rows.tolist(), matrices, strict=True):
+                # Each row is cut to its own length: no sink, and no detour, is padding.
+                length = int(batch.lengths[row])
+                sinks = batch.units[row].nonzero()[:, 0]
+                found = maximum_flows(
+                    matrix[:, :length, :length].double().cpu().numpy(),
+                    start[row, :length].double().cpu().numpy(),
+                    sinks.cpu().numpy(),
+                )
+                flows[row, sinks.cpu()] = torch.from_numpy(found)
+        scores = share_over(flows.to(start), batch.units)
+        return Explanation(scores, batch.mask, batch.units, "distribution")
+
+
+def maximum_flows(
+    matrices: Float[np.ndarray, "layer token token"],
+    start: Float[np.ndarray, " token"],
+    sinks: Int[np.ndarray, " sink"],
+) -> Float[np.ndarray, " sink"]:
+    """The maximum flow from `start` at the top to each sink at the input, within `TOLERANCE`.
+
+    `matrices` are capacities from the upper token (row) to the lower (column), input layer first; `start` is what
+    each top token may send. A flow in a part of the graph is a flow in the graph, and a cut of the graph bounds every
+    flow. So each sink is solved in a thin graph (its own rows and columns, the start's, everybody's strongest edges),
+    and the smallest cut of the thin graph is measured in the whole one. Where the two agree both are optimal. Where
+    they do not, edges across the cut are added and the flow grows on, until they do.
+    """
+    return Network(matrices, start).flows_to(sinks)
+
+
+class Network:
+    """The layers from the top down, and which of their edges are in use so far.
+
+    Several sinks are solved in one graph, each in a copy of its own: blocks that meet in the source and in the sink
+    only. The nodes of a block are the tokens of every level above the input.
+    """
+
+    def __init__(self, matrices: Float[np.ndarray, "layer token token"], start: Float[np.ndarray, " token"]) -> None:
+        self.start = start
+        self.middle, self.bottom = matrices[:0:-1].copy(), matrices[0]
+        self.levels, self.tokens = len(matrices), len(start)
+        self.middle[:1, start == 0] = 0.0
+        self.used = self._thin()
+        self.grown: set[int] = set()  # sinks that the thin graph was not enough for
+
+    def flows_to(self, sinks: Int[np.ndarray, " sink"]) -> Float[np.ndarray, " sink"]:
+        size = max(1, _NODES // (self.levels * self.tokens))
+        groups = [self._solve(sinks[begin : begin + size]) for begin in range(0, len(sinks), size)]
+        return np.concatenate([np.zeros(0), *groups])
+
+    def _thin(self) -> Bool[np.ndarray, "middle token token"]:
+        """Everyone to itself, to and from the start, and along the strongest edges."""
+        used = np.zeros(self.middle.shape, dtype=bool)
+        here = np.arange(self.tokens)
+        used[:, here, here] = True
+        hubs = np.flatnonzero(self.start >= _HUB)
+        used[:, hubs] = used[:, :, hubs] = True
+        weak = self.tokens - min(_STRONGEST, self.tokens)
+        for axis in (1, 2):
+            order = np.argpartition(self.middle, weak, axis=axis)
+            np.put_along_axis(used, np.take(order, here[weak:], axis=axis), True, axis=axis)
+        return used & (self.middle > 0)
+
+    def _solve(self, sinks: Int[np.ndarray, " block"]) -> Float[np.ndarray, " block"]:
+        """For each sink the capacity of a cut that a flow attains.
+
+        Integers lose what lies between them, so the rest is looked for again in smaller units: in the residual graph,
+        with no capacity above the gap that is left.
+        """
+        used = np.repeat(self.used[None], len(sinks), axis=0)
+        for block, sink in enumerate(sinks):
+            used[block, :, sink] = self.middle[:, sink] > 0
+            used[block, :, :, sink] = self.middle[:, :, sink] > 0
+        graph = self._graph(used) + self._ends(sinks)
+        source, sink = graph.shape[0] - 2, graph.shape[0] - 1
+        units, more = _UNITS // len(sinks), 4 * self.tokens
+        cuts = np.minimum(self.start.sum(), self.bottom[:, sinks].sum(0))
+        flows = np.zeros(len(sinks))
+        while (cuts - flows > TOLERANCE).any():
+            # A sink that is done takes no part: its unit is infinite.
+            unit = np.where(cuts - flows > TOLERANCE, (cuts - flows) / units, np.inf)
+            each = unit[self._blocks(graph)]
+            whole = _like(graph, np.minimum(graph.data / each, units).astype(np.int32))
+            found = maximum_flow(whole, source, sink).flow
+            each = np.where(np.isfinite(unit), unit, 0.0)[self._blocks(found)]
+            flow = _like(found, found.data * each)
+            leaving = slice(*flow.indptr[source : source + 2])
+            flows += np.bincount(self._blocks(flow)[leaving], flow.data[leaving], minlength=len(sinks))
+            graph = graph - flow
+            graph.data = np.maximum(graph.data, 0.0)
+            rounding = np.bincount(self._blocks(graph), minlength=len(sinks)) * unit
+            if (cuts - flows > np.maximum(rounding, TOLERANCE)).any():
+                sides = self._sides(whole - found, source, sink)
+                cuts = np.minimum(cuts, np.minimum(*(self._capacities(side, sinks) for side in sides)))
+                short = np.flatnonzero(cuts - flows > np.maximum(rounding, TOLERANCE))
+                missing = self._missing(sides, used, short, more)
+                graph = graph + self._graph(missing)
+                used |= missing
+                self.used |= missing.any(0)  # what one sink needs, the next one often does
+                self.grown.update(sinks[short].tolist())
+                more *= 2
+        return cuts
+
+    def _graph(self, edges: Bool[np.ndarray, "block middle token token"]) -> Any:
+        """The marked edges of each block as a sparse matrix. Source and sink are the last two nodes."""
+        above, lower = np.divmod(np.flatnonzero(edges), self.tokens)
+        capacities = self.middle.reshape(-1, self.tokens)[above % (len(self.middle) * self.tokens), lower]
+        # Every block has a level more than it has middle layers.
+        above += above // (len(self.middle) * self.tokens) * self.tokens
+        return self._sparse(capacities, above, (above // self.tokens + 1) * self.tokens + lower, len(edges))
+
+    def _ends(self, sinks: Int[np.ndarray, " block"]) -> Any:
+        """From the source to where each block may start, and from its last level to its sink."""
+        blocks = np.arange(len(sinks))[:, None] * self.levels
+        here = np.arange(self.tokens)
+        first, last = (blocks * self.tokens + here).ravel(), ((blocks + self.levels - 1) * self.tokens + here).ravel()
+        source = np.full(len(first), blocks.size * self.levels * self.tokens)
+        begin = self._sparse(np.tile(self.start, len(sinks)), source, first, len(sinks))
+        return begin + self._sparse(self.bottom[:, sinks].T.ravel(), last, source + 1, len(sinks))
+
+    def _sparse(self, capacities: np.ndarray, upper: np.ndarray, lower: np.ndarray, blocks: int) -> Any:
+        nodes = blocks * self.levels * self.tokens + 2
+        index = (upper.astype(np.int32), lower.astype(np.int32))
+        return csr_array((capacities, index), shape=(nodes, nodes))
+
+    def _blocks(self, graph: Any) -> Int[np.ndarray, " edge"]:
+        """Which block each edge belongs to: the smaller of its nodes does, for source and sink come last."""
+        upper = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        return np.minimum(upper, graph.indices) // (self.levels * self.tokens)
+
+    def _sides(self, residual: Any, source: int, sink: int) -> list[Bool[np.ndarray, "block level token"]]:
+        """The source's side of two smallest cuts: all it still reaches, and all that does not reach the sink.
+
+        No path leads from one block to another: through the source it would be one to the sink, and none is left.
+        """
+        residual.eliminate_zeros()
+        near, far = np.zeros(sink + 1, dtype=bool), np.ones(sink + 1, dtype=bool)
+        near[breadth_first_order(residual, source, return_predecessors=False)] = True
+        far[breadth_first_order(residual.T.tocsr(), sink, return_predecessors=False)] = False
+        return [side[:source].reshape(-1, self.levels, self.tokens) for side in (near, far)]
+
+    def _capacities(
+        self, side: Bool[np.ndarray, "block level token"], sinks: Int[np.ndarray, " block"]
+    ) -> Float[np.ndarray, " block"]:
+        """What crosses each block's cut in the whole graph."""
+        inside, outside = side.astype(np.float64), (~side).astype(np.float64)
+        total = outside[:, 0] @ self.start + (inside[:, -1] * self.bottom[:, sinks].T).sum(-1)
+        for layer, matrix in enumerate(self.middle):
+            total += (inside[:, layer] @ matrix * outside[:, layer + 1]).sum(-1)
+        return total
+
+    def _missing(
+        self,
+        sides: list[Bool[np.ndarray, "block level token"]],
+        used: Bool[np.ndarray, "block middle token token"],
+        short: Int[np.ndarray, " chosen"],
+        most: int,
+    ) -> Bool[np.ndarray, "block middle token token"]:
+        """The largest edges across the cuts of these blocks that are not in use."""
+        missing = np.zeros_like(used)
+        for block in short:
+            for side in (one[block] for one in sides):
+                across = side[:-1, :, None] & ~side[1:, None, :] & ~used[block] & (self.middle > 0)
+                edges = np.flatnonzero(across)
+                if len(edges) > most:
+                    sizes = self.middle.reshape(-1)[edges]
+                    edges = edges[np.argpartition(sizes, len(edges) - most)[len(edges) - most :]]
+                missing[block].reshape(-1)[edges] = True
+        return missing
+
+
+def _like(graph: Any, data: np.ndarray) -> Any:
+    return csr_array((data, graph.indices, graph.indptr), shape=graph.shape)

@@ -1,0 +1,93 @@
+"""Attention rollout: attention, with half of each token staying where it is, multiplied through the layers."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.model import Model, evaluating
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.explainers.attention import share_over
+from didact.explainers.slopes import white_box
+
+# Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
+_PAIRS = 512 * 512
+
+
+class AttentionRollout(Explainer):
+    """How much of each input token reaches where the model answers (Abnar and Zuidema 2020).
+
+    Each layer is half its attention, mean of the heads, and half identity for the residual connection. Only the row
+    of the answering position is carried down, a vector times a matrix per layer.
+    """
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "attention_rollout")
+        start = start_of(model, batch, target)
+        mass = torch.zeros_like(start)
+        for rows, matrices in residual_attention(model, batch):
+            length = matrices.shape[-1]
+            mass[rows, :length] = rolled_out(start[rows, :length].to(matrices.dtype), matrices).to(mass.dtype)
+        return Explanation(share_over(mass, batch.units), batch.mask, batch.units, "distribution")
+
+
+def start_of(model: Model, batch: Batch, target: Target) -> Float[Tensor, "batch token"]:
+    """Where the explained number is read at the top, one in sum: half at a span's start and half at its end,
+    otherwise where the model answers from."""
+    rows = torch.arange(len(batch), device=batch.device)
+    dtype = next(model.parameters()).dtype
+    start = torch.zeros(batch.mask.shape, dtype=dtype, device=batch.device)
+    if target.kind == "span":
+        assert target.first is not None
+        assert target.second is not None
+        start[rows, target.first] += 0.5
+        start[rows, target.second] += 0.5
+    elif model.reading == "mean":
+        start += batch.mask / batch.lengths[:, None]
+    else:
+        start[rows, batch.lengths - 1 if model.reading == "last" else 0] = 1.0
+    return start
+
+
+def residual_attention(
+    model: Model, batch: Batch
+) -> Iterator[tuple[Int[Tensor, " chosen"], Float[Tensor, "chosen layer token token"]]]:
+    """Half attention (mean of heads), half identity, of a few rows at a time, cut to the longest of them.
+
+    Rows sum to one; those of padding are zero, and nobody looks at padding.
+    """
+    for rows in _groups(batch):
+        part = batch.select(rows)
+        with evaluating(model), torch.no_grad():
+            full = model(part, listen=["full"]).full
+        assert full is not None
+        # Padding queries see nothing: softmax over nothing would be NaN.
+        blind = (full == -torch.inf).all(-1, keepdim=True)
+        attention = full.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0).mean(2)
+        stay = torch.diag_embed(part.mask.to(attention.dtype))[:, None]
+        mixed = 0.5 * attention + 0.5 * stay
+        total = mixed.sum(-1, keepdim=True)
+        yield rows, mixed / total.masked_fill(total == 0, 1.0)
+
+
+def rolled_out(
+    start: Float[Tensor, "batch token"], matrices: Float[Tensor, "batch layer token token"]
+) -> Float[Tensor, "batch token"]:
+    """The start's mass, carried from the top layer down to the input."""
+    for matrix in matrices.flip(1).unbind(1):
+        start = torch.einsum("bq,bqk->bk", start, matrix)
+    return start
+
+
+def _groups(batch: Batch) -> Iterator[Int[Tensor, " chosen"]]:
+    """Rows of similar length, as many as `_PAIRS` allows, and at least one."""
+    order = batch.lengths.argsort(descending=True, stable=True)
+    while len(order):
+        size = max(1, _PAIRS // int(batch.lengths[order[0]]) ** 2)
+        yield order[:size]
+        order = order[size:]

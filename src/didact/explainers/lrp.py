@@ -1,0 +1,164 @@
+"""Layer-wise relevance propagation with rules for attention, in the form gradient × input."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.model import Model
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import UnsupportedError
+from didact.explainers.completeness import residual, size_of
+from didact.explainers.rules import (
+    Function,
+    Numbers,
+    Rules,
+    activations_whole,
+    changed,
+    depends,
+    derivative,
+    given,
+    tensors,
+)
+from didact.explainers.slopes import check_at, frozen, white_box
+
+
+class Relevance(NamedTuple):
+    """What the units were given of the target, what others were (biases, positions, special tokens), and the target."""
+
+    scores: Float[Tensor, "batch token"]
+    share: Float[Tensor, " batch"]
+    output: Float[Tensor, " batch"]
+
+
+class Lrp(Explainer):
+    """Relevance of each unit by AttnLRP (Achtibat et al. 2024), with ε → 0.
+
+    Scores and the share of everything that is constant sum to the target. That share is counted operation by
+    operation on the way down, so `residual` tells whether a rule loses anything.
+    """
+
+    def __init__(self, *, at: str = "word") -> None:
+        super().__init__()
+        self.at = check_at(at)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        scores, share, output = self.relevance(white_box(teacher, "lrp"), batch, target)
+        left = residual(output - scores.sum(-1) - share, output, scores, size_of(output, target))
+        return Explanation(scores, batch.mask, batch.units, "signed", left)
+
+    def relevance(self, model: Model, batch: Batch, target: Target) -> Relevance:
+        with frozen(model):
+            inputs = model.embed(batch, at=self.at).detach().requires_grad_()
+            with model.elementary(), activations_whole(model), Shares(len(batch)) as shares:
+                output = target.of(model.run(inputs, batch, at=self.at).logits)
+            if not output.requires_grad:  # every way from the input ended in a constant
+                return Relevance(inputs.new_zeros(batch.mask.shape), output, output)
+            (found,) = torch.autograd.grad(output.sum(), inputs)
+        relevance = (inputs * found).sum(-1).detach()
+        share = shares.total(found) + (relevance * ~batch.units).sum(-1)
+        return Relevance(relevance * batch.units, share, output.detach())
+
+
+class Shares(Rules):
+    """What an operation says of its output, shared among its inputs; what nobody is given is added up row by row.
+
+    - A function that is 0 at 0 gives all to its argument: f(x)/x.
+    - Other functions, and softmax, are straight lines at x (Taylor); the line's height at 0 is nobody's.
+    - Factors share alike. A sigmoid that multiplies is a gate: the other factor has it all (Arras et al. 2017).
+    - Divisors, square roots and their like are norms, and constants.
+    - Biases, positions and whatever else is added are nobody's.
+    """
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self._nobodys: list[Tensor] = []
+        self._gates: dict[int, Tensor] = {}
+
+    def total(self, like: Tensor) -> Tensor:
+        """What nobody was given, of each row."""
+        return torch.stack([like.new_zeros(self.rows), *self._nobodys]).sum(0)
+
+    def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
+        inside = values.detach()
+        result = function(inside)
+        if name in ("sqrt", "rsqrt", "reciprocal"):
+            return result
+        if function(inside.new_zeros(1)).item() == 0:
+            zero = inside == 0
+            factor = result / inside.masked_fill(zero, 1.0)
+            if zero.any():
+                factor[zero] = derivative(function, inside[zero])
+            return given(result, values, factor)
+        slope = derivative(function, inside)
+        height = result - slope * inside.masked_fill(slope == 0, 0.0)  # 0 · ∞ where something is masked
+        found = self._keeping(given(result, values, slope), height)
+        if name == "sigmoid":  # held, so that no other tensor gets its id
+            self._gates[id(found)] = found
+        return found
+
+    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:  # noqa: ARG002
+        gates = [one for one in tensors(args) if id(one) in self._gates]
+        factors = sum(map(depends, tensors(args))) - len(gates)
+        if gates and factors:
+            args = changed(args, lambda one: one.detach() if id(one) in self._gates else one)
+        else:
+            factors += len(gates)
+        found = func(*args, **options)
+        if factors > 1:
+            found.register_hook(lambda gradient: gradient / factors)
+        return found
+
+    def division(self, above: Tensor | float, below: Tensor) -> Tensor:
+        return above / below.detach()
+
+    def softmax(self, values: Tensor, dim: int) -> Tensor:
+        result = values.softmax(dim)
+        inside, weights = values.detach(), result.detach()
+        inside = inside.masked_fill(weights == 0, 0.0)  # masked
+        return self._keeping(result, weights * (1 - inside + (weights * inside).sum(dim, keepdim=True)))
+
+    def log_softmax(self, values: Tensor, dim: int) -> Tensor:
+        result = values.log_softmax(dim)
+        weights = result.detach().exp()
+        inside = values.detach().masked_fill(weights == 0, 0.0)  # masked
+        height = (weights * inside).sum(dim, keepdim=True) - values.detach().logsumexp(dim, keepdim=True)
+        return self._keeping(result, height.expand_as(result))
+
+    def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        found = super().linear(values, weight, bias)
+        return found if bias is None else self._keeping(found, bias)
+
+    def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+        found = func(*args, **options)
+        parts = list(tensors((*args, *options.values())))
+        if sum(map(depends, parts)) == (len(parts) if name in ("cat", "concat", "stack") else 2):
+            return found
+        with torch.no_grad():  # what comes out where the input is nothing
+            named = dict(zip(options, changed(options.values(), torch.zeros_like), strict=True))
+            constant = func(*changed(args, torch.zeros_like), **named)
+        return self._keeping(found, constant)
+
+    def _keeping(self, result: Tensor, constant: Tensor) -> Tensor:
+        """The result, of which `constant` came from nobody. Heads or positions may be folded in behind the rows."""
+        if result.dim() == 0 or result.shape[0] % self.rows:
+            raise UnsupportedError(
+                f"Method 'lrp' counts constants row by row, and this model computes a tensor of shape "
+                f"{tuple(result.shape)}, which does not have its {self.rows} rows first. Choose deeplift or "
+                "integrated_gradients."
+            )
+
+        def keep(gradient: Tensor) -> None:
+            # A masked number is infinite, and counts nothing.
+            part = (gradient * constant).masked_fill(gradient == 0, 0.0)
+            self._nobodys.append(part.reshape(self.rows, -1).sum(-1))
+
+        result.register_hook(keep)
+        return result

@@ -1,0 +1,409 @@
+"""Rules in the place of derivatives: what DeepLIFT and LRP share.
+
+While a model runs inside `Rules`, every torch function it calls passes by. Linear ones keep their derivative. Those
+that are not linear are sorted into a few kinds (a function of each number, a product, a division, a softmax, a sum
+with constants), and each method says what the derivative of a kind is. Longer functions are first written out in
+these kinds. What has no rule keeps its derivative; the residual of the explanation tells when that matters.
+
+Parameters are frozen meanwhile, so a tensor that requires a gradient is one that depends on the input.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any, Final, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode, handle_torch_function
+
+Function = Callable[..., Any]
+Numbers = Callable[[Tensor], Tensor]  # a function of each number by itself
+
+
+class Kind(NamedTuple):
+    """What a torch function is to the rules. `name` is the same for all spellings of one function."""
+
+    name: str
+    rule: str
+    plain: Function | None = None  # the same without writing into the first argument, for functions that do
+
+
+# Functions of each number by itself.
+BENT: Final = frozenset({
+    "relu", "relu6", "leaky_relu", "abs", "clamp", "clamp_min", "clamp_max", "clip", "hardtanh", "hardsigmoid",
+    "hardswish", "threshold",
+})  # fmt: skip
+SMOOTH: Final = frozenset({
+    "tanh", "sigmoid", "gelu", "silu", "exp", "expm1", "elu", "selu", "celu", "softplus", "logsigmoid", "mish",
+    "softsign", "erf", "sin", "cos",
+})  # fmt: skip
+POWERS: Final = frozenset({"sqrt", "rsqrt", "reciprocal", "log", "log1p", "pow", "square"})
+_PRODUCTS: Final = ("mul", "multiply", "matmul", "mm", "bmm", "mv", "dot", "einsum")
+_DIVISIONS: Final = ("div", "divide", "true_divide")
+_SUMS: Final = ("add", "sub", "subtract", "rsub", "cat", "concat", "stack", "where", "masked_fill", "batch_norm", "pad")
+_OPERATORS: Final = {
+    "add": ("__add__", "__radd__", "__iadd__"),
+    "sub": ("__sub__", "__rsub__", "__isub__"),
+    "mul": ("__mul__", "__rmul__", "__imul__"),
+    "matmul": ("__matmul__", "__rmatmul__"),
+    "div": ("__truediv__", "__div__", "__itruediv__", "__idiv__"),
+    "divided_by": ("__rtruediv__", "__rdiv__"),
+    "pow": ("__pow__", "__ipow__"),
+    "raised": ("__rpow__",),
+    "abs": ("__abs__",),
+}
+
+
+class Rules(TorchFunctionMode, ABC):
+    """The mode a model runs in: hands each function that is not linear in the input to its rule."""
+
+    def __torch_function__(
+        self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = {} if kwargs is None else dict(kwargs)
+        kind = _KINDS.get(func)
+        if kind is None or not torch.is_grad_enabled() or not any(map(depends, tensors((*args, *options.values())))):
+            return func(*args, **options)
+        if kind.rule != "sum":
+            args = _positional(args, options)
+        rule = getattr(self, f"_{kind.rule}")
+        if kind.plain is None and not options.pop("inplace", False):
+            return rule(kind.name, func, args, options)
+        # The rule works on a copy, and the result is written over what was to be changed.
+        result = rule(kind.name, kind.plain or func, (args[0].clone(), *args[1:]), options)
+        return args[0].copy_(result)
+
+    # -- sorting ------------------------------------------------------------------------------------------------------
+
+    def _numbers(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        rest = args[1:]
+        if not args or any(True for _ in tensors((*rest, *options.values()))):
+            return func(*args, **options)
+        return self.numbers(name, lambda values: func(values, *rest, **options), args[0])
+
+    def _power(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        base, exponent = args
+        if isinstance(base, Tensor) and isinstance(exponent, int | float):
+            if exponent == 2:
+                return self.product("mul", torch.mul, (base, base), {})
+            name = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent, name)
+            return self.numbers(name, lambda values: values**exponent, base)
+        if isinstance(exponent, Tensor) and isinstance(base, int | float):
+            return self.numbers("exp", lambda values: base**values, exponent)
+        return func(*args, **options)
+
+    def _raised(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        exponent, base = args
+        return self._power("pow", torch.pow, (base, exponent), {})
+
+    def _square(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        return self.product("mul", torch.mul, (args[0], args[0]), {})
+
+    def _product(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        if sum(map(depends, tensors(args))) < 2:
+            return func(*args, **options)
+        return self.product(name, func, args, options)
+
+    def _division(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        above, below = args if name != "divided_by" else args[::-1]
+        if not depends(below) or options.get("rounding_mode") is not None:
+            return func(*args, **options)
+        return self.division(above, below)
+
+    def _softmax(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        values, dim, dtype = _softmax_arguments(*args, **options)
+        if dim is None:
+            return func(*args, **options)
+        values = values if dtype is None else values.to(dtype)
+        return self.softmax(values, dim) if name == "softmax" else self.log_softmax(values, dim)
+
+    def _sum(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        return self.sum(name, func, args, options)
+
+    def _whole(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        values, function = args
+        return self.numbers(name, function, values)
+
+    def _written_out(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        longer = _LONGER[name]
+        try:
+            signature(longer).bind(*args, **options)
+        except TypeError:  # called in a way we do not know
+            return func(*args, **options)
+        with self:
+            return longer(*args, **options)
+
+    def _convolution(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        values, weight, *rest = args
+        bias = rest[0] if rest else options.get("bias")
+        if bias is None:
+            return func(*args, **options)
+        found = func(values, weight, None, *rest[1:], **{key: one for key, one in options.items() if key != "bias"})
+        with self:
+            return found + bias.reshape(-1, *[1] * (weight.dim() - 2))
+
+    def _linear(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        return self.linear(*args, **options)
+
+    # -- what a method says -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
+        """A function of each number by itself."""
+
+    @abstractmethod
+    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+        """A function that is linear in each of two or more dependent tensors: products, matrix products, einsum."""
+
+    @abstractmethod
+    def division(self, above: Tensor | float, below: Tensor) -> Tensor:
+        """By a dependent tensor."""
+
+    @abstractmethod
+    def softmax(self, values: Tensor, dim: int) -> Tensor: ...
+
+    @abstractmethod
+    def log_softmax(self, values: Tensor, dim: int) -> Tensor: ...
+
+    def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:  # noqa: ARG002
+        """Dependent tensors and constants put together, linearly: the derivative stands."""
+        return func(*args, **options)
+
+    def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """`weight` applied to the last dimension: the derivative stands."""
+        return F.linear(values, weight, bias)
+
+
+def depends(value: object) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def tensors(args: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among arguments, and in lists of them."""
+    for one in args:
+        if isinstance(one, Tensor):
+            yield one
+        elif isinstance(one, list | tuple):
+            yield from (part for part in one if isinstance(part, Tensor))
+
+
+def changed(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
+    """The arguments, with each dependent tensor changed."""
+    found: list[Any] = []
+    for one in args:
+        if isinstance(one, list | tuple):
+            found.append(changed(one, change) if any(map(depends, one)) else one)
+        else:
+            found.append(change(one) if depends(one) else one)
+    return found
+
+
+def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
+    """The arguments, with the first ones where they belong if they came by name."""
+    for place, names in enumerate((("input",), ("mat1", "batch1", "other", "exponent", "mat2"), ("mat2", "batch2"))):
+        for name in names:
+            if name in options and len(args) == place:
+                args = (*args, options.pop(name))
+    return args
+
+
+class _Given(torch.autograd.Function):
+    """A value, with the derivative of something else: the gradient goes on to `carrier`, times `factor`."""
+
+    @staticmethod
+    def forward(ctx: Any, carrier: Tensor, value: tuple[Tensor], factor: Tensor | None) -> Tensor:  # noqa: ARG004
+        if factor is not None:
+            ctx.save_for_backward(factor)
+        return value[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
+
+
+def given(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
+    """`value`, whose gradient goes on to `carrier` (of the same shape), times `factor`."""
+    # In a tuple autograd does not see the value, and takes it for a result of ours rather than for an input.
+    return _Given.apply(carrier, (value.detach(),), factor)
+
+
+def derivative(function: Numbers, values: Tensor) -> Tensor:
+    """The derivative of a function of each number."""
+    with torch.enable_grad():
+        points = values.detach().requires_grad_()
+        result = function(points)
+        if not result.requires_grad:
+            return torch.zeros_like(values)
+        (found,) = torch.autograd.grad(result.sum(), points)
+    return found
+
+
+@contextmanager
+def activations_whole(model: nn.Module) -> Iterator[None]:
+    """Activations that transformers writes out in several operations (GPT-2's GELU) are one function of each number.
+
+    Taken apart, a good part of what `x · (1 + tanh …)` says would go to the 1.
+    """
+    written_out = [module for module in model.modules() if _is_activation(module)]
+
+    def whole(module: nn.Module, args: tuple[Any, ...], result: Tensor) -> Any:
+        if not depends(args[0]):
+            return result
+        return handle_torch_function(_whole, (args[0],), args[0], module.forward)
+
+    hooks = [module.register_forward_hook(whole) for module in written_out]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _is_activation(module: nn.Module) -> bool:
+    where, name = type(module).__module__, type(module).__name__.lower()
+    written_out = where == "transformers.activations" or (where.startswith("transformers.") and name.endswith("gelu"))
+    return written_out and next(module.parameters(), None) is None
+
+
+def _whole(values: Tensor, function: Numbers) -> Tensor:
+    return function(values)
+
+
+# -- longer functions, in terms of those that have rules --------------------------------------------------------------
+
+
+def _softmax_arguments(
+    input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: torch.dtype | None = None
+) -> tuple[Tensor, int | None, torch.dtype | None]:
+    # Tensor.softmax(dim, dtype) and F.softmax(input, dim, _stacklevel, dtype) differ in their third argument.
+    return input, dim, _stacklevel if isinstance(_stacklevel, torch.dtype) else dtype
+
+
+def _layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,  # noqa: ARG001 - the same numbers
+) -> Tensor:
+    dims = tuple(range(-len(normalized_shape), 0))
+    centred = input - input.mean(dims, keepdim=True)
+    normal = centred / ((centred * centred).mean(dims, keepdim=True) + eps).sqrt()
+    normal = normal if weight is None else normal * weight
+    return normal if bias is None else normal + bias
+
+
+def _rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    dims = tuple(range(-len(normalized_shape), 0))
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    normal = input / ((input * input).mean(dims, keepdim=True) + eps).sqrt()
+    return normal if weight is None else normal * weight
+
+
+def _normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:  # noqa: ARG001
+    norm = (input * input).sum(dim, keepdim=True).sqrt() if p == 2 else input.norm(p, dim, keepdim=True)
+    return input / norm.clamp_min(eps)
+
+
+def _addmm(input: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    product = torch.matmul(first, second)
+    return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
+
+
+def _addcmul(input: Tensor, first: Tensor, second: Tensor, *, value: float = 1) -> Tensor:
+    return input + first * second * value
+
+
+def _addcdiv(input: Tensor, first: Tensor, second: Tensor, *, value: float = 1) -> Tensor:
+    return input + first / second * value
+
+
+def _glu(input: Tensor, dim: int = -1) -> Tensor:
+    signal, gate = input.chunk(2, dim)
+    return signal * gate.sigmoid()
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,  # noqa: ARG001 - models are explained in evaluation mode
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    if enable_gqa:
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
+    logits = torch.matmul(query, key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        logits = logits.masked_fill(~attn_mask, -torch.inf)
+    elif attn_mask is not None:
+        logits = logits + attn_mask
+    return torch.matmul(logits.softmax(-1), value)
+
+
+_LONGER: Final[dict[str, Callable[..., Tensor]]] = {
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "normalize": _normalize,
+    "addmm": _addmm,
+    "baddbmm": _addmm,
+    "addcmul": _addcmul,
+    "addcdiv": _addcdiv,
+    "glu": _glu,
+    "scaled_dot_product_attention": _attention,
+}
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+def _spellings(name: str) -> Iterator[tuple[Function, Function | None]]:
+    """A function wherever torch keeps it, and as an operator; with its plain form where it writes in place."""
+    for place in (torch, Tensor, F, torch.special, torch._C._nn):
+        plain = getattr(place, name, None)
+        if callable(plain):
+            yield plain, None
+            if callable(writing := getattr(place, f"{name}_", None)):
+                yield writing, plain
+    for spelled in _OPERATORS.get(name, ()):
+        if callable(found := getattr(Tensor, spelled, None)):
+            yield found, getattr(Tensor, name) if spelled.startswith("__i") else None
+
+
+def _table() -> dict[Function, Kind]:
+    rules: list[tuple[str, Iterable[str]]] = [
+        ("numbers", (BENT | SMOOTH | POWERS) - {"pow", "square"}),
+        ("power", ["pow"]),
+        ("square", ["square"]),
+        ("raised", ["raised"]),
+        ("product", _PRODUCTS),
+        ("division", (*_DIVISIONS, "divided_by")),
+        ("softmax", ["softmax", "log_softmax"]),
+        ("sum", _SUMS),
+        ("linear", ["linear"]),
+        ("convolution", ["conv1d", "conv2d"]),
+        ("written_out", _LONGER),
+    ]
+    table = {
+        func: Kind(name, rule, plain) for rule, names in rules for name in names for func, plain in _spellings(name)
+    }
+    table[_whole] = Kind("activation", "whole")
+    return table
+
+
+_KINDS: Final = _table()

@@ -1,0 +1,129 @@
+"""Value zeroing: how far each token's state moves, layer by layer, when another token gives it nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.model import Model, evaluating
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError
+from didact.explainers.attention import share_over
+from didact.explainers.attention_rollout import rolled_out, start_of
+from didact.explainers.slopes import white_box
+
+
+class ValueZeroing(Explainer):
+    """Cosine distance of every state from the one it has when a token's value is zero (Mohebbi et al. 2023).
+
+    A layer's distances, each row one in sum, are joined by rollout, without an identity: they hold the token itself.
+    A row is passed as copies, one per token left out, that all enter each layer with the states of the original: one
+    pass serves every layer. `batch_size` bounds copies and originals in one pass.
+    """
+
+    def __init__(self, *, batch_size: int = 64) -> None:
+        super().__init__()
+        if batch_size < 2:
+            raise OptionError(
+                f"value_zeroing needs a batch_size of at least 2, an original and a copy, not {batch_size}."
+            )
+        self.batch_size = batch_size
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        model = white_box(teacher, "value_zeroing")
+        start = start_of(model, batch, target)
+        moved: dict[int, list[Tensor]] = {}
+        with evaluating(model), torch.no_grad():
+            for pieces in _chunks(batch, self.batch_size):
+                for row, distances in _distances(model, batch, pieces):
+                    moved.setdefault(row, []).append(distances)
+        mass = torch.zeros_like(start)
+        for row, parts in moved.items():
+            matrices = _rows_to_one(torch.cat(parts, -1))
+            length = matrices.shape[-1]
+            reached = rolled_out(start[row : row + 1, :length].to(matrices.dtype), matrices[None])
+            mass[row, :length] = reached[0].to(mass.dtype)
+        return Explanation(share_over(mass, batch.units), batch.mask, batch.units, "distribution")
+
+
+# A row's number and the positions of it that are left out, one per copy.
+_Piece = tuple[int, range]
+
+
+def _chunks(batch: Batch, batch_size: int) -> Iterator[list[_Piece]]:
+    """Pieces of rows, longest rows first, each with room for its original, filling up `batch_size`."""
+    pieces: list[_Piece] = []
+    room = batch_size
+    for row in batch.lengths.argsort(descending=True, stable=True).tolist():
+        begin, length = 0, int(batch.lengths[row])
+        while begin < length:
+            if room < 2:
+                yield pieces
+                pieces, room = [], batch_size
+            end = min(length, begin + room - 1)
+            pieces.append((row, range(begin, end)))
+            room -= end - begin + 1
+            begin = end
+    if pieces:
+        yield pieces
+
+
+def _distances(
+    model: Model, batch: Batch, pieces: list[_Piece]
+) -> Iterator[tuple[int, Float[Tensor, "layer token copy"]]]:
+    """For each piece how far every position moves, in every layer, in each of its copies."""
+    rows: list[int] = []
+    origins: list[int] = []
+    blanked: list[int] = []  # -1: the original, which comes before its copies
+    for row, positions in pieces:
+        origins += [len(rows)] * (len(positions) + 1)
+        rows += [row] * (len(positions) + 1)
+        blanked += [-1, *positions]
+    part = batch.select(rows)
+    columns = torch.arange(part.mask.shape[1], device=batch.device)
+    blank = columns == torch.tensor(blanked, device=batch.device)[:, None]
+    origin = torch.tensor(origins, device=batch.device)
+    with _compared(model, origin) as layers:
+        model.run(model.embed(part), part, blank=blank)
+    found = torch.stack(layers)
+    begin = 0
+    for row, positions in pieces:
+        copies = slice(begin + 1, begin + 1 + len(positions))
+        yield row, found[:, copies, : int(batch.lengths[row])].transpose(1, 2)
+        begin += 1 + len(positions)
+
+
+@contextmanager
+def _compared(model: Model, origin: Int[Tensor, " copy"]) -> Iterator[list[Float[Tensor, "copy token"]]]:
+    """While this lasts, every layer's output is compared with its origin's, and goes on as its origin's."""
+    layers: list[Tensor] = []
+
+    def compare(_: nn.Module, __: Any, output: Any) -> Any:
+        hidden = output[0] if isinstance(output, tuple) else output
+        # Half precision is too coarse for the distances it leads to.
+        unit = nn.functional.normalize(hidden.to(torch.promote_types(hidden.dtype, torch.float32)), dim=-1)
+        # Half the squared distance of unit vectors is 1 − cosine, without the cancellation that drowns small effects.
+        layers.append((unit - unit[origin]).square().sum(-1) / 2)
+        return (hidden[origin], *output[1:]) if isinstance(output, tuple) else hidden[origin]
+
+    hooks = [layer.register_forward_hook(compare) for layer in model.layers_in_order]
+    try:
+        yield layers
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _rows_to_one(distances: Float[Tensor, "layer token token"]) -> Float[Tensor, "layer token token"]:
+    """Each row one in sum. A position that nothing moves, beyond rounding, keeps what it has: a row of identity."""
+    total = distances.sum(-1, keepdim=True)
+    still = total <= (16 * torch.finfo(distances.dtype).eps) ** 2
+    stay = torch.eye(distances.shape[-1], dtype=distances.dtype, device=distances.device)
+    return torch.where(still, stay, distances / total.masked_fill(still, 1.0))

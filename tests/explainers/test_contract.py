@@ -1,0 +1,211 @@
+"""What every explainer promises, for every method × every task it supports × Hugging Face and native models."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from didact.core.aim import aim
+from didact.core.encode import encoded
+from didact.core.players import players_of
+from didact.errors import DidactError, UnsupportedError
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import build_explainer
+from teachers import KINDS, black_box, examples, teacher
+
+# Small enough for hand-sized models.
+OPTIONS: dict[str, dict[str, object]] = {
+    "smooth_gradient": {"samples": 4},
+    "integrated_gradients": {"steps": 8},
+    "gradient_shap": {"samples": 8, "background": 4},
+    "layer_conductance": {"steps": 4},
+    "deep_shap": {"background": 4},
+    "lime": {"samples": 32},
+    "kernel_shap": {"samples": 32},
+    "shapley_sampling": {"permutations": 4},
+}
+SEEDED = {"random", "smooth_gradient", "gradient_shap", "deep_shap", "lime", "kernel_shap", "shapley_sampling"}
+SELF_ATTENTION = {"attention_rollout", "attention_flow", "value_zeroing"}
+READS_ATTENTION = {name for name, entry in EXPLAINERS.items() if entry.needs == "attention"}
+# method -> the models (or tasks) that have not what it needs, and why
+REFUSED = {
+    "trivial": ({"regression", "reading"}, "there is no class to give away"),
+    "attention": ({"hf", "native", "bilstm"}, "only models that pool by attention have one of their own"),
+    "human": ({"image"}, "the tiny images have no rationale"),
+}
+
+
+def is_refused(name: str, kind: str, task: str) -> bool:
+    if {kind, task} & REFUSED.get(name, (set(), ""))[0]:
+        return True
+    if kind == "bilstm" and name in READS_ATTENTION:
+        return True
+    return kind == "bilstm_attention" and name in SELF_ATTENTION
+
+
+CASES = [
+    (name, kind, task) for name in EXPLAINERS for kind, tasks in KINDS.items() for task in tasks
+    if not is_refused(name, kind, task)
+]  # fmt: skip
+NOT_SERVED = [
+    (name, kind, task) for name in EXPLAINERS for kind, tasks in KINDS.items() for task in tasks
+    if is_refused(name, kind, task)
+]  # fmt: skip
+
+
+def explained(name, subject, rows, *, everyone=None, **options):
+    """Scores and what they were made of. Word counts and other images come from `everyone`, as in a data set."""
+    built = build_explainer(name, **OPTIONS.get(name, {}) | options).explainer
+    built.prepare(subject, everyone or rows)
+    batch = encoded(subject, rows)
+    with torch.no_grad():
+        logits = subject(batch).logits if isinstance(subject, torch.nn.Module) else None
+    if logits is None:
+        logits = torch.from_numpy(subject.predict(rows).values)
+    return built(subject, batch, aim(subject, rows, batch, logits)), batch
+
+
+def hooks(subject) -> int:
+    """Hooks of ours; transformers leaves its own where hidden states were asked for."""
+    found = [
+        hook for one in subject.modules() for hook in (*one._forward_hooks.values(), *one._forward_pre_hooks.values())
+    ]
+    return sum(not hook.__module__.startswith("transformers") for hook in found)
+
+
+def assert_alone_is_batched(name, subject, rows, tolerance):
+    together, batch = explained(name, subject, rows)
+    assert len(set(batch.lengths.tolist())) > 1 or batch.pixels is not None
+    for index, row in enumerate(rows):
+        alone, own = explained(name, subject, [row], everyone=rows)
+        length = own.tokens.shape[1]
+        largest = alone.scores.abs().max().clamp_min(1e-12)
+        gap = (together.scores[index, :length] - alone.scores[0]).abs().max() / largest
+        assert gap <= tolerance, f"{name} on {row.id}: {gap:.2e}"
+        if alone.residual is not None:
+            torch.testing.assert_close(together.residual[index], alone.residual[0], atol=tolerance * 100, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("name", "kind", "task"), CASES)
+def test_every_explainer(name, kind, task):
+    subject, rows = teacher(kind, task), examples(task)
+    before = copy.deepcopy(subject.state_dict())
+    some = next(module for module in subject.modules() if not list(module.children()))
+    modes, installed = [module.training for module in subject.modules()], hooks(subject)
+    some.training = True
+    try:
+        found, batch = explained(name, subject, rows)
+        assert some.training, "modes come back"
+    finally:
+        some.training = False
+
+    assert found.kind == EXPLAINERS[name].kind
+    assert found.scores.isfinite().all()
+    assert found.scores.shape == batch.tokens.shape
+    assert (found.scores[~batch.units] == 0).all(), "padding and special tokens score exactly 0"
+    assert not found.scores.requires_grad
+    if found.kind != "binary":
+        assert (found.scores.abs().sum(-1) > 0).all(), "a row of zeros explains nothing"
+    if found.kind in ("magnitude", "distribution", "binary"):
+        assert (found.scores >= 0).all()
+    if found.kind == "distribution":
+        torch.testing.assert_close(found.scores.sum(-1), torch.ones_like(found.scores[:, 0]))
+    if found.residual is not None:
+        assert found.residual.isfinite().all()
+        assert (found.residual >= 0).all()
+
+    assert [module.training for module in subject.modules()] == modes
+    assert all(parameter.grad is None for parameter in subject.parameters())
+    assert all(parameter.requires_grad for parameter in subject.parameters())
+    assert all(torch.equal(tensor, before[key]) for key, tensor in subject.state_dict().items())
+    assert hooks(subject) <= installed
+
+    again, _ = explained(name, subject, rows)
+    assert torch.equal(found.scores, again.scores), "same seed, same scores"
+    assert_alone_is_batched(name, subject, rows, 1e-8)
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+@pytest.mark.parametrize("kind", ["hf", "native", "bilstm_attention"])
+def test_alone_is_batched_in_single_precision(name, kind):
+    if is_refused(name, kind, "classification"):
+        pytest.skip("refused, and tested so")
+    assert_alone_is_batched(name, teacher(kind, "classification", torch.float32), examples("classification"), 1e-4)
+
+
+@pytest.mark.parametrize(("name", "kind", "task"), NOT_SERVED)
+def test_what_cannot_be_served_is_refused_with_advice(name, kind, task):
+    with pytest.raises(UnsupportedError, match="Choose|choose"):
+        explained(name, teacher(kind, task), examples(task))
+
+
+def test_every_registered_name_is_in_the_suite():
+    assert {name for name, _, _ in CASES} == set(EXPLAINERS)
+    for name in EXPLAINERS:
+        served = {task for one, _, task in CASES if one == name}
+        refused = REFUSED.get(name, (set(), ""))[0]
+        assert served | refused >= {"classification", "pair", "regression"}, name
+
+
+@pytest.mark.parametrize("name", sorted(SEEDED))
+def test_another_seed_gives_other_scores(name):
+    subject, rows = teacher("hf", "classification"), examples("classification")
+    # Few enough samples that nothing is enumerated.
+    few = {"kernel_shap": {"samples": 16}}.get(name, {})
+    first, _ = explained(name, subject, rows, seed=0, **few)
+    second, _ = explained(name, subject, rows, seed=1, **few)
+    assert not torch.equal(first.scores, second.scores)
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+@pytest.mark.parametrize("task", ["classification", "pair", "regression", "image"])
+def test_black_boxes_get_perturbations_and_controls_and_a_refusal_for_the_rest(name, task):
+    subject, rows = black_box(task), examples(task)
+    needs = EXPLAINERS[name].needs
+    if needs in ("gradients", "attention"):
+        with pytest.raises(UnsupportedError, match="occlusion, lime, kernel_shap"):
+            explained(name, subject, rows)
+        return
+    if task in REFUSED.get(name, (set(), ""))[0]:
+        with pytest.raises(UnsupportedError):
+            explained(name, subject, rows)
+        return
+    found, batch = explained(name, subject, rows)
+    assert found.scores.isfinite().all()
+    assert (found.scores[~batch.units] == 0).all()
+    assert_alone_is_batched(name, subject, rows, 1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in EXPLAINERS.items() if entry.needs == "predictions"])
+@pytest.mark.parametrize("kind", ["hf", "native"])
+def test_words_are_taken_away_whole_and_words_of_two_texts_never_merge(name, kind):
+    """Both texts hold the same word at the same place: they are two players."""
+    if name == "trivial":
+        pytest.skip("takes nothing away")
+    from didact.core.row import Row
+
+    subject = teacher(kind, "pair")
+    rows = [Row("same", ("unbelievable film", "unbelievable film"))]
+    batch = encoded(subject, rows)
+    players = players_of(batch, level="word")
+    assert players.max() == 3, "four words, two in each text"
+    found, _ = explained(name, subject, rows, level="word")
+    scored = (found.scores[0] != 0).nonzero()[:, 0]
+    assert len(scored) == 4, "one score per word, on its first piece"
+    assert len(set(found.scores[0, scored].tolist())) == 4, "and the same word is not the same player twice"
+
+
+def test_a_user_may_pass_any_callable():
+    from didact.core.explanation import Explanation
+    from didact.experiment.explain import explain
+
+    def lengths(subject, batch, target):  # noqa: ARG001
+        size = (batch.offsets[..., 1] - batch.offsets[..., 0]) * batch.units
+        return Explanation(size.double(), batch.mask, batch.units, "magnitude")
+
+    maps = explain(teacher("hf", "classification"), ["a good film"], lengths)
+    assert maps.method == "lengths"
+    np.testing.assert_array_equal(maps.scores, [1, 4, 4])
+    with pytest.raises(DidactError, match="samples"):
+        explain(teacher("hf", "classification"), ["a good film"], lengths, samples=3)
