@@ -41,8 +41,8 @@ class AttentionFlow(Explainer):
                 length = int(batch.lengths[row])
                 sinks = batch.units[row].nonzero()[:, 0]
                 found = maximum_flows(
-                    matrix[:, :length, :length].double().cpu().numpy(),
-                    start[row, :length].double().cpu().numpy(),
+                    matrix[:, :length, :length].cpu().double().numpy(),
+                    start[row, :length].cpu().double().numpy(),
                     sinks.cpu().numpy(),
                 )
                 flows[row, sinks.cpu()] = torch.from_numpy(found)
