@@ -54,8 +54,13 @@ def in_turn(*works: Callable[[], object], rounds: int) -> list[float]:
 class Setting:
     name: str
     model: Model
-    rows: list[Row]
+    pool: list[Row]
     bare: Callable[[Batch, bool], object]  # a pass of the model itself; with a backward if asked
+    count: int
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.pool[: self.count]
 
 
 def settings() -> list[Setting]:
@@ -68,7 +73,7 @@ def settings() -> list[Setting]:
         print(f"minilm on sst: skipped. {error}")
     planted = didact.load_data("planted/sentiment")
     teacher = didact.train_teacher(planted, "native", epochs=4, patience=4)
-    found.append(Setting("planted", teacher, list(planted["test"][:64]), _bare_native(teacher)))
+    found.append(Setting("planted", teacher, list(planted["test"][:64]), _bare_native(teacher), 64))
     return found
 
 
@@ -89,7 +94,7 @@ def _minilm(data: didact.core.dataset.Dataset) -> Setting:
 
     for parameter in network.parameters():
         parameter.requires_grad_(False)
-    return Setting("minilm on sst", model, list(data["test"][:12]), bare)
+    return Setting("minilm on sst", model, list(data["test"][:200]), bare, 12)
 
 
 def _bare_native(model: Model) -> Callable[[Batch, bool], None]:
@@ -204,7 +209,7 @@ def captum(one: Setting, *, rows: int) -> None:
 
 def error(one: Setting) -> None:
     """Mean absolute error to exact Shapley values against time, rows of 10 to 12 units."""
-    rows = [row for row in one.rows if 10 <= int(encoded(one.model, [row]).units.sum()) <= 12][:8]
+    rows = [row for row in one.pool if 10 <= int(encoded(one.model, [row]).units.sum()) <= 12][:8]
     exact = didact.explain(one.model, rows, "kernel_shap", samples=2**12, batch_size=256)
     truth = [one.scores for one in exact]
 

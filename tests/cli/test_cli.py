@@ -37,7 +37,9 @@ class TestLightness:
             "import didact.records.store, didact.render.terminal, didact.render.progress",
             "from typer.testing import CliRunner\nfrom didact.cli.main import app\n"
             "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-            "assert 'planted/sentiment' in CliRunner().invoke(app, ['data', 'list', '--json']).output",
+            "assert 'planted/sentiment' in CliRunner().invoke(app, ['data', 'list', '--json']).output\n"
+            "assert 'kernel_shap' in CliRunner().invoke(app, ['methods', '--json']).output\n"
+            "assert 'kernel_shap' in CliRunner().invoke(app, ['methods']).output",
         ],
     )
     def test_imports_nothing_heavy(self, code):

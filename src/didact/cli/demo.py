@@ -8,16 +8,23 @@ import typer
 
 from didact.cli.output import console, say
 
+METHODS = ("human", "integrated_gradients", "lime(samples=100)", "lrp", "gradient_norm", "attention_all", "random")
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for what the demo makes.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
-    """Make a data set whose truth is known, train a teacher on it, and see whether it answers for the right reasons."""
+    """Make a data set whose truth is known, train a teacher on it, and see whether it answers for the right reasons.
+
+    Then look at what several methods say about why it answers.
+    """
     began = time.monotonic()
     from didact.cli.data import label_text, show_rows
     from didact.data.load import load_data
+    from didact.experiment.explain import explain
     from didact.learning.train import train_teacher
+    from didact.records.explanations import page, side_by_side
 
     heading("1. Data whose truth is known: planted/sentiment")
     data = load_data("planted/sentiment", seed=seed)
@@ -42,7 +49,16 @@ def demo(
         said = f"{data.classes[label]} ({chances[label]:.0%} sure)"
         typer.echo(f"\nteacher: {said}   truth: {label_text(row, data)}")
         show_rows([row], data)
-    say(f"\nDone in {time.monotonic() - began:.0f} s. The teacher is kept in {out / 'teacher'}.")
+
+    heading("5. Why? Several explanations of the same sentences")
+    typer.echo("human is the truth here; random is what chance looks like. They do not agree. Which one to trust?\n")
+    maps = [explain(teacher, shown, method, background_rows=data["explain"], seed=seed) for method in METHODS]
+    side_by_side(maps)
+    page(maps, out / "explanations.html", title="The same sentences, explained by several methods")
+    say(
+        f"\nDone in {time.monotonic() - began:.0f} s. The teacher is kept in {out / 'teacher'}; "
+        f"open {out / 'explanations.html'} to see the explanations in colour."
+    )
 
 
 def heading(text: str) -> None:

@@ -25,7 +25,7 @@ app.command("methods")(methods.methods)
 app.add_typer(data.app, name="data")
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool | None) -> None:
     if asked:
         typer.echo(f"didact {__version__}")
         raise typer.Exit
@@ -34,8 +34,9 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def didact(
     version: Annotated[  # noqa: ARG001 - its callback speaks
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
-    ] = False,
+        bool | None,
+        typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, on stderr.")] = False,
 ) -> None:
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(name)s: %(message)s")

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from didact.core.baseline import baseline_of
-from didact.core.batch import Batch
+from didact.core.batch import Batch, similar
 from didact.core.function import FunctionTeacher
 from didact.core.model import Model, evaluating
 from didact.core.players import players_of
@@ -74,17 +74,16 @@ class Removal:
         # One more column, always present, for positions that are no player.
         presence = np.ones((len(rows), widest + 1), dtype=bool)
         presence[:, :widest] = np.concatenate([np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in kept])
-        order = np.argsort(-batch.lengths.cpu().numpy()[rows], kind="stable")
+        lengths = batch.lengths.cpu().numpy()[rows].tolist()
         here = torch.from_numpy(presence).to(batch.device)
         column = torch.where(self.players < 0, widest, self.players)
         answers = np.zeros(len(rows))
         with evaluating(model), torch.inference_mode():
-            for start in range(0, len(order), self.batch_size):
-                asked = order[start : start + self.batch_size]
+            for asked in similar(lengths, self.batch_size):
                 chosen = torch.from_numpy(rows[asked]).to(batch.device)
                 part = batch.select(chosen)
                 length = part.tokens.shape[1]
-                present = here[torch.from_numpy(asked).to(batch.device)].gather(1, column[chosen, :length])
+                present = here[asked].gather(1, column[chosen, :length])
                 inputs = torch.where(present[..., None], self._full[chosen, :length], self._empty[chosen, :length])
                 logits = model.run(inputs, part).logits
                 answers[asked] = self.target.select(chosen).of(logits).double().cpu().numpy()

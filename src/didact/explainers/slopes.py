@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
+from didact.core.batch import Batch, similar
 from didact.core.model import At, Model, evaluating
 from didact.core.target import Target
 from didact.core.teacher import Teacher
@@ -55,9 +55,9 @@ def slope(
 
 
 def points(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:
-    """Which points pass through the model together: at most `batch_size`, in the order of their rows' lengths."""
-    order = batch.lengths[rows].argsort(descending=True, stable=True)
-    yield from order.split(batch_size)
+    """Which points pass through the model together: at most `batch_size`, of similar length."""
+    for group in similar(batch.lengths[rows].tolist(), batch_size):
+        yield torch.tensor(group, device=rows.device)
 
 
 Place = Callable[[Int[Tensor, " chunk"], int], Float[Tensor, "chunk token dim"]]
