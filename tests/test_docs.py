@@ -37,6 +37,16 @@ def test_every_native_model_is_in_the_docs():
     assert [name for name in MODELS if f"| `{name}` |" not in page] == []
 
 
+def test_every_explainer_is_in_the_docs_as_the_registry_says():
+    from didact.explainers import EXPLAINERS
+    from didact.explainers.presets import PRESETS
+
+    page = (ROOT / "docs" / "explainers.md").read_text(encoding="utf-8")
+    rows = [f"| `{name}` | {e.kind} | {e.needs} | {e.cost} | {e.paper} |" for name, e in EXPLAINERS.items()]
+    assert [row for row in rows if row not in page] == []
+    assert [name for name in PRESETS if f"`{name}`" not in page] == []
+
+
 @pytest.mark.slow
 def test_the_first_example_runs(capsys):
     """As a user would run it: it trains a teacher on the whole default data set."""

@@ -11,9 +11,10 @@ print(row.texts[0], "->", data.classes[row.label], [row.text_of(span) for span i
 teacher = didact.train_teacher(data, "native(layers=2, width=64, heads=4)")
 print(teacher.record["metrics"])
 
-# What it says about rows it never saw.
-outputs = teacher.predict(data["test"][:3].rows)
-print([data.classes[label] for label in outputs.labels], outputs.probabilities.max(axis=1).round(2))
+# What it says about rows it never saw, and why.
+maps = didact.explain(teacher, data["test"][:3], "integrated_gradients")
+print(maps.predictions, maps.top(2))
+maps.show()  # heat maps; maps.to_html("maps.html") for a page, maps.save("maps.parquet") to keep them
 
 # Any Python function is a teacher too.
 polite = didact.teacher_from_function(

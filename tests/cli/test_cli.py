@@ -148,3 +148,11 @@ def test_train_for_machines(tmp_path):
     assert set(answer) == {"out", "metrics", "seconds"}
     assert answer["metrics"] == json.loads((tmp_path / "t" / "metrics.json").read_text())
     assert {"dev_accuracy", "test_accuracy", "verified"} <= set(answer["metrics"])
+
+
+class TestExplain:
+    def test_a_bad_request_ends_with_2_and_advice(self):
+        done = didact("explain", "--model", "nowhere", "--method", "limes", "a good film")
+        assert done.returncode == 2
+        assert done.stderr.startswith("didact: There is no explainer named 'limes'. Did you mean 'lime'?")
+        assert done.stdout == ""
