@@ -15,9 +15,9 @@ from didact.errors import ShapeError
 
 
 def encoded(teacher: Teacher, rows: Sequence[Row]) -> Batch:
-    """The rows in the units of this teacher, on its device. Black boxes and people have words (or squares)."""
+    """The rows in the units of this teacher, on the CPU. Black boxes and people have words (or squares)."""
     if isinstance(teacher, Model):
-        return teacher.encode(rows).to(teacher.device)
+        return teacher.encode(rows)
     empty = [row.id for row in rows if row.image is None and not words_of(row.texts)]
     if empty:
         raise ShapeError(
@@ -28,6 +28,11 @@ def encoded(teacher: Teacher, rows: Sequence[Row]) -> Batch:
         _squares(teacher, rows) if not teacher.task.is_text else text_batch(rows, list(map(_words, rows)), padding=0)
     )
     return Batch(**(vars(batch) | {"rows": tuple(rows)}))
+
+
+def device_of(teacher: Teacher) -> torch.device:
+    """Where the teacher computes."""
+    return teacher.device if isinstance(teacher, Model) else torch.device("cpu")
 
 
 def _words(row: Row) -> Pieces:

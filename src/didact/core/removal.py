@@ -73,7 +73,10 @@ class Removal:
         widest = max(self.counts, default=0)
         # One more column, always present, for positions that are no player.
         presence = np.ones((len(rows), widest + 1), dtype=bool)
-        presence[:, :widest] = np.concatenate([np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in kept])
+        begin = 0
+        for one in kept:
+            presence[begin : begin + len(one), : one.shape[1]] = one
+            begin += len(one)
         lengths = batch.lengths.cpu().numpy()[rows].tolist()
         here = torch.from_numpy(presence).to(batch.device)
         column = torch.where(self.players < 0, widest, self.players)

@@ -34,8 +34,7 @@ def word_index(
     """
     found = np.full(len(segments), -1, dtype=np.int64)
     for segment, text in enumerate(texts):
-        ends = np.array([word.end for word in words(text)], dtype=np.int64)
-        starts = np.array([word.start for word in words(text)], dtype=np.int64)
+        starts, ends = np.array([word[1:] for word in words(text)], dtype=np.int64).reshape(-1, 2).T
         here = np.flatnonzero((segments == segment) & (offsets[:, 1] > offsets[:, 0]))
         if not len(ends) or not len(here):
             continue

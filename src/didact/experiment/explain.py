@@ -14,11 +14,11 @@ from torch import Tensor
 from didact.core.aim import aim, default_scale, target_names
 from didact.core.batch import Batch
 from didact.core.dataset import Dataset
-from didact.core.encode import encoded
+from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, by_length, evaluating
+from didact.core.model import Model, TooLongError, by_length, evaluating
 from didact.core.outputs import Outputs
 from didact.core.players import LEVELS
 from didact.core.row import Row, fingerprint_of
@@ -179,7 +179,7 @@ class _Work:
 
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
-        if isinstance(self.teacher, Model):
+        if isinstance(self.teacher, Model) and len(self.rows) > _SHARD:  # else its one shard is encoded at once
             self.teacher.check_readable(self.rows)
         if self.built.name == "human":
             unmarked = [row.id for row in self.rows if row.rationale is None]
@@ -208,12 +208,13 @@ class _Work:
 
     def explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
         """The rows in batches of similar length, then in their own order again."""
-        parts, order = [], []
-        for chosen in by_length(rows, self.batch_size):
-            parts.append(self._batch([rows[index] for index in chosen]))
-            order += chosen
+        groups = list(by_length(rows, self.batch_size))
+        batches = self._encoded([[rows[index] for index in chosen] for chosen in groups])
+        parts = []
+        for chosen, batch in zip(groups, batches, strict=True):
+            parts.append(self._batch([rows[index] for index in chosen], batch.to(device_of(self.teacher))))
             bar.advance(len(chosen))
-        maps = Explanations.joined(parts).select(np.argsort(order))
+        maps = Explanations.joined(parts).select(np.argsort([index for chosen in groups for index in chosen]))
         if self.asked.level == "word":
             maps = maps.words()
         if self.asked.absolute:
@@ -221,8 +222,15 @@ class _Work:
         maps = normalised(maps, self.asked.normalise)
         return replace(maps, options=self.options)
 
-    def _batch(self, rows: Sequence[Row]) -> Explanations:
-        batch = encoded(self.teacher, rows)
+    def _encoded(self, groups: Sequence[Sequence[Row]]) -> list[Batch]:
+        try:
+            return [encoded(self.teacher, rows) for rows in groups]
+        except TooLongError:  # of these rows; the caller wants to know of all
+            assert isinstance(self.teacher, Model)
+            self.teacher.check_readable(self.rows)
+            raise
+
+    def _batch(self, rows: Sequence[Row], batch: Batch) -> Explanations:
         if self.asked.special:
             batch = replace(batch, units=batch.mask)
         logits, predictions = _answers(self.teacher, rows, batch)

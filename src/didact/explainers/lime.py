@@ -1,5 +1,8 @@
 """LIME: a linear model of the teacher around a row."""
 
+from collections.abc import Sequence
+from typing import Final
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +16,8 @@ from didact.core.seeds import numpy_generator
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
+
+_NUMBERS: Final = 2**20  # in one set of regressions: 8 MB, however many samples there are
 
 
 class Lime(Explainer):
@@ -46,11 +51,13 @@ class Lime(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         removal = Removal(teacher, batch, target, baseline=self.baseline, level=self.level, batch_size=self.batch_size)
         kept = [self.draw(row, n) for row, n in zip(batch.ids, removal.counts, strict=True)]
-        values = np.stack(removal.values(kept))
-        widest = max(removal.counts)
-        presence = np.stack([np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in kept])
-        weights = np.stack([self.closeness(one) for one in kept])
-        scores = removal.scores(list(weighted_ridge(presence, values, weights, self.ridge)))
+        values = removal.values(kept)
+        found: list[Float[np.ndarray, " unit"]] = []
+        size = max(1, _NUMBERS // (self.samples * max(removal.counts)))
+        for some in (slice(start, start + size) for start in range(0, len(kept), size)):
+            weights = np.stack([self.closeness(one) for one in kept[some]])
+            found += list(weighted_ridge(_padded(kept[some]), np.stack(values[some]), weights, self.ridge))
+        scores = removal.scores(found)
         return Explanation(on_positions(scores, removal.players), batch.mask, batch.units, "signed")
 
     def draw(self, row: str, units: int) -> Bool[np.ndarray, "sample unit"]:
@@ -65,6 +72,13 @@ class Lime(Explainer):
         """The weight of each sample: cosine with the whole row is the root of the share that is kept."""
         distance = 1 - np.sqrt(kept.mean(1))
         return np.exp(-(distance**2) / (2 * self.kernel_width**2))
+
+
+def _padded(kept: Sequence[Bool[np.ndarray, "sample _"]]) -> Bool[np.ndarray, "row sample unit"]:
+    presence = np.zeros((len(kept), len(kept[0]), max(one.shape[1] for one in kept)), dtype=bool)
+    for row, one in enumerate(kept):
+        presence[row, :, : one.shape[1]] = one
+    return presence
 
 
 def weighted_ridge(
