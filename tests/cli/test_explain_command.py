@@ -126,6 +126,43 @@ class TestExplain:
         assert isinstance(result.exception, RequestError), "so the command exits with 2"
         assert message in str(result.exception)
 
+    def test_options_in_brackets_and_beside(self, folders):
+        asked = ("--model", folders / "native", "--json", "a film")
+        options = json.loads(run(*asked, "--method", "lime(level=word, samples=20)").stdout)["options"]
+        assert (options["level"], options["samples"]) == ("word", 20)
+        twice = run(*asked, "--method", "lime(level=word)", "--level", "token")
+        assert "given twice" in str(twice.exception)
+        mine = run(*asked, "--preset", "smat", "--method", "gradient_norm", "--normalise", "raw", "--no-special")
+        options = json.loads(mine.stdout)["options"]
+        assert (options["normalise"], options["special"], options["at"]) == ("raw", False, "embedding")
+
+    def test_background_for_a_single_text(self, folders):
+        alone = run("--model", folders / "native", "--method", "deep_shap", "a film")
+        assert isinstance(alone.exception, UnsupportedError)
+        assert "--background" in str(alone.exception)
+        assert (
+            run("--model", folders / "native", "--method", "deep_shap", "--background", DATA, "a film").exit_code == 0
+        )
+
+    def test_a_page_cannot_be_a_folder(self, folders, tmp_path):
+        result = run("--model", folders / "native", "--html", tmp_path, "a film")
+        assert isinstance(result.exception, OptionError)
+
+    def test_labels_follow_the_names_of_the_classes(self, capsys):
+        """The data name the classes in another order than the model does, or otherwise."""
+        from types import SimpleNamespace
+
+        from didact.cli.explain import _labelled
+        from didact.core.row import Row
+
+        rows = [Row("a", ("good",), label=1), Row("b", ("bad",), label=0), Row("c", ("so so",))]
+        data = SimpleNamespace(classes=("negative", "positive"))
+        turned = _labelled(SimpleNamespace(classes=("positive", "negative")), data, rows)
+        assert [row.label for row in turned] == [0, 1, None]
+        assert capsys.readouterr().err == ""
+        assert [row.label for row in _labelled(SimpleNamespace(classes=("no", "yes")), data, rows)] == [1, 0, None]
+        assert "taken for the model's no, yes" in capsys.readouterr().err
+
     def test_a_long_text_can_be_cut(self, folders):
         result = run("--model", folders / "native", "--truncate", "--json", "--method", "gradient_norm", "good " * 600)
         assert len(json.loads(result.stdout)["rows"][0]["tokens"]) == 510

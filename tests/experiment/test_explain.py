@@ -24,7 +24,7 @@ TEXTS = ["a good film", "the plot is not very good, but the music was great!", "
 class TestWhatCanBeExplained:
     def test_texts(self):
         maps = explain(teacher("hf", "classification"), TEXTS, "gradient_norm")
-        assert maps.ids == ("0", "1", "2")
+        assert len(set(maps.ids)) == 3
         assert maps[0].tokens == ("a", "good", "film")
         assert maps[1].tokens[-1] == "!"
         assert maps.kind == "magnitude"
@@ -141,7 +141,7 @@ class TestWhatIsRefused:
         def broken(_, batch, __):
             return Explanation(torch.full(batch.tokens.shape, torch.nan), batch.mask, batch.units, "signed")
 
-        with pytest.raises(DidactError, match="not finite for rows 0"):
+        with pytest.raises(DidactError, match="not finite for rows "):
             explain(teacher("hf", "classification"), TEXTS[:1], broken)
         with pytest.raises(ShapeError, match="must return an Explanation, not float"):
             explain(teacher("hf", "classification"), TEXTS[:1], lambda *_: 1.0)
@@ -339,3 +339,180 @@ class TestKeeping:
             )
         found = list(dict.fromkeys(keys))
         assert len(found) == 5
+
+    def test_a_function_that_replaces_words_otherwise_is_another_run(self):
+        rows = examples("classification")
+        plain = black_box()
+        assert plain.fingerprint(rows) == black_box().fingerprint(rows)
+        assert plain.fingerprint(rows) != black_box(absent="X").fingerprint(rows)
+
+    def test_a_model_that_reads_less_is_another_model(self, tmp_path):
+        from didact.learning.train import save_teacher
+        from didact.models.load import load_teacher
+
+        model = teacher("native", "classification")
+        model.record = {"kind": "native"}
+        save_teacher(model, tmp_path / "kept")
+        cut = [load_teacher(tmp_path / "kept", max_length=n, truncate=True).fingerprint() for n in (4, 4, 5)]
+        assert cut[0] == cut[1] != cut[2]
+
+    def test_parts_of_a_teacher_that_was_moved_are_still_good(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "_SHARD", 2)
+        model = teacher("native", "classification")
+        finish = module._Parts.finish
+        monkeypatch.setattr(module._Parts, "finish", lambda *_: None)
+        explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
+        monkeypatch.setattr(module._Parts, "finish", finish)
+        sorted((tmp_path / "maps.parquet.parts").iterdir())[0].unlink()
+        monkeypatch.setattr(model, "name", "elsewhere")
+        assert explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet").teacher == "elsewhere"
+
+    @pytest.mark.parametrize("place", [".", "", "folder"])
+    def test_a_place_where_no_file_can_be_is_refused_before_the_work(self, tmp_path, monkeypatch, place):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "folder").mkdir()
+        monkeypatch.setattr(module._Work, "explained", lambda *_: pytest.fail("work began"))
+        with pytest.raises(OptionError, match="is a folder"):
+            explain(teacher("native", "classification"), TEXTS, "lime", out=place)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]
+
+    def test_fingerprints_are_there_without_a_file(self):
+        model = teacher("native", "classification")
+        maps = explain(model, TEXTS, "gradient_norm")
+        assert maps.fingerprints["teacher"] == model.fingerprint()
+        with torch.no_grad():
+            model.head.bias.add_(1.0)
+        try:
+            assert explain(model, TEXTS, "gradient_norm").fingerprints["teacher"] == model.fingerprint()
+            assert maps.fingerprints["teacher"] != model.fingerprint()
+        finally:
+            with torch.no_grad():
+                model.head.bias.sub_(1.0)
+
+
+class TestDraws:
+    @pytest.mark.parametrize("method", ["lime", "kernel_shap", "random", "smooth_gradient", "shapley_sampling"])
+    def test_a_text_is_explained_alike_wherever_it_stands(self, method):
+        model = teacher("native", "classification")
+        few = {"samples": 16} if method in ("lime", "kernel_shap") else {}
+        first = explain(model, [TEXTS[1]], method, **few)
+        last = explain(model, ["bad", TEXTS[0], TEXTS[1]], method, **few)
+        assert first.ids[0] == last.ids[2]
+        np.testing.assert_allclose(first[0].scores, last[2].scores, atol=1e-10)
+
+    def test_the_same_text_twice_has_two_names(self):
+        ids = explain(teacher("native", "classification"), ["bad", "bad"], "random").ids
+        assert ids[1] == f"{ids[0]}-2"
+
+
+class TestOptionsThatMustNotPassSilently:
+    model = teacher("native", "classification")
+
+    @pytest.mark.parametrize(
+        ("method", "options", "message"),
+        [
+            ("lime(samples=many)", {}, "'samples' of 'lime' is a whole number, not 'many'"),
+            ("lime", {"samples": 20.5}, "whole number"),
+            ("lime", {"kernel_width": "x"}, "'kernel_width' of 'lime' is a number"),
+            ("layer_conductance", {"steps": 2.5}, "whole number"),
+            ("integrated_gradients", {"steps": True}, "whole number or a word"),
+            ("integrated_gradients(batch_size=0)", {}, "at least 1"),
+            ("lime", {"batch_size": 0}, "at least 1"),
+            ("attention_all", {"temperature": "hot"}, "is a number"),
+            ("lime", {"special": "no"}, "true or false"),
+            ("lime", {"normalise": None}, "is a word"),
+            ("lime(seed=5)", {"seed": 3}, "given twice"),
+        ],
+    )
+    def test_values_of_the_wrong_kind(self, method, options, message):
+        with pytest.raises(OptionError, match=message):
+            explain(self.model, TEXTS, method, **options)
+
+    def test_a_class_is_no_explainer(self):
+        from didact.explainers.lime import Lime
+
+        with pytest.raises(OptionError, match="not Lime|callable"):
+            explain(self.model, TEXTS, Lime)
+
+    def test_numbers_of_numpy_are_numbers(self):
+        maps = explain(self.model, TEXTS, "lime", samples=np.int64(20), target=np.int64(1))
+        assert (maps.options["samples"], maps.options["target"]) == (20, 1)
+
+    def test_an_explainer_keeps_its_own_options_and_says_so(self):
+        from didact.explainers.occlusion import Occlusion
+
+        hf = teacher("hf", "classification")
+        named = explain(hf, "unbelievable film", "occlusion", level="word")
+        made = explain(hf, "unbelievable film", Occlusion(level="word"))
+        np.testing.assert_array_equal(made.scores, named.scores)
+        assert (made.method, made.options["level"]) == ("occlusion", "word")
+        with pytest.raises(OptionError, match="made with level='token'"):
+            explain(hf, "unbelievable film", Occlusion(), level="word")
+        with pytest.raises(OptionError, match="already made"):
+            explain(hf, "unbelievable film", Occlusion(), preset="neely")
+
+    def test_what_a_function_cannot_do(self):
+        with pytest.raises(OptionError, match="absent="):
+            explain(black_box(), TEXTS, "occlusion", baseline="mask")
+        with pytest.raises(OptionError, match="log_probability"):
+            explain(black_box(), TEXTS, "occlusion", scale="logit")
+        maps = explain(black_box(), TEXTS, "occlusion", preset="smat")
+        assert (maps.options["scale"], maps.options["baseline"]) == ("probability", "absent")
+
+    def test_a_regression_has_no_probabilities(self):
+        rated = teacher("native", "regression")
+        with pytest.raises(OptionError, match="no probabilities"):
+            explain(rated, examples("regression"), "occlusion", scale="probability")
+        assert explain(rated, examples("regression"), "occlusion", preset="neely").options["scale"] is None
+
+    def test_gold_needs_labels(self):
+        with pytest.raises(DataError, match="preset l2e.*needs labels.*target='predicted'"):
+            explain(self.model, TEXTS, "gradient_norm", target="gold")
+
+    def test_a_row_is_not_compared_with_itself(self):
+        with pytest.raises(UnsupportedError, match="compared with itself.*background_rows"):
+            explain(self.model, TEXTS[:1], "deep_shap")
+        with pytest.raises(DataError, match="nothing to explain"):
+            explain(self.model, TEXTS[:1], "deep_shap", background_rows=[])
+        assert len(explain(self.model, TEXTS[:1], "deep_shap", background_rows=TEXTS)) == 1
+
+    def test_data_that_are_none(self):
+        with pytest.raises(DataError, match="expected, not NoneType"):
+            explain(self.model, None, "lime")
+        with pytest.raises(DataError, match="no encoding"):
+            explain(self.model, ["good \ud800"], "lime")
+
+    def test_scores_of_the_wrong_shape(self):
+        def short(_, batch, __):
+            return Explanation(torch.zeros(1, 1), batch.mask[:1, :1], batch.units[:1, :1], "signed")
+
+        with pytest.raises(ShapeError, match="must score the positions of its batch"):
+            explain(self.model, TEXTS, short)
+
+    def test_inside_inference_mode(self):
+        with torch.inference_mode():
+            inside = explain(self.model, TEXTS, "gradient_norm")
+        np.testing.assert_array_equal(inside.scores, explain(self.model, TEXTS, "gradient_norm").scores)
+
+
+class TestBoxes:
+    def test_squares_of_a_function_are_the_images_own(self):
+        image = np.random.default_rng(0).integers(0, 256, (30, 30, 3), dtype=np.uint8)
+        subject = black_box("image", patch=8)
+        maps = explain(subject, image, "occlusion")
+        units = subject.units(Row("a", image=image))
+        assert [tuple(box) for box in maps[0].offsets.tolist()] == [tuple(box) for box in units]
+        with pytest.raises(ShapeError, match="smaller than a square"):
+            explain(black_box("image", patch=64), image, "occlusion")
+
+    def test_boxes_follow_a_crop(self, monkeypatch):
+        """Only the middle of a wide image is read, and only there are patches."""
+        model = teacher("hf", "image")
+        for name, value in {
+            "do_center_crop": True, "size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32},
+        }.items():  # fmt: skip
+            monkeypatch.setattr(model.tokenizer, name, value)
+        wide = np.random.default_rng(0).integers(0, 256, (64, 128, 3), dtype=np.uint8)
+        maps = explain(model, wide, "gradient_norm")
+        assert maps[0].offsets[0].tolist() == [0, 32, 16, 48]
+        assert maps[0].offsets[-1].tolist() == [48, 80, 64, 96]

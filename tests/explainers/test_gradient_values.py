@@ -64,6 +64,28 @@ def test_automatic_steps_leave_little_at_embeddings(kind):
     torch.testing.assert_close(auto.scores, many.scores, atol=0.02 * float(many.scores.abs().max()), rtol=0)
 
 
+def test_automatic_steps_stop_at_rounding(monkeypatch):
+    """A large constant hides the change below what the numbers can hold: no halving finds it."""
+    from didact.explainers import integrated_gradients
+
+    model, batch, target, _ = setting("native", dtype=torch.float32)
+
+    class Raised(type(model)):
+        def run(self, embeddings, batch, **options):
+            from didact.core.trace import Trace
+
+            return Trace(super().run(embeddings, batch, **options).logits + 1e6)
+
+    raised = object.__new__(Raised)
+    raised.__dict__.update(model.__dict__)
+    count, plain = [0], integrated_gradients.slope
+    monkeypatch.setattr(
+        integrated_gradients, "slope", lambda *a, **k: count.__setitem__(0, count[0] + len(a[1])) or plain(*a, **k)
+    )
+    scores("integrated_gradients", raised, batch, target)
+    assert count[0] <= 100 * len(batch)
+
+
 def test_automatic_steps_on_a_sharp_corner():
     """f(x) = tanh(500 · Σx): one step of the path holds all of the change, and halving finds it."""
     model, batch, target, _ = setting("native")
@@ -106,6 +128,23 @@ def test_gradient_shap_is_captums_on_the_same_draws(kind, monkeypatch):
     forward = Forward(model, batch, target)
     theirs = GradientShap(forward).attribute(model.embed(batch).detach(), others, n_samples=6, stdevs=0.0).sum(-1)
     torch.testing.assert_close(ours.scores, theirs * batch.units, atol=1e-8, rtol=0)
+
+
+def test_background_rows_count_alike_however_samples_fall():
+    """Seven samples for three rows: f is linear in the embeddings here, so the mean must be exact."""
+    model, batch, target, _ = setting("native")
+
+    class Linear(type(model)):
+        def run(self, embeddings, batch, **_):
+            from didact.core.trace import Trace
+
+            return Trace((embeddings * batch.units[..., None]).sum((1, 2))[:, None].repeat(1, 3))
+
+    linear = object.__new__(Linear)
+    linear.__dict__.update(model.__dict__)
+    explainer = build_explainer("gradient_shap", samples=7, background=3).explainer
+    explainer.prepare(linear, examples("classification"))
+    assert (explainer(linear, batch, target).residual < 1e-9).all()
 
 
 def test_gradient_shap_is_complete_in_the_mean():

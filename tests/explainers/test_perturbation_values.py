@@ -223,6 +223,13 @@ class TestKernelShap:
             "all weight is spent"
         )
 
+    @pytest.mark.parametrize(("units", "samples"), [(10, 200), (14, 500), (11, 1000)])
+    def test_each_size_has_its_weight(self, units, samples):
+        """Of all subsets of one size, however many were drawn, the weights sum to what the kernel gives that size."""
+        kept, weights = build_explainer("kernel_shap", samples=samples).explainer.draw("row", units)
+        for size in range(1, units):
+            assert weights[kept.sum(1) == size].sum() == pytest.approx(1 / (size * (units - size)), rel=1e-9)
+
     def test_nears_the_truth_as_samples_grow(self):
         model, batch, target, _ = setting("hf")
         removal = Removal(model, batch, target)

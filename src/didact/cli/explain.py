@@ -1,5 +1,6 @@
 """`didact explain`: why a model answers as it does, for a sentence or a data set."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
+from didact.records.atomic import check_new_file
 from didact.registry import split_list
 
 if TYPE_CHECKING:
@@ -28,17 +30,24 @@ def explain(
     data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
     split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
     rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
+    background: Annotated[
+        str | None, typer.Option("--background", help="Data to compare with (gradient_shap, deep_shap); its `explain`.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Keep the scores here, as Parquet.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="A page to look at, in one file.")] = None,
-    target: Annotated[str, typer.Option(help="predicted, gold, contrast, or a class.")] = "predicted",
+    target: Annotated[str | None, typer.Option(help="predicted (default), gold, contrast, or a class.")] = None,
     scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
-    level: Annotated[str, typer.Option(help="token or word.")] = "token",
-    special: Annotated[bool, typer.Option("--special", help="Score special tokens too.")] = False,
-    absolute: Annotated[bool, typer.Option("--absolute", help="Sizes without signs.")] = False,
-    normalise: Annotated[str, typer.Option(help="raw, softmax(temperature=1.0) or top(k=0.1).")] = "raw",
+    level: Annotated[str | None, typer.Option(help="token (default) or word.")] = None,
+    special: Annotated[bool | None, typer.Option("--special/--no-special", help="Score special tokens too.")] = None,
+    absolute: Annotated[bool | None, typer.Option("--absolute/--signed", help="Sizes without signs.")] = None,
+    normalise: Annotated[
+        str | None, typer.Option(help="raw (default), softmax(temperature=1.0) or top(k=0.1).")
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
-    seed: Annotated[int, typer.Option(help="Decides random draws and planted data.")] = 0,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
     task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
     length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
@@ -66,6 +75,10 @@ def explain(
     if bool(texts) == (data is not None):
         raise OptionError("Give texts to explain, or --data with a name or a file; one of the two.")
 
+    for path in (out, html):
+        if path is not None:
+            check_new_file(path)
+
     import torch
 
     from didact.experiment.explain import explain as explained
@@ -78,22 +91,18 @@ def explain(
         model, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    chosen, background = _rows(teacher, texts, data, split, rows, data_dir, seed)
+    chosen, others = _rows(teacher, texts, data, split, rows, data_dir, seed or 0)
+    if background is not None:
+        others = _data(teacher, background, data_dir, seed or 0)["explain"]
     common: dict[str, Any] = {
         "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
-        "normalise": normalise,
+        "normalise": normalise, "batch_size": batch_size, "seed": seed,
     }  # fmt: skip
-    if preset is not None:  # what was not said on the command line is the preset's to say
-        defaults = {"target": "predicted", "scale": None, "level": "token", "special": False, "absolute": False}
-        defaults["normalise"] = "raw"
-        common = {name: value for name, value in common.items() if value != defaults[name]}
+    said = {name: value for name, value in common.items() if value is not None}  # the rest is a preset's to say
     maps = [
-        explained(
-            teacher, chosen, one, preset=preset, background_rows=background, batch_size=batch_size, seed=seed, out=out,
-            progress=True, **common,
-        )
+        explained(teacher, chosen, one, preset=preset, background_rows=others, out=out, progress=True, **said)
         for one in asked
-    ]  # fmt: skip
+    ]
     if html is not None:
         page(maps, html)
         say(f"A page with {len(maps[0]):,} rows is in {html}.")
@@ -119,12 +128,8 @@ def _rows(
 ) -> "tuple[Sequence[Any], Sequence[Row] | None]":
     """What to explain, and what to compare it with: the split `explain` of a data set."""
     if data is not None:
-        from didact.data.load import load_data
-
-        loaded: Dataset = load_data(data, data_dir=data_dir, seed=seed)
-        if loaded.task != teacher.task:
-            raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
-        return loaded[split][:count], loaded.get("explain")
+        loaded = _data(teacher, data, data_dir, seed)
+        return _labelled(teacher, loaded, loaded[split][:count]), loaded.get("explain")
     assert texts is not None
     if not teacher.task.is_text:
         raise OptionError("The model reads images: give them as --data (a .npz file or a data set).")
@@ -135,3 +140,24 @@ def _rows(
         names = " and ".join(teacher.task.segments)
         raise OptionError(f"The model reads {names}: give {several} texts for each row, not {len(texts)} in all.")
     return [tuple(texts[start : start + several]) for start in range(0, len(texts), several)], None
+
+
+def _data(teacher: "Teacher", name: str, data_dir: str | None, seed: int) -> "Dataset":
+    from didact.data.load import load_data
+
+    loaded = load_data(name, data_dir=data_dir, seed=seed)
+    if loaded.task != teacher.task:
+        raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
+    return loaded
+
+
+def _labelled(teacher: "Teacher", data: "Dataset", rows: "Sequence[Row]") -> "Sequence[Row]":
+    """The rows with labels in the order of the model's classes, where both use the same names."""
+    if teacher.classes is None or data.classes is None or teacher.classes == data.classes:
+        return rows
+    if sorted(teacher.classes) != sorted(data.classes):
+        names = ", ".join(data.classes), ", ".join(teacher.classes)
+        say(f"note: the data's classes {names[0]} are taken for the model's {names[1]}, in this order.")
+        return rows
+    order = [teacher.classes.index(name) for name in data.classes]
+    return [replace(row, label=order[int(row.label)]) if isinstance(row.label, int) else row for row in rows]

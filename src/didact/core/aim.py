@@ -11,6 +11,7 @@ from didact.core.batch import Batch
 from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.loss import goals
+from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.target import Scale, Target, best_span
 from didact.core.teacher import Teacher
@@ -76,8 +77,30 @@ def _scale(scale: str | None, teacher: Teacher) -> Scale:
     return scale  # type: ignore[return-value]
 
 
-def _gold(teacher: Teacher, rows: Sequence[Row]):  # type: ignore[no-untyped-def]
-    return HumanTeacher(teacher.task, teacher.classes).predict(rows)
+def _gold(teacher: Teacher, rows: Sequence[Row]) -> Outputs:
+    people = HumanTeacher(teacher.task, teacher.classes)
+    unknown_to_them = [row.id for row in rows if not people.knows(row)]
+    if unknown_to_them:
+        raise DataError(
+            f"Target 'gold' (the preset l2e sets it too) needs labels, and {len(unknown_to_them)} of {len(rows)} rows "
+            "have none of this task. Say target='predicted', or leave them out:",
+            unknown_to_them,
+        )
+    return people.predict(rows)
+
+
+def refusal(teacher: Teacher, option: str, value: object) -> str | None:
+    """Why this teacher cannot serve an option that all methods share; None if it can."""
+    if option == "baseline" and isinstance(teacher, FunctionTeacher):
+        return (
+            "Option 'baseline' is about embeddings, and a function has none: what stands for a removed word is its own "
+            "affair, teacher_from_function(…, absent='[MASK]')."
+        )
+    if option == "scale" and value is not None and teacher.task.name == "regression" and value != "logit":
+        return f"A regression has one output and no probabilities: leave scale={value!r} out."
+    if option == "scale" and value == "logit" and default_scale(teacher) == "probability":
+        return f"{teacher.name!r} returns probabilities and no logits: say 'probability' or 'log_probability'."
+    return None
 
 
 def _class(teacher: Teacher, asked: str | int) -> int:

@@ -49,8 +49,10 @@ def _squares(teacher: Teacher, rows: Sequence[Row]) -> Batch:
     if len(images) < len(rows) or len({image.shape for image in images}) != 1:
         raise ShapeError("Rows of an image task need an image each, all of one size, to be explained together.")
     asked = teacher.patch if isinstance(teacher, FunctionTeacher) else None
-    first = squares_of(rows[0], patch=asked)[0]
-    size = first.bottom - first.top
+    squares = squares_of(rows[0], patch=asked)
+    if not squares:
+        raise ShapeError(f"Images of {images[0].shape[0]} × {images[0].shape[1]} pixels are smaller than a square.")
+    size = squares[0].bottom - squares[0].top
     height, width = (length // size * size for length in images[0].shape[:2])
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)[:, :, :height, :width].float()
     return patch_batch(

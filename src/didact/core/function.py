@@ -83,7 +83,8 @@ class FunctionTeacher:
     def fingerprint(self, rows: Sequence[Row]) -> str:
         """A hash of what the function answers on the rows in use: its code cannot be hashed, its behaviour can."""
         values = self.predict(rows).values
-        return hashlib.sha256(fingerprint_of(rows).encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
+        facts = repr((self.task.name, self.classes, self.output, self.absent, self.patch, fingerprint_of(rows)))
+        return hashlib.sha256(facts.encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
 
     def _ask(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
         answer = self.function([_input(row) for row in rows])

@@ -83,6 +83,10 @@ class Model(nn.Module, ABC):
     def layers_in_order(self) -> Sequence[nn.Module]:
         """The layers, each once even if it is called several times. Each takes and gives hidden states."""
 
+    def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+        """Which part of an image of this size is read: top, left, height, width. All of it, unless it is cropped."""
+        return 0.0, 0.0, float(height), float(width)
+
     @contextmanager
     def elementary(self) -> Iterator[None]:
         """While this lasts the model computes in elementary operations, rows first: derivatives can be replaced."""
@@ -122,7 +126,7 @@ class Model(nn.Module, ABC):
         return self._outputs(rows, self._values(batch, logits))
 
     def _values(self, batch: Batch, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, "batch width"]:
-        return spans_of(logits, batch) if self.task.name == "reading" else logits.double().cpu().numpy()
+        return spans_of(logits, batch) if self.task.name == "reading" else logits.cpu().double().numpy()
 
     def _outputs(self, rows: Sequence[Row], values: Float[np.ndarray, "row width"]) -> Outputs:
         answers = None
@@ -172,7 +176,7 @@ def spans_of(logits: Float[Tensor, "batch 2 token"], batch: Batch) -> Float[np.n
     starts, ends = best_span(logits)
     rows = torch.arange(len(batch))
     offsets = batch.offsets.to(logits.device)
-    return torch.stack([offsets[rows, starts, 0], offsets[rows, ends, 1]], -1).double().cpu().numpy()
+    return torch.stack([offsets[rows, starts, 0], offsets[rows, ends, 1]], -1).cpu().double().numpy()
 
 
 def passage_logits(logits: Float[Tensor, "batch token 2"], batch: Batch) -> Float[Tensor, "batch 2 token"]:

@@ -49,12 +49,18 @@ class Removal:
                 "function. Choose 'human', 'random' or 'trivial'."
             )
 
-    def values(self, kept: Sequence[Bool[np.ndarray, "_ _"]]) -> list[Float[np.ndarray, " _"]]:
-        """For each row and each of its samples, the target's value with only the marked players present."""
+    def values(
+        self, kept: Sequence[Bool[np.ndarray, "_ _"]], *, rows: Sequence[int] | None = None
+    ) -> list[Float[np.ndarray, " _"]]:
+        """For each row and each of its samples, the target's value with only the marked players present.
+
+        `rows` are the numbers of the rows that are asked about, all of the batch by default.
+        """
         distinct, back = zip(*(_distinct(one) for one in kept), strict=True)
-        rows = np.repeat(np.arange(len(kept)), [len(one) for one in distinct])
+        numbers = np.arange(len(kept)) if rows is None else np.array(rows)
+        owners = np.repeat(numbers, [len(one) for one in distinct])
         ask = self._ask_model if isinstance(self.teacher, Model) else self._ask_function
-        answers = ask(rows, distinct)
+        answers = ask(owners, distinct)
         starts = np.cumsum([0, *(len(one) for one in distinct)])
         return [answers[starts[row] : starts[row + 1]][order] for row, order in enumerate(back)]
 
@@ -89,7 +95,7 @@ class Removal:
                 present = here[asked].gather(1, column[chosen, :length])
                 inputs = torch.where(present[..., None], self._full[chosen, :length], self._empty[chosen, :length])
                 logits = model.run(inputs, part).logits
-                answers[asked] = self.target.select(chosen).of(logits).double().cpu().numpy()
+                answers[asked] = self.target.select(chosen).of(logits).cpu().double().numpy()
         return answers
 
     def _ask_function(
@@ -99,10 +105,11 @@ class Removal:
         assert isinstance(teacher, FunctionTeacher)
         assert batch.rows is not None
         questions = []
-        for row, samples in zip(batch.rows, kept, strict=True):
-            units: Sequence[Any] = teacher.units(row)
+        for row, samples in zip(dict.fromkeys(rows.tolist()), kept, strict=True):
+            here = batch.rows[row]
+            units: Sequence[Any] = teacher.units(here)
             gone = (np.flatnonzero(~one) for one in samples)
-            questions += [teacher.without(row, [units[int(index)] for index in one]) for one in gone]
+            questions += [teacher.without(here, [units[int(index)] for index in one]) for one in gone]
         logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
         return self.target.select(torch.from_numpy(rows)).of(logits).numpy()
 

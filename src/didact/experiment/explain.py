@@ -1,17 +1,20 @@
 """One call explains a whole data set with any method, and goes on where it was stopped."""
 
+import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.aim import aim, default_scale, target_names
+from didact.core.aim import aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
 from didact.core.dataset import Dataset
 from didact.core.encode import device_of, encoded
@@ -25,8 +28,9 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
 from didact.explainers import EXPLAINERS
-from didact.explainers.build import Built, build_explainer, knows_option
+from didact.explainers.build import Built, build_explainer, check_types, knows_option, plain
 from didact.explainers.presets import preset_named
+from didact.records.atomic import check_new_file
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
 from didact.records.store import key_of
@@ -53,15 +57,18 @@ class Asked:
         parse_normalisation(self.normalise)
 
 
+COMMON: Final = tuple(one.name for one in fields(Asked))
+
+
 def explain(
     teacher: Teacher,
     data: Any,
     method: str | Explainer | Callable[..., Any] = "integrated_gradients",
     *,
     preset: str | None = None,
-    background_rows: Sequence[Row] | None = None,
-    batch_size: int = 64,
-    seed: int = 0,
+    background_rows: Any = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
     out: str | Path | None = None,
     progress: bool = False,
     **options: Any,
@@ -70,67 +77,85 @@ def explain(
 
     Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
     `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
-    softmax(temperature=0.1), top(k=0.1)). All others are the method's own; `didact methods` lists them.
-    `batch_size` altered rows pass through the model at once. `background_rows` are what gradient_shap and deep_shap
-    compare with; the explained rows themselves if there are none. With `out` the result is also kept there as Parquet,
-    and a run that was stopped goes on where it was.
+    softmax(temperature=0.1), top(k=0.1)). All others are the method's own; docs/explainers.md lists them.
+    `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
+    are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. With `out` the
+    result is also kept there as Parquet, and a run that was stopped goes on where it was.
     """
-    if batch_size < 1:
-        raise OptionError(f"Option 'batch_size' is at least 1, not {batch_size}.")
     rows = rows_of(teacher, data)
-    asked, built = resolve(method, options, preset=preset, batch_size=batch_size, seed=seed)
-    work = _Work(teacher, rows, asked, built, batch_size)
+    asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
+    work = _Work(teacher, rows, asked, built, batch_size or 64)
     work.check()
-    if isinstance(built.explainer, Explainer):
-        built.explainer.prepare(teacher, rows if background_rows is None else background_rows)
-    kept = None if out is None else _Parts(Path(out), work, rows if background_rows is None else background_rows)
-    parts = []
-    with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
-        for start in range(0, len(rows), _SHARD):
-            shard = rows[start : start + _SHARD]
-            part = None if kept is None else kept.load(start)
-            if part is None:
-                part = work.explained(shard, bar)
-                if kept is not None:
-                    kept.save(start, part)
-            else:
-                bar.advance(len(shard))
-            parts.append(part)
-    maps = Explanations.joined(parts)
-    maps = replace(maps, images=work.images)
+    path = None if out is None else check_new_file(Path(out))
+    if path is not None and isinstance(teacher, Model):
+        _FINGERPRINTS.pop(teacher, None)  # what is kept for long is named after a fresh look
+    background = rows if background_rows is None else rows_of(teacher, background_rows)
+    with torch.inference_mode(False):  # a caller's would leave nothing to take gradients of
+        if isinstance(built.explainer, Explainer):
+            built.explainer.prepare(teacher, background)
+        kept = None if path is None else _Parts(path, work, background)
+        with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
+            parts = [_shard(work, kept, start, bar) for start in range(0, len(rows), _SHARD)]
+    maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
     if kept is not None:
         kept.finish(maps)
     return maps
 
 
+def _shard(work: "_Work", kept: "_Parts | None", start: int, bar: Progress) -> Explanations:
+    """The rows from `start` on: as they were kept, or explained now."""
+    rows = work.rows[start : start + _SHARD]
+    part = None if kept is None else kept.load(start)
+    if part is not None:
+        bar.advance(len(rows))
+        return replace(part, teacher=work.teacher.name)  # it may have moved since
+    part = work.explained(rows, bar)
+    if kept is not None:
+        kept.save(start, part)
+    return part
+
+
 def resolve(
+    teacher: Teacher,
     method: str | Explainer | Callable[..., Any],
     options: Mapping[str, Any],
     *,
     preset: str | None = None,
-    batch_size: int = 64,
-    seed: int = 0,
+    batch_size: int | None = None,
+    seed: int | None = None,
 ) -> tuple[Asked, Built]:
     """Options sorted into those common to all and the method's own; unknown ones are refused."""
-    given = dict(options)
+    given = {name: plain(value) for name, value in options.items()}
+    shared = {"batch_size": plain(batch_size), "seed": plain(seed)}
+    shared = {name: value for name, value in shared.items() if value is not None}
     if isinstance(method, str):
         spec = parse_spec(method)
         EXPLAINERS[spec.name]  # an unknown method is told before an unknown option
-        twice = sorted(spec.options.keys() & given.keys())
+        twice = sorted(spec.options.keys() & (given | shared).keys())
         if twice:
             raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
         method, given = spec.name, given | dict(spec.options)
-    common = set(Asked.__dataclass_fields__)
+    for name, value in given.items():
+        reason = refusal(teacher, name, value)
+        if reason is not None:
+            raise OptionError(reason)
     if preset is not None:
-        set_by_paper = preset_named(preset).options(str(method))
-        for name, value in set_by_paper.items():
-            if name in common or (isinstance(method, str) and knows_option(method, name)):
+        if not isinstance(method, str):
+            raise OptionError("A preset sets options of a named method, and this explainer is already made.")
+        for name, value in preset_named(preset).options(method).items():
+            if (name in COMMON or knows_option(method, name)) and refusal(teacher, name, value) is None:
                 given.setdefault(name, value)
-    asked = Asked(**{name: value for name, value in given.items() if name in common})
-    own = {name: value for name, value in given.items() if name not in common}
+    made = getattr(method, "level", None)
+    if made is not None and given.setdefault("level", made) != made:
+        raise OptionError(f"The explainer was made with level={made!r}, and level={given['level']!r} was asked for.")
+    common = {name: value for name, value in given.items() if name in COMMON}
+    check_types(common, Asked, of="every method")
+    asked = Asked(**common)
+    own = {name: value for name, value in given.items() if name not in COMMON}
     if isinstance(method, str):
-        shared = {"level": asked.level, "batch_size": batch_size, "seed": seed}
-        own = {name: value for name, value in shared.items() if knows_option(method, name)} | own
+        wanted = {"level": asked.level} | shared
+        own = {name: value for name, value in wanted.items() if knows_option(method, name)} | own
+    check_types(shared, explain, of="explain")
     return asked, build_explainer(method, **own)
 
 
@@ -140,7 +165,13 @@ def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
         raise OptionError(f"Choose a split of {data.name!r} to explain: data[{'], data['.join(map(repr, data))}].")
     if isinstance(data, str | Row | np.ndarray) or (isinstance(data, tuple) and data and isinstance(data[0], str)):
         data = [data]
-    rows = [one if isinstance(one, Row) else _row(index, one) for index, one in enumerate(data)]
+    if not isinstance(data, Iterable):
+        raise DataError(f"Rows, texts, pairs of texts or images were expected, not {type(data).__name__}.")
+    given = [one if isinstance(one, Row) else _row(index, one) for index, one in enumerate(data)]
+    broken = [f"item {index}" for index, row in enumerate(given) if any(map(_is_broken, row.texts))]
+    if broken:
+        raise DataError(f"{len(broken)} of {len(given)} rows hold characters that no encoding has:", broken)
+    rows = _named(given)
     if not rows:
         raise DataError("There is nothing to explain: no rows were given.")
     blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
@@ -155,19 +186,39 @@ def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
 
 
 def _row(index: int, one: Any) -> Row:
+    """A row without a name."""
     if isinstance(one, str):
-        return Row(str(index), (one,))
+        return Row("", (one,))
     if isinstance(one, tuple | list) and one and all(isinstance(text, str) for text in one):
-        return Row(str(index), tuple(one))
+        return Row("", tuple(one))
     if isinstance(one, np.ndarray) and one.ndim == 3 and one.dtype == np.uint8:
-        return Row(str(index), image=one)
+        return Row("", image=one)
     raise DataError(
         f"Item {index} is a {type(one).__name__}. Give rows, texts, pairs of texts, or images as uint8 arrays of "
         "height × width × channel."
     )
 
 
-@dataclass(frozen=True, eq=False)
+def _named(rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows without a name are named after what they hold: random draws must not depend on a row's place."""
+    seen: dict[str, int] = {}
+    found = []
+    for row in rows:
+        if not isinstance(row.id, str):
+            raise DataError(f"The id of a row is a text, not {row.id!r}.")
+        if row.id == "":
+            name = hashlib.sha256(row.content).hexdigest()[:8]
+            seen[name] = seen.get(name, 0) + 1
+            row = replace(row, id=name if seen[name] == 1 else f"{name}-{seen[name]}")
+        found.append(row)
+    return found
+
+
+def _is_broken(text: str) -> bool:
+    return any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+@dataclass(eq=False)
 class _Work:
     """Everything that decides the scores of a row."""
 
@@ -198,13 +249,21 @@ class _Work:
     @property
     def options(self) -> dict[str, Any]:
         """All options, the common and the method's own, as they were in force."""
-        found = vars(self.asked) | {"scale": self.asked.scale or default_scale(self.teacher)}
-        return found | {name: value for name, value in self.built.options.items() if name != "batch_size"}
+        is_rated = self.teacher.task.name == "regression"
+        found = vars(self.asked) | {"scale": None if is_rated else self.asked.scale or default_scale(self.teacher)}
+        own = {name: value for name, value in self.built.options.items() if name != "batch_size"}
+        if "baseline" in own and isinstance(self.teacher, FunctionTeacher):
+            own["baseline"] = "absent"
+        return found | own
 
-    def fingerprint(self) -> str:
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Of the teacher and of the rows. A function is asked once more about each row."""
         if isinstance(self.teacher, FunctionTeacher):
-            return self.teacher.fingerprint(self.rows)
-        return self.teacher.fingerprint() if isinstance(self.teacher, Model) else self.teacher.name
+            name = self.teacher.fingerprint(self.rows)
+        else:
+            name = _fingerprint(self.teacher) if isinstance(self.teacher, Model) else self.teacher.name
+        return {"teacher": name, "data": fingerprint_of(self.rows)}
 
     def explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
         """The rows in batches of similar length, then in their own order again."""
@@ -238,6 +297,11 @@ class _Work:
         found = self.built.explainer(self.teacher, batch, target)
         if not isinstance(found, Explanation):
             raise ShapeError(f"Explainer {self.built.name!r} must return an Explanation, not {type(found).__name__}.")
+        if found.scores.shape != batch.mask.shape or (found.units & ~batch.mask).any():
+            raise ShapeError(
+                f"Explainer {self.built.name!r} must score the positions of its batch, {tuple(batch.mask.shape)}, and "
+                f"none that is padding; it gave scores of shape {tuple(found.scores.shape)}."
+            )
         if not found.scores.isfinite().all():
             broken = [
                 row.id for row, fine in zip(rows, found.scores.isfinite().all(-1).tolist(), strict=True) if not fine
@@ -286,7 +350,7 @@ def _columns(
     offsets = batch.offsets.cpu().numpy()[where]
     owner = np.nonzero(where)[0]
     if batch.pixels is not None:
-        offsets, tokens = _boxes(rows, batch, owner, offsets), [""] * len(owner)
+        offsets, tokens = _boxes(teacher, rows, batch, owner, offsets), [""] * len(owner)
     else:
         numbers = batch.tokens.cpu().numpy()[where]
         tokens = [
@@ -295,7 +359,7 @@ def _columns(
                 owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
             )
         ]
-    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().double().cpu().numpy()
+    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().cpu().double().numpy()
     return Explanations(
         method=method,
         kind=found.kind,
@@ -311,7 +375,7 @@ def _columns(
         segments=segments,
         word_index=words,
         offsets=offsets,
-        scores=found.scores.detach().double().cpu().numpy()[where],
+        scores=found.scores.detach().cpu().double().numpy()[where],
         targets=tuple(targets),
         predictions=tuple(predictions),
         residuals=residuals,
@@ -322,16 +386,36 @@ def _special(teacher: Teacher, token: int) -> str:
     return teacher.token_name(token) if isinstance(teacher, Model) else ""
 
 
-def _boxes(rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
+def _boxes(teacher: Teacher, rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
     """Patches as pixels of the original images, which may be larger or smaller than what the model reads."""
     assert batch.pixels is not None
-    height, width = batch.pixels.shape[2:]
-    unique = np.unique(corners[:, 0])
-    patch = int(unique[1] - unique[0]) if len(unique) > 1 else height
-    shapes = np.array([row.image.shape[:2] for row in rows if row.image is not None])[owner]
-    ends = np.concatenate([corners, corners + patch], axis=1)
-    scale = np.concatenate([shapes, shapes], axis=1) / np.array([height, width, height, width])
-    return np.round(ends * scale).astype(np.int64)
+    patch = _patch(batch)
+    ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
+    if not isinstance(teacher, Model):  # its squares are the image's own
+        return ends.astype(np.int64)
+    windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[owner]
+    begin, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
+    return np.round(begin + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)
+
+
+def _patch(batch: Batch) -> int:
+    """How wide the patches of a batch are."""
+    tops = batch.offsets[0, batch.segments[0] >= 0, 0].unique()
+    assert batch.pixels is not None
+    return int(tops[1] - tops[0]) if len(tops) > 1 else batch.pixels.shape[2]
+
+
+def _fingerprint(model: Model) -> str:
+    """The model's fingerprint, remembered while none of its tensors is changed or replaced."""
+    state = tuple((tensor.data_ptr(), tensor._version) for tensor in model.state_dict(keep_vars=True).values())
+    facts = (state, model.max_length, model.truncate)
+    known = _FINGERPRINTS.get(model)
+    if known is None or known[0] != facts:
+        known = _FINGERPRINTS[model] = (facts, model.fingerprint())
+    return known[1]
+
+
+_FINGERPRINTS: WeakKeyDictionary[Model, tuple[Any, str]] = WeakKeyDictionary()
 
 
 class _Parts:
@@ -340,17 +424,13 @@ class _Parts:
     def __init__(self, path: Path, work: _Work, background: Sequence[Row]) -> None:
         self.path = path
         self.folder = path.with_name(f"{path.name}.parts")
-        self.fingerprints = {"teacher": work.fingerprint(), "data": fingerprint_of(work.rows)}
         version = work.built.explainer.version if isinstance(work.built.explainer, Explainer) else 0
         facts = {
-            "fingerprints": self.fingerprints, "background": fingerprint_of(background), "method": work.built.name,
+            "fingerprints": work.fingerprints, "background": fingerprint_of(background), "method": work.built.name,
             "version": version, "options": work.options, "shard": _SHARD,
         }  # fmt: skip
         self.key = key_of(facts) if work.built.is_known else None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+        self.folder.mkdir(exist_ok=True)
 
     def load(self, start: int) -> Explanations | None:
         """The shard that starts here, if it was finished; a damaged one is computed anew."""
@@ -365,7 +445,7 @@ class _Parts:
         part.save(self._place(start))
 
     def finish(self, maps: Explanations) -> None:
-        replace(maps, fingerprints=self.fingerprints).save(self.path)
+        maps.save(self.path)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _place(self, start: int) -> Path:

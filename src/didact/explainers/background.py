@@ -34,6 +34,11 @@ class Background:
 
     def prepare(self, model: Model, rows: Sequence[Row]) -> None:
         """Count the tokens of these rows, or choose images among them."""
+        if len(rows) < 2:
+            raise UnsupportedError(
+                "This method compares with background rows, and a row alone would be compared with itself. Give some "
+                "(background_rows=…, --background DATA), or choose integrated_gradients or deeplift."
+            )
         if not model.task.is_text:
             order = numpy_generator(self.seed, "background images").permutation(len(rows))[: self.size + 1]
             chosen = model.encode([rows[index] for index in order])
@@ -74,9 +79,5 @@ class Background:
         found = []
         for row, number in zip(part.ids, drawn.tolist(), strict=True):
             others = [index for index, name in enumerate(ids) if name != row]
-            if not others:
-                raise UnsupportedError(
-                    "This method compares with other images, and was given no other: give more rows."
-                )
             found.append(pixels[others[number % len(others)]])
         return torch.stack(found).to(part.device)

@@ -1,11 +1,14 @@
 """From a name with options, an explainer or any callable to an explainer whose options are all known."""
 
 import inspect
+import types
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from didact.core.explainer import Explainer
+from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
 from didact.registry import checked_options, parse_spec
 
@@ -14,7 +17,7 @@ from didact.registry import checked_options, parse_spec
 class Built:
     """An explainer, what it is called, and all its options, also those nobody named.
 
-    `is_known` tells whether name, options and version decide the scores: not so for a callable from elsewhere.
+    `is_known` tells whether name, options and version decide the scores: not so for what was made elsewhere.
     """
 
     explainer: Callable[..., Any]
@@ -30,14 +33,24 @@ def knows_option(method: str, option: str) -> bool:
 
 def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
     """The explainer for a spec like `lime(samples=200)` with more options, or the one that is given."""
-    if not isinstance(method, str):
-        checked_options(options, lambda: None, of=f"a finished explainer ({_name(method)})")
+    if isinstance(method, str):
+        spec = parse_spec(method)
+        kind = EXPLAINERS.load(spec.name)
+        given = checked_options(dict(spec.options) | options, kind, of=repr(spec.name))
+        given = {name: plain(value) for name, value in given.items()}
+        check_types(given, kind, of=repr(spec.name))
+        defaults = {name: one.default for name, one in _options_of(kind).items()}
+        return Built(kind(**given), spec.name, defaults | given)
+    if isinstance(method, type) or not callable(method):
+        raise OptionError(
+            f"A method is a name, an explainer or a callable, not {method!r}. Make one: Lime(samples=200)."
+        )
+    checked_options(options, lambda: None, of=f"a finished explainer ({_name(method)})")
+    if not isinstance(method, Explainer):
         return Built(method, _name(method), {}, is_known=False)
-    spec = parse_spec(method)
-    kind = EXPLAINERS.load(spec.name)
-    given = checked_options(dict(spec.options) | options, kind, of=repr(spec.name))
-    defaults = {name: one.default for name, one in _options_of(kind).items()}
-    return Built(kind(**given), spec.name, defaults | given)
+    own = {name: getattr(method, name, None) for name in _options_of(type(method))}
+    shown = {name: value for name, value in own.items() if isinstance(value, int | float | str)}
+    return Built(method, _name(method), shown, is_known=False)
 
 
 def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -46,4 +59,35 @@ def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _name(method: Callable[..., Any]) -> str:
-    return str(getattr(method, "__name__", type(method).__name__))
+    """The name it is registered under, or the name it has."""
+    kind = type(method)
+    where = f"{kind.__module__}:{kind.__name__}"
+    registered = next((name for name, entry in EXPLAINERS.items() if entry.target == where), None)
+    return registered or str(getattr(method, "__name__", kind.__name__))
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy or torch as a number of Python."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+
+
+_KINDS: Final = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none"}
+
+
+def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
+    """An error for a value of a kind that the option does not take."""
+    hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009
+    for name, value in options.items():
+        hint = hints[name]
+        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        if not any(_is_a(value, kind) for kind in kinds):
+            wanted = " or ".join(_KINDS[kind] for kind in kinds)
+            raise OptionError(f"Option {name!r} of {of} is {wanted}, not {value!r}.")
+    if isinstance(options.get("batch_size"), int) and options["batch_size"] < 1:
+        raise OptionError(f"Option 'batch_size' of {of} is at least 1, not {options['batch_size']}.")
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    return isinstance(value, int | float) if kind is float else isinstance(value, kind)

@@ -40,13 +40,16 @@ class GradientShap(Explainer):
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         self.background.prepare(white_box(teacher, "gradient_shap"), rows)
 
+    def parts(self) -> list[int]:
+        """How many samples go with each sample's background row."""
+        size = self.background.size
+        return [len(range(sample % size, self.samples, size)) for sample in range(self.samples)]
+
     def places(self, row: str) -> list[float]:
         """How far each sample of a row lies from its background row."""
-        size, parts = self.background.size, [0] * self.background.size
-        for sample in range(self.samples):
-            parts[sample % size] += 1
+        size, parts = self.background.size, self.parts()
         drawn = numpy_generator(self.seed, "gradient_shap", row).random(self.samples)
-        return [float((s // size + drawn[s]) / parts[s % size]) for s in range(self.samples)]
+        return [float((s // size + drawn[s]) / parts[s]) for s in range(self.samples)]
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = white_box(teacher, "gradient_shap")
@@ -58,6 +61,9 @@ class GradientShap(Explainer):
             rows = torch.arange(len(batch), device=device).repeat_interleave(self.samples)
             drawn = torch.arange(self.samples, device=device).repeat(len(batch)) % self.background.size
             places = torch.tensor([self.places(row) for row in batch.ids], device=device, dtype=full.dtype).flatten()
+            # Every background row counts alike, however many samples go with it.
+            shares = 1 / (self.background.size * torch.tensor(self.parts(), device=device, dtype=full.dtype))
+            shares = shares.repeat(len(batch))
             for chosen in points(rows, batch, self.batch_size):
                 part = batch.select(rows[chosen])
                 length = part.tokens.shape[1]
@@ -66,8 +72,8 @@ class GradientShap(Explainer):
                 change = (full[rows[chosen], :length] - other) * part.units[..., None]
                 place = full[rows[chosen], :length] - (1 - places[chosen])[:, None, None] * change
                 found, _ = slope(model, place, part, target.select(rows[chosen]), at=self.at)
-                total[:, :length].index_add_(0, rows[chosen], found * change)
-            scores = (total / self.samples).sum(-1) * batch.units
+                total[:, :length].index_add_(0, rows[chosen], found * change * shares[chosen, None, None])
+            scores = total.sum(-1) * batch.units
             ends = self._ends(model, batch, target, full)
         return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
 

@@ -116,7 +116,9 @@ def _refined(path: _Path) -> tuple[Float[Tensor, "batch token dim"], Float[Tenso
     """The mean gradient with intervals halved until each one's error is a small part of what a row may leave over."""
     device, dtype = path.change.device, path.change.dtype
     ends = path.ends
-    budget = _TOLERANCE * (ends[:, 1] - ends[:, 0]).abs() / _PIECES
+    # Halving finds nothing below the rounding of the outputs.
+    rounding = 8 * torch.finfo(dtype).eps * ends.abs().amax(1)
+    budget = torch.maximum(_TOLERANCE * (ends[:, 1] - ends[:, 0]).abs() / _PIECES, rounding)
     shares, weights = _gauss(_POINTS, path.change)
     total = torch.zeros_like(path.change)
     rows = torch.arange(len(path.batch), device=device).repeat_interleave(_BEGIN)

@@ -1,31 +1,26 @@
 """Kernel SHAP: Shapley values as a weighted least squares fit over subsets of units."""
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.players import on_positions
-from didact.core.removal import Removal
 from didact.core.seeds import numpy_generator
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.explainers.completeness import left_over
+from didact.explainers.perturbation import Perturbation, Questions, nothing_and_all
 
 
-class KernelShap(Explainer):
+class KernelShap(Perturbation):
     """Lundberg and Lee 2017, theorem 2. Exact where the subsets of a row are no more than `samples`.
 
     Otherwise the sizes with most weight (one unit present or gone, then two …) are enumerated as far as the budget
     goes, and the rest is drawn without replacement, each subset with its complement (Covert and Lee 2021), each size
     in proportion to its weight. Scores sum to f(x) − f(x') by construction.
     """
+
+    adds_up = True
 
     def __init__(
         self,
@@ -36,24 +31,22 @@ class KernelShap(Explainer):
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        super().__init__()
+        super().__init__(baseline=baseline, level=level, seed=seed, batch_size=batch_size)
         if samples < 4:
             raise OptionError(f"Option 'samples' of 'kernel_shap' is at least 4, not {samples}.")
         self.samples = samples
-        self.baseline, self.level, self.seed, self.batch_size = baseline, level, seed, batch_size
 
-    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        removal = Removal(teacher, batch, target, baseline=self.baseline, level=self.level, batch_size=self.batch_size)
-        drawn = [self.draw(row, n) for row, n in zip(batch.ids, removal.counts, strict=True)]
-        ends = [np.repeat([[False], [True]], n, axis=1) for n in removal.counts]
-        values = removal.values([np.concatenate(both) for both in zip(ends, (kept for kept, _ in drawn), strict=True)])
-        fitted = [
-            constrained_fit(kept, one[2:] - one[0], weights, float(one[1] - one[0]))
-            for (kept, weights), one in zip(drawn, values, strict=True)
+    def ask(self, row: str, units: int) -> Questions:
+        kept, weights = self.draw(row, units)
+        return Questions(np.concatenate([nothing_and_all(units), kept]), weights)
+
+    def understand(
+        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
+    ) -> list[Float[np.ndarray, " _"]]:
+        return [
+            constrained_fit(one.kept[2:], values[2:] - values[0], one.extra, float(values[1] - values[0]))
+            for one, values in zip(asked, answers, strict=True)
         ]
-        scores = on_positions(removal.scores(fitted), removal.players)
-        both = torch.from_numpy(np.stack([one[:2] for one in values])).to(scores)
-        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, both, target))
 
     def draw(self, row: str, units: int) -> tuple[Bool[np.ndarray, "sample unit"], Float[np.ndarray, " sample"]]:
         """The subsets to ask about (neither none nor all), and their weights."""
@@ -75,12 +68,14 @@ class KernelShap(Explainer):
             found.append(subsets)
             weights.append(np.full(len(subsets), mass[size] / len(subsets)))
             room -= len(subsets)
-        left = sum(mass[size] for size in sizes)
-        pairs = room // 2
-        if sizes and pairs:
-            drawn = _drawn(generator, units, sizes, [mass[size] for size in sizes], pairs)
+        if sizes and room >= 2:
+            drawn = _drawn(generator, units, sizes, [mass[size] for size in sizes], room // 2)
+            # What a size weighs is shared by those of its subsets that were drawn, and all of it is spent.
+            size = np.minimum(drawn.sum(1), units - drawn.sum(1))
+            share = np.array([mass[one] for one in size]) / np.bincount(size)[size]
+            share *= sum(mass[one] for one in sizes) / share.sum()
             found += [drawn, ~drawn]
-            weights += [np.full(len(drawn), left / (2 * len(drawn)))] * 2
+            weights += [share / 2] * 2
         if not found:
             return np.zeros((0, units), dtype=bool), np.zeros(0)
         return np.concatenate(found), np.concatenate(weights)

@@ -7,20 +7,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.players import on_positions
-from didact.core.removal import Removal
 from didact.core.seeds import numpy_generator
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
+from didact.explainers.perturbation import Perturbation, Questions
 
 _NUMBERS: Final = 2**20  # in one set of regressions: 8 MB, however many samples there are
 
 
-class Lime(Explainer):
+class Lime(Perturbation):
     """Weights of a ridge regression of the target on which units are present (Ribeiro et al. 2016).
 
     A sample takes away a random number of random units; the first takes away none. Samples weigh
@@ -40,25 +34,27 @@ class Lime(Explainer):
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        super().__init__()
+        super().__init__(baseline=baseline, level=level, seed=seed, batch_size=batch_size)
         if samples < 2 or kernel_width <= 0 or ridge <= 0:
             raise OptionError(
                 f"lime needs samples ≥ 2, kernel_width > 0 and ridge > 0, not {samples}, {kernel_width} and {ridge}."
             )
         self.samples, self.kernel_width, self.ridge = samples, kernel_width, ridge
-        self.baseline, self.level, self.seed, self.batch_size = baseline, level, seed, batch_size
 
-    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        removal = Removal(teacher, batch, target, baseline=self.baseline, level=self.level, batch_size=self.batch_size)
-        kept = [self.draw(row, n) for row, n in zip(batch.ids, removal.counts, strict=True)]
-        values = removal.values(kept)
-        found: list[Float[np.ndarray, " unit"]] = []
-        size = max(1, _NUMBERS // (self.samples * max(removal.counts)))
-        for some in (slice(start, start + size) for start in range(0, len(kept), size)):
-            weights = np.stack([self.closeness(one) for one in kept[some]])
-            found += list(weighted_ridge(_padded(kept[some]), np.stack(values[some]), weights, self.ridge))
-        scores = removal.scores(found)
-        return Explanation(on_positions(scores, removal.players), batch.mask, batch.units, "signed")
+    def ask(self, row: str, units: int) -> Questions:
+        kept = self.draw(row, units)
+        return Questions(kept, self.closeness(kept))
+
+    def understand(
+        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
+    ) -> list[Float[np.ndarray, " _"]]:
+        found: list[Float[np.ndarray, " _"]] = []
+        size = max(1, _NUMBERS // max(one.kept.size for one in asked))
+        for some in (slice(start, start + size) for start in range(0, len(asked), size)):
+            weights = np.stack([one.extra for one in asked[some]])
+            presence = _padded([one.kept for one in asked[some]])
+            found += list(weighted_ridge(presence, np.stack(answers[some]), weights, self.ridge))
+        return found
 
     def draw(self, row: str, units: int) -> Bool[np.ndarray, "sample unit"]:
         """Which units each sample keeps: as many gone as a draw from 1 to all says, each as likely as the other."""

@@ -164,7 +164,10 @@ def _run_masked(
     order = (~part).to(torch.int8).argsort(dim=-1, stable=True)
     gathered = inputs.gather(1, order[..., None].expand_as(inputs))
     packed = pack_padded_sequence(gathered, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
-    outputs, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=inputs.shape[1])
+    # cuDNN has no backward pass in evaluation mode, where explanations are made.
+    with torch.backends.cudnn.flags(enabled=lstm.training or not inputs.requires_grad):
+        found = lstm(packed)[0]
+    outputs, _ = pad_packed_sequence(found, batch_first=True, total_length=inputs.shape[1])
     back = order.argsort(dim=-1)
     return outputs.gather(1, back[..., None].expand(-1, -1, outputs.shape[-1])) * part[..., None]
 

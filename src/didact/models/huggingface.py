@@ -137,6 +137,22 @@ class HuggingFaceModel(Model):
             rows = [replace(row, rationale=None) for row in rows]
         return patch_batch(rows, pixels, patch=self._patch, leading=self._leading)
 
+    def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+        processor = self.tokenizer
+        if not getattr(processor, "do_center_crop", False):
+            return super().window(height, width)
+        size, crop = dict(processor.size), dict(processor.crop_size)
+        down = across = 1.0
+        if processor.do_resize:
+            shortest = size.get("shortest_edge")
+            down, across = (
+                (shortest / min(height, width),) * 2
+                if shortest is not None
+                else (size["height"] / height, size["width"] / width)
+            )
+        tall, wide = crop["height"] / down, crop["width"] / across
+        return (height - tall) / 2, (width - wide) / 2, tall, wide
+
     def _count_leading(self) -> int:
         """How many special positions ([CLS], registers) stand before the patches: asked of the model itself."""
         size = self.model.config.image_size

@@ -64,6 +64,7 @@ class NativeModel(Model):
             "classes": self.classes,
             "reader": self.reader.facts(),
             "truncate": self.truncate,
+            "max_length": self.max_length,
         }
 
     layers: nn.ModuleList
@@ -94,6 +95,7 @@ def native_from(folder: Path) -> NativeModel:
         kind: type[NativeModel] = MODELS.load(facts["architecture"])
         model = kind(task_named(facts["task"]), facts["classes"], reader_from(facts["reader"]), **facts["options"])
         model.truncate = facts["truncate"]
+        model.max_length = facts.get("max_length", model.max_length)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(
             f"{folder / 'config.json'} is missing or damaged ({error}). Train the model again."

@@ -28,6 +28,20 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode())
 
 
+def check_new_file(path: Path) -> Path:
+    """The path, if a file can be written there: asked before hours of work, not after."""
+    if not path.name or path.is_dir():
+        raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _draft(path)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+    return path
+
+
 @contextmanager
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A draft folder that becomes `path` when the block ends well, and vanishes when it does not."""
