@@ -17,7 +17,6 @@ from teachers import KINDS, black_box, examples, teacher
 # Small enough for hand-sized models.
 OPTIONS: dict[str, dict[str, object]] = {
     "smooth_gradient": {"samples": 4},
-    "integrated_gradients": {"steps": 8},
     "gradient_shap": {"samples": 8, "background": 4},
     "layer_conductance": {"steps": 4},
     "deep_shap": {"background": 4},
