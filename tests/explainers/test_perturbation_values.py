@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from captum._utils.models.linear_model import SkLearnRidge
+from captum._utils.models.linear_model import SkLearnLinearRegression, SkLearnRidge
 from captum.attr import FeatureAblation, LimeBase, Occlusion
 from sklearn.linear_model import LinearRegression, Ridge
 
@@ -53,6 +53,29 @@ def value_of(removal: Removal, row: int):
         return known[key]
 
     return value
+
+
+def captum_on(model, batch, forward, regression, kept, weights):
+    """captum's LIME, of which its Kernel SHAP is a case, with our samples and their weights."""
+    inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+    units = batch.units[0].nonzero()[:, 0]
+    samples, closeness = iter(torch.from_numpy(kept).double()), iter(torch.from_numpy(weights))
+
+    def presence(sample, _, **__):
+        full = torch.ones(1, inputs.shape[1], dtype=torch.float64)
+        full[0, units] = sample[0]
+        return torch.where(full[..., None] > 0, inputs, empty)
+
+    base = LimeBase(
+        forward,
+        regression,
+        similarity_func=lambda *_, **__: next(closeness),
+        perturb_func=lambda *_, **__: next(samples)[None],
+        perturb_interpretable_space=True,
+        from_interp_rep_transform=presence,
+        to_interp_rep_transform=None,
+    )
+    return base.attribute(inputs, n_samples=len(kept))[0].double()
 
 
 class TestRemoval:
@@ -150,28 +173,11 @@ class TestLime:
     @pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
     def test_is_captums_on_the_same_samples(self, kind):
         model, batch, target, forward = one_row(kind)
-        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
         explainer = build_explainer("lime", samples=50).explainer
         ours = explainer(model, batch, target).scores
-        units = batch.units[0].nonzero()[:, 0]
-        samples = iter(torch.from_numpy(explainer.draw(batch.ids[0], len(units))).double())
-
-        def presence(sample, _, **__):
-            full = torch.ones(1, inputs.shape[1], dtype=torch.float64)
-            full[0, units] = sample[0]
-            return torch.where(full[..., None] > 0, inputs, empty)
-
-        base = LimeBase(
-            forward,
-            SkLearnRidge(alpha=1.0),
-            similarity_func=lambda *args, **_: torch.tensor(explainer.closeness(args[2].bool().numpy())),
-            perturb_func=lambda *_, **__: next(samples)[None],
-            perturb_interpretable_space=True,
-            from_interp_rep_transform=presence,
-            to_interp_rep_transform=None,
-        )
-        theirs = base.attribute(inputs, n_samples=50)
-        torch.testing.assert_close(ours[0, units], theirs[0].double(), atol=1e-4, rtol=0)
+        kept = explainer.draw(batch.ids[0], int(batch.units.sum()))
+        theirs = captum_on(model, batch, forward, SkLearnRidge(alpha=1.0), kept, explainer.closeness(kept))
+        torch.testing.assert_close(ours[batch.units], theirs, atol=1e-4, rtol=0)
 
     def test_is_a_ridge_regression_with_a_free_intercept(self):
         model, batch, target, _ = setting("native")
@@ -196,6 +202,17 @@ class TestKernelShap:
         expected = exact_shapley(value_of(removal, row), players)
         np.testing.assert_allclose(found.scores[row][batch.units[row]].numpy(), expected, atol=1e-9)
         assert (found.residual < 1e-9).all()
+
+    @pytest.mark.parametrize("samples", [40, 200])
+    def test_is_captums_on_the_same_samples(self, samples):
+        """captum holds the two ends by a weight of a million, where we have a constraint."""
+        model, batch, target, forward = one_row("hf")
+        explainer = build_explainer("kernel_shap", samples=samples).explainer
+        ours = explainer(model, batch, target).scores
+        asked = explainer.ask(batch.ids[0], int(batch.units.sum()))
+        weights = np.concatenate([[1e6, 1e6], asked.extra])
+        theirs = captum_on(model, batch, forward, SkLearnLinearRegression(), asked.kept, weights)
+        torch.testing.assert_close(ours[batch.units], theirs, atol=1e-4, rtol=0)
 
     def test_of_a_function_is_exact(self):
         subject, rows = black_box("pair"), [Row("a", ("no a", "on board"))]
