@@ -1,8 +1,7 @@
 """One call explains a whole data set with any method, and goes on where it was stopped."""
 
-import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,22 +10,20 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from didact.core.aim import aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
-from didact.core.dataset import Dataset
 from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, TooLongError, by_length, evaluating
-from didact.core.outputs import Outputs
+from didact.core.model import Model, TooLongError, by_length
 from didact.core.players import LEVELS
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
+from didact.experiment.columns import answers_of, columns_of
+from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer, check_types, knows_option, plain
 from didact.explainers.presets import preset_named
@@ -159,65 +156,6 @@ def resolve(
     return asked, build_explainer(method, **own)
 
 
-def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
-    """Rows from rows, a split, a text, texts, pairs of texts, or images."""
-    if isinstance(data, Dataset):
-        raise OptionError(f"Choose a split of {data.name!r} to explain: data[{'], data['.join(map(repr, data))}].")
-    if isinstance(data, str | Row | np.ndarray) or (isinstance(data, tuple) and data and isinstance(data[0], str)):
-        data = [data]
-    if not isinstance(data, Iterable):
-        raise DataError(f"Rows, texts, pairs of texts or images were expected, not {type(data).__name__}.")
-    given = [one if isinstance(one, Row) else _row(index, one) for index, one in enumerate(data)]
-    broken = [f"item {index}" for index, row in enumerate(given) if any(map(_is_broken, row.texts))]
-    if broken:
-        raise DataError(f"{len(broken)} of {len(given)} rows hold characters that no encoding has:", broken)
-    rows = _named(given)
-    if not rows:
-        raise DataError("There is nothing to explain: no rows were given.")
-    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
-    if blank:
-        raise DataError(f"{len(blank)} of {len(rows)} rows are empty texts. Leave them out:", blank)
-    if len({row.id for row in rows}) < len(rows):
-        raise DataError("Two rows share an id; ids must differ, because random draws depend on them.")
-    expected = "images" if not teacher.task.is_text else "texts"
-    if any((row.image is None) == (expected == "images") for row in rows):
-        raise ShapeError(f"Teacher {teacher.name!r} does {teacher.task} and reads {expected}, but rows hold none.")
-    return rows
-
-
-def _row(index: int, one: Any) -> Row:
-    """A row without a name."""
-    if isinstance(one, str):
-        return Row("", (one,))
-    if isinstance(one, tuple | list) and one and all(isinstance(text, str) for text in one):
-        return Row("", tuple(one))
-    if isinstance(one, np.ndarray) and one.ndim == 3 and one.dtype == np.uint8:
-        return Row("", image=one)
-    raise DataError(
-        f"Item {index} is a {type(one).__name__}. Give rows, texts, pairs of texts, or images as uint8 arrays of "
-        "height × width × channel."
-    )
-
-
-def _named(rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows without a name are named after what they hold: random draws must not depend on a row's place."""
-    seen: dict[str, int] = {}
-    found = []
-    for row in rows:
-        if not isinstance(row.id, str):
-            raise DataError(f"The id of a row is a text, not {row.id!r}.")
-        if row.id == "":
-            name = hashlib.sha256(row.content).hexdigest()[:8]
-            seen[name] = seen.get(name, 0) + 1
-            row = replace(row, id=name if seen[name] == 1 else f"{name}-{seen[name]}")
-        found.append(row)
-    return found
-
-
-def _is_broken(text: str) -> bool:
-    return any("\ud800" <= sign <= "\udfff" for sign in text)
-
-
 @dataclass(eq=False)
 class _Work:
     """Everything that decides the scores of a row."""
@@ -292,7 +230,7 @@ class _Work:
     def _batch(self, rows: Sequence[Row], batch: Batch) -> Explanations:
         if self.asked.special:
             batch = replace(batch, units=batch.mask)
-        logits, predictions = _answers(self.teacher, rows, batch)
+        logits, predictions = answers_of(self.teacher, rows, batch)
         target = aim(self.teacher, rows, batch, logits, target=self.asked.target, scale=self.asked.scale)
         found = self.built.explainer(self.teacher, batch, target)
         if not isinstance(found, Explanation):
@@ -311,98 +249,7 @@ class _Work:
                 "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
             )
         names = target_names(self.teacher, rows, batch, target)
-        return _columns(self.teacher, self.built.name, rows, batch, found, names, predictions)
-
-
-def _answers(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], list[str]]:
-    """What the teacher answers: as tensors, and in words."""
-    if isinstance(teacher, Model):
-        with evaluating(teacher), torch.no_grad():
-            logits = teacher(batch).logits
-        outputs = teacher.outputs_of(rows, batch, logits)
-    else:
-        outputs = teacher.predict(rows)
-        logits = torch.from_numpy(outputs.values)
-    return logits, _in_words(teacher, outputs)
-
-
-def _in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
-    if teacher.classes is not None:
-        return [teacher.classes[label] for label in outputs.labels]
-    if outputs.answers is not None:
-        return [answers[0] for answers in outputs.answers]
-    return [f"{value:.4g}" for value in outputs.values[:, 0]]
-
-
-def _columns(
-    teacher: Teacher,
-    method: str,
-    rows: Sequence[Row],
-    batch: Batch,
-    found: Explanation,
-    targets: Sequence[str],
-    predictions: Sequence[str],
-) -> Explanations:
-    """The scores of a batch as columns: units only, without padding."""
-    units = found.units.cpu()
-    where = units.numpy()
-    segments, words = batch.segments.cpu().numpy()[where], batch.words.cpu().numpy()[where]
-    offsets = batch.offsets.cpu().numpy()[where]
-    owner = np.nonzero(where)[0]
-    if batch.pixels is not None:
-        offsets, tokens = _boxes(teacher, rows, batch, owner, offsets), [""] * len(owner)
-    else:
-        numbers = batch.tokens.cpu().numpy()[where]
-        tokens = [
-            rows[row].texts[segment][start:end] if segment >= 0 else _special(teacher, int(number))
-            for row, segment, (start, end), number in zip(
-                owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
-            )
-        ]
-    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().cpu().double().numpy()
-    return Explanations(
-        method=method,
-        kind=found.kind,
-        options={},
-        task=teacher.task.name,
-        classes=teacher.classes,
-        teacher=teacher.name,
-        fingerprints={},
-        ids=batch.ids,
-        texts=tuple(row.texts for row in rows),
-        bounds=np.concatenate([[0], np.cumsum(where.sum(1))]).astype(np.int64),
-        tokens=tuple(tokens),
-        segments=segments,
-        word_index=words,
-        offsets=offsets,
-        scores=found.scores.detach().cpu().double().numpy()[where],
-        targets=tuple(targets),
-        predictions=tuple(predictions),
-        residuals=residuals,
-    )
-
-
-def _special(teacher: Teacher, token: int) -> str:
-    return teacher.token_name(token) if isinstance(teacher, Model) else ""
-
-
-def _boxes(teacher: Teacher, rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Patches as pixels of the original images, which may be larger or smaller than what the model reads."""
-    assert batch.pixels is not None
-    patch = _patch(batch)
-    ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
-    if not isinstance(teacher, Model):  # its squares are the image's own
-        return ends.astype(np.int64)
-    windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[owner]
-    begin, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
-    return np.round(begin + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)
-
-
-def _patch(batch: Batch) -> int:
-    """How wide the patches of a batch are."""
-    tops = batch.offsets[0, batch.segments[0] >= 0, 0].unique()
-    assert batch.pixels is not None
-    return int(tops[1] - tops[0]) if len(tops) > 1 else batch.pixels.shape[2]
+        return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions)
 
 
 def _fingerprint(model: Model) -> str:

@@ -1,0 +1,107 @@
+"""From a batch of scores to columns that need no torch: units only, in words people read."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explanation import Explanation
+from didact.core.model import Model, evaluating
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.records.explanations import Explanations
+
+
+def answers_of(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], list[str]]:
+    """What the teacher answers: as tensors, and in words."""
+    if isinstance(teacher, Model):
+        with evaluating(teacher), torch.no_grad():
+            logits = teacher(batch).logits
+        outputs = teacher.outputs_of(rows, batch, logits)
+    else:
+        outputs = teacher.predict(rows)
+        logits = torch.from_numpy(outputs.values)
+    return logits, _in_words(teacher, outputs)
+
+
+def _in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
+    if teacher.classes is not None:
+        return [teacher.classes[label] for label in outputs.labels]
+    if outputs.answers is not None:
+        return [answers[0] for answers in outputs.answers]
+    return [f"{value:.4g}" for value in outputs.values[:, 0]]
+
+
+def columns_of(
+    teacher: Teacher,
+    method: str,
+    rows: Sequence[Row],
+    batch: Batch,
+    found: Explanation,
+    targets: Sequence[str],
+    predictions: Sequence[str],
+) -> Explanations:
+    """The scores of a batch as columns: units only, without padding."""
+    units = found.units.cpu()
+    where = units.numpy()
+    segments, words = batch.segments.cpu().numpy()[where], batch.words.cpu().numpy()[where]
+    offsets = batch.offsets.cpu().numpy()[where]
+    owner = np.nonzero(where)[0]
+    if batch.pixels is not None:
+        offsets, tokens = _boxes(teacher, rows, batch, owner, offsets), [""] * len(owner)
+    else:
+        numbers = batch.tokens.cpu().numpy()[where]
+        tokens = [
+            rows[row].texts[segment][start:end] if segment >= 0 else _special(teacher, int(number))
+            for row, segment, (start, end), number in zip(
+                owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
+            )
+        ]
+    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().cpu().double().numpy()
+    return Explanations(
+        method=method,
+        kind=found.kind,
+        options={},
+        task=teacher.task.name,
+        classes=teacher.classes,
+        teacher=teacher.name,
+        fingerprints={},
+        ids=batch.ids,
+        texts=tuple(row.texts for row in rows),
+        bounds=np.concatenate([[0], np.cumsum(where.sum(1))]).astype(np.int64),
+        tokens=tuple(tokens),
+        segments=segments,
+        word_index=words,
+        offsets=offsets,
+        scores=found.scores.detach().cpu().double().numpy()[where],
+        targets=tuple(targets),
+        predictions=tuple(predictions),
+        residuals=residuals,
+    )
+
+
+def _special(teacher: Teacher, token: int) -> str:
+    return teacher.token_name(token) if isinstance(teacher, Model) else ""
+
+
+def _boxes(teacher: Teacher, rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
+    """Patches as pixels of the original images, which may be larger or smaller than what the model reads."""
+    assert batch.pixels is not None
+    patch = _patch(batch)
+    ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
+    if not isinstance(teacher, Model):  # its squares are the image's own
+        return ends.astype(np.int64)
+    windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[owner]
+    begin, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
+    return np.round(begin + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)
+
+
+def _patch(batch: Batch) -> int:
+    """How wide the patches of a batch are."""
+    tops = batch.offsets[0, batch.segments[0] >= 0, 0].unique()
+    assert batch.pixels is not None
+    return int(tops[1] - tops[0]) if len(tops) > 1 else batch.pixels.shape[2]
