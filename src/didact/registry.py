@@ -9,11 +9,13 @@ import difflib
 import importlib
 import inspect
 import re
+import types
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from didact.errors import OptionError, UnknownNameError
 
@@ -136,6 +138,33 @@ def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, 
         if name not in known:
             raise OptionError(unknown(f"option of {of}", name, known))
     return dict(options)
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy or torch as a number of Python."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+
+
+_KINDS: Final = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none"}
+
+
+def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
+    """An error for a value of a kind that the option does not take."""
+    hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009
+    for name, value in options.items():
+        hint = hints[name]
+        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        if not any(_is_a(value, kind) for kind in kinds):
+            wanted = " or ".join(_KINDS[kind] for kind in kinds)
+            raise OptionError(f"Option {name!r} of {of} is {wanted}, not {value!r}.")
+    if isinstance(options.get("batch_size"), int) and options["batch_size"] < 1:
+        raise OptionError(f"Option 'batch_size' of {of} is at least 1, not {options['batch_size']}.")
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    return isinstance(value, int | float) if kind is float else isinstance(value, kind)
 
 
 def _read(text: str) -> Any:

@@ -15,7 +15,8 @@ import pytest
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.records import explanations
-from didact.records.explanations import Explanations, page, side_by_side
+from didact.records.explanations import Explanations
+from didact.records.views import page, side_by_side
 
 NOT_A_NUMBER = float("nan")
 TEXTS = (("Unbelievably good.", "So-so"), ("", ""), ("good good", "x"))

@@ -24,7 +24,7 @@ def demo(
     from didact.data.load import load_data
     from didact.experiment.explain import explain
     from didact.learning.train import train_teacher
-    from didact.records.explanations import page, side_by_side
+    from didact.records.views import page, side_by_side
 
     heading("1. Data whose truth is known: planted/sentiment")
     data = load_data("planted/sentiment", seed=seed)

@@ -83,7 +83,7 @@ def explain(
 
     from didact.experiment.explain import explain as explained
     from didact.models.load import load_teacher
-    from didact.records.explanations import page, side_by_side
+    from didact.records.views import page, side_by_side
 
     if threads is not None:
         torch.set_num_threads(threads)

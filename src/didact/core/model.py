@@ -116,7 +116,7 @@ class Model(nn.Module, ABC):
                 try:
                     batch = self.encode([rows[index] for index in chosen])
                 except TooLongError:  # of this batch; the caller wants to know of all rows
-                    self.check_readable(rows)
+                    self.check_rows(rows)
                     raise
                 values[chosen] = self._values(batch, self(batch.to(self.device)).logits)
         return self._outputs(rows, values)
@@ -134,7 +134,7 @@ class Model(nn.Module, ABC):
             answers = tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
         return Outputs(self.task, tuple(row.id for row in rows), values, answers)
 
-    def check_readable(self, rows: Sequence[Row], *, batch_size: int = 256) -> None:
+    def check_rows(self, rows: Sequence[Row], *, batch_size: int = 256) -> None:
         """An error that counts all rows the model cannot read, before any work is done."""
         lengths = [0] * len(rows)
         for start in range(0, len(rows), batch_size):

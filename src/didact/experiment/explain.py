@@ -25,13 +25,13 @@ from didact.errors import DataError, DidactError, OptionError, RecordError, Shap
 from didact.experiment.columns import answers_of, columns_of
 from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS
-from didact.explainers.build import Built, build_explainer, check_types, knows_option, plain
+from didact.explainers.build import Built, build_explainer, knows_option
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
 from didact.records.store import key_of
-from didact.registry import parse_spec
+from didact.registry import check_types, parse_spec, plain
 from didact.render.progress import Progress
 
 _SHARD = 256  # rows that are kept together: what a killed run loses at most
@@ -169,7 +169,7 @@ class _Work:
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
         if isinstance(self.teacher, Model) and len(self.rows) > _SHARD:  # else its one shard is encoded at once
-            self.teacher.check_readable(self.rows)
+            self.teacher.check_rows(self.rows)
         if self.built.name == "human":
             unmarked = [row.id for row in self.rows if row.rationale is None]
             if unmarked:
@@ -224,7 +224,7 @@ class _Work:
             return [encoded(self.teacher, rows) for rows in groups]
         except TooLongError:  # of these rows; the caller wants to know of all
             assert isinstance(self.teacher, Model)
-            self.teacher.check_readable(self.rows)
+            self.teacher.check_rows(self.rows)
             raise
 
     def _batch(self, rows: Sequence[Row], batch: Batch) -> Explanations:

@@ -1,16 +1,14 @@
 """From a name with options, an explainer or any callable to an explainer whose options are all known."""
 
 import inspect
-import types
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from didact.core.explainer import Explainer
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
-from didact.registry import checked_options, parse_spec
+from didact.registry import check_types, checked_options, parse_spec, plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,30 +62,3 @@ def _name(method: Callable[..., Any]) -> str:
     where = f"{kind.__module__}:{kind.__name__}"
     registered = next((name for name, entry in EXPLAINERS.items() if entry.target == where), None)
     return registered or str(getattr(method, "__name__", kind.__name__))
-
-
-def plain(value: Any) -> Any:
-    """A number of numpy or torch as a number of Python."""
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
-
-
-_KINDS: Final = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none"}
-
-
-def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
-    """An error for a value of a kind that the option does not take."""
-    hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009
-    for name, value in options.items():
-        hint = hints[name]
-        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        if not any(_is_a(value, kind) for kind in kinds):
-            wanted = " or ".join(_KINDS[kind] for kind in kinds)
-            raise OptionError(f"Option {name!r} of {of} is {wanted}, not {value!r}.")
-    if isinstance(options.get("batch_size"), int) and options["batch_size"] < 1:
-        raise OptionError(f"Option 'batch_size' of {of} is at least 1, not {options['batch_size']}.")
-
-
-def _is_a(value: Any, kind: type) -> bool:
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    return isinstance(value, int | float) if kind is float else isinstance(value, kind)

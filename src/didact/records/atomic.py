@@ -32,13 +32,7 @@ def check_new_file(path: Path) -> Path:
     """The path, if a file can be written there: asked before hours of work, not after."""
     if not path.name or path.is_dir():
         raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _draft(path)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+    _probe(path)
     return path
 
 
@@ -66,6 +60,21 @@ def check_new_folder(path: Path, *, overwrite: bool = False) -> Path:
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
     if path.exists() and not path.is_dir():
         raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
+    _probe(path)
+    return path
+
+
+def with_folder(path: Path) -> Path:
+    """The path, whose folder is there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"Could not make the folder {path.parent}: {error.strerror or error}.") from error
+    return path
+
+
+def _probe(path: Path) -> None:
+    """An error if nothing can be made beside `path`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = _draft(path)
@@ -73,7 +82,6 @@ def check_new_folder(path: Path, *, overwrite: bool = False) -> Path:
         probe.rmdir()
     except OSError as error:
         raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
-    return path
 
 
 def _replace(draft: Path, path: Path) -> None:

@@ -1,7 +1,5 @@
 """Scores of many rows by one method: columnar, ragged, sliceable, on disk as Parquet. No torch needed to read them."""
 
-import hashlib
-import io
 import json
 import math
 import operator
@@ -15,14 +13,15 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
-from didact.records.atomic import write_bytes, write_text
+from didact.errors import DataError, OptionError, RecordError, ShapeError
+from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.records.parquet import ABOUT, from_parquet, to_parquet
+from didact.records.views import SHOWN, Sections, more_than, side_by_side
 from didact.registry import Spec, unknown
 from didact.render.heat import Heat, Section, Unit, show
 from didact.render.page import fragment
 from didact.render.page import page as document
 
-FORMAT = 1
 KINDS = ("signed", "magnitude", "distribution", "binary")
 # The texts of a row by the name of its task; a task without texts has images.
 TEXTS: dict[str, tuple[str, ...]] = {
@@ -32,12 +31,6 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "reading": ("question", "passage"),
     "image": (),
 }
-_SHOWN = 5
-_KEY = b"didact"
-_SPAN = ("start", "end")
-_BOX = ("top", "left", "bottom", "right")
-_ABOUT = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
-_BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
 T = TypeVar("T")
 
@@ -70,7 +63,7 @@ class Explained:
         Signed scores are ranked by their size; of equal scores the first comes first.
         """
         ranks = np.abs(self.scores) if self.kind == "signed" else self.scores
-        best = np.argsort(-ranks, kind="stable")[: _count(k, len(self))]
+        best = np.argsort(-ranks, kind="stable")[: count_of(k, len(self))]
         return [(self.tokens[unit], float(self.scores[unit])) for unit in best]
 
     def show(self) -> None:
@@ -278,7 +271,7 @@ class Explanations(Sequence[Explained]):
         if not parts:
             raise ShapeError("There is nothing to join: give at least one part.")
         first = parts[0]
-        for name in _ABOUT:
+        for name in ABOUT:
             for other in parts[1:]:
                 if getattr(other, name) != getattr(first, name):
                     raise ShapeError(
@@ -365,8 +358,8 @@ class Explanations(Sequence[Explained]):
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, whole or not at all. The same content always gives the same bytes."""
-        content = self._parquet()
-        write_bytes(_with_folder(Path(path)), content)
+        content = to_parquet(self)
+        write_bytes(with_folder(Path(path)), content)
 
     @classmethod
     def load(cls, path: Path | str) -> "Explanations":
@@ -378,197 +371,28 @@ class Explanations(Sequence[Explained]):
             raise OptionError(f"There is no file {path}. Explanations are written by maps.save(path).") from None
         except OSError as error:
             raise RecordError(f"Could not read {path}: {error.strerror or error}.") from error
-        return cls._from_parquet(content, path)
-
-    def _parquet(self) -> bytes:
-        import pyarrow
-        from pyarrow import parquet
-
-        bounds = pyarrow.array(self.bounds, pyarrow.int32())
-
-        def ragged(values: Any) -> Any:
-            return pyarrow.ListArray.from_arrays(bounds, pyarrow.array(values))
-
-        text = pyarrow.string()
-        try:
-            header = {"format": FORMAT, **self._about(), "checksum": self._checksum()}
-            columns = {
-                "id": pyarrow.array(self.ids, text),
-                "texts": pyarrow.array(self.texts, pyarrow.list_(text)),
-                "tokens": ragged(pyarrow.array(self.tokens, text)),
-                "segments": ragged(self.segments),
-                "words": ragged(self.word_index),
-                **{side: ragged(self.offsets[:, n]) for n, side in enumerate(self._sides())},
-                "scores": ragged(self.scores),
-                "target": pyarrow.array(self.targets, text),
-                "prediction": pyarrow.array(self.predictions, text),
-                "residual": pyarrow.array(self.residuals, from_pandas=False),
-            }
-        except UnicodeEncodeError as error:
-            raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
-        table = pyarrow.table(columns).replace_schema_metadata({_KEY: _canonical(header)})
-        buffer = io.BytesIO()
-        # Words repeat and are kept in dictionaries; scores hardly ever do.
-        words = ["id", "texts.list.element", "tokens.list.element", "target", "prediction"]
-        parquet.write_table(
-            table, buffer, compression="zstd", use_dictionary=words, write_statistics=False, write_page_checksum=True
-        )
-        return buffer.getvalue()
-
-    @classmethod
-    def _from_parquet(cls, content: bytes, path: Path) -> "Explanations":
-        import pyarrow
-        from pyarrow import parquet
-
-        # What reading a flipped bit can raise, in Arrow or in what is made of it.
-        breaks = (pyarrow.ArrowException, *_BREAKS)
-        damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
-        try:
-            file = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True)
-            notes = file.schema_arrow.metadata or {}
-        except breaks as error:
-            raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
-        if _KEY not in notes:
-            raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
-        try:
-            header = json.loads(notes[_KEY])
-            version = int(header["format"])
-            if version > FORMAT:
-                raise RecordError(
-                    f"{path} was written by a newer didact (format {version}, this one reads {FORMAT}). Update didact."
-                )
-            maps = cls._from_table(file.read(), header)
-            intact = maps._checksum() == header["checksum"]
-        except RecordError:
-            raise
-        except breaks as error:
-            reason = " ".join(str(error).split()).rstrip(".")
-            raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
-        if not intact:
-            raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
-        return maps
-
-    @classmethod
-    def _from_table(cls, table: Any, header: Mapping[str, Any]) -> "Explanations":
-        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        lengths = columns["scores"].value_lengths().to_numpy(zero_copy_only=False)
-
-        def flat(name: str) -> np.ndarray:
-            # A copy, since Arrow's memory cannot be written to and torch warns of that.
-            return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
-
-        sides = _BOX if header["task"] == "image" else _SPAN
-        return cls(
-            method=header["method"],
-            kind=header["kind"],
-            options=header["options"],
-            task=header["task"],
-            classes=None if header["classes"] is None else tuple(header["classes"]),
-            teacher=header["teacher"],
-            fingerprints=header["fingerprints"],
-            ids=tuple(columns["id"].to_pylist()),
-            texts=tuple(map(tuple, columns["texts"].to_pylist())),
-            bounds=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            tokens=tuple(columns["tokens"].flatten().to_pylist()),
-            segments=flat("segments"),
-            word_index=flat("words"),
-            offsets=np.stack([flat(side) for side in sides], axis=1),
-            scores=flat("scores"),
-            targets=tuple(columns["target"].to_pylist()),
-            predictions=tuple(columns["prediction"].to_pylist()),
-            residuals=np.array(columns["residual"].to_numpy(zero_copy_only=False)),
-        )
-
-    def _about(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _ABOUT}
-
-    def _checksum(self) -> str:
-        """A hash of everything that is saved."""
-        words = [self._about(), self.ids, self.texts, self.tokens, self.targets, self.predictions]
-        digest = hashlib.sha256(_canonical(words))
-        for column in (self.bounds, self.segments, self.word_index, self.offsets, self.scores, self.residuals):
-            digest.update(np.ascontiguousarray(column).tobytes())
-        return digest.hexdigest()
-
-    def _sides(self) -> tuple[str, ...]:
-        return _BOX if self.task == "image" else _SPAN
+        return from_parquet(content, path)
 
     def _rows(self) -> Int[np.ndarray, " unit"]:
         """The number of the row that each unit belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
-    def show(self, rows: int = _SHOWN) -> None:
+    def show(self, rows: int = SHOWN) -> None:
         """Print the heat maps of the first rows to the terminal."""
         side_by_side([self], rows=rows)
 
     def _repr_html_(self) -> str:
-        return fragment([row._section() for row in self[:_SHOWN]], more=_more(len(self), _SHOWN))
+        return fragment([row._section() for row in self[:SHOWN]], more=more_than(len(self), SHOWN))
 
     def to_html(self, path: Path | str, title: str | None = None) -> None:
         """Write one page that holds all it needs: rows, colours, pictures."""
         lead = f"{Spec(self.method, self.options)} · {self.task} · {len(self)} rows"
-        content = document(title or f"{self.method} explains {self.teacher}", _Sections([self]), lead=lead)
-        write_text(_with_folder(Path(path)), content)
+        content = document(title or f"{self.method} explains {self.teacher}", Sections([self]), lead=lead)
+        write_text(with_folder(Path(path)), content)
 
 
-class _Sections(Sequence[Section]):
-    """The same rows by several methods, drawn only as far as they are asked for."""
-
-    def __init__(self, many: Sequence[Explanations]) -> None:
-        self.many = many
-        self.labels = _labels(many) if len(many) > 1 else [""]
-
-    def __len__(self) -> int:
-        return len(self.many[0])
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[row] for row in range(len(self))[index]]
-        heats = [maps[index].heat(method=label) for maps, label in zip(self.many, self.labels, strict=True)]
-        return Section(self.many[0].ids[index], heats)
-
-
-def side_by_side(many: Sequence[Explanations], *, rows: int = _SHOWN) -> None:
-    """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
-    if rows < 1:
-        raise OptionError(f"At least one row must be shown, not {rows}.")
-    sections = _Sections(_same_rows(many))
-    show(sections[:rows], more=_more(len(sections), rows))
-
-
-def page(many: Sequence[Explanations], path: Path | str, *, title: str | None = None) -> None:
-    """Write one HTML page with each row as all methods explain it."""
-    sections = _Sections(_same_rows(many))
-    title = title or f"{len(many)} methods explain {many[0].teacher}"
-    content = document(title, sections, lead=f"{many[0].task} · {len(sections)} rows")
-    write_text(_with_folder(Path(path)), content)
-
-
-def _same_rows(many: Sequence[Explanations]) -> Sequence[Explanations]:
-    if not many:
-        raise ShapeError("There is nothing to show: give at least one set of explanations.")
-    for maps in many[1:]:
-        if maps.ids != many[0].ids or maps.task != many[0].task:
-            raise ShapeError(
-                f"Methods can be compared on the same rows only: {many[0]!r} and {maps!r} explain different ones. "
-                "Choose rows with maps.select(indices)."
-            )
-    return many
-
-
-def _labels(many: Sequence[Explanations]) -> list[str]:
-    """The name of each method, with the options in which methods of one name differ."""
-    labels = []
-    for maps in many:
-        namesakes = [other.options for other in many if other.method == maps.method]
-        differing = {
-            name: value for name, value in maps.options.items() if any(one.get(name) != value for one in namesakes)
-        }
-        labels.append(str(Spec(maps.method, differing)))
-    return labels
-
-
-def _count(k: float, units: int) -> int:
+def count_of(k: float, units: int) -> int:
+    """`k` units, or that fraction of them: rounded up, at least one."""
     is_whole = isinstance(k, Integral) and not isinstance(k, bool)
     if isinstance(k, bool) or not (k >= 1 if is_whole else 0 < k <= 1):
         raise OptionError(f"k must be a number of units (1, 2, …) or a fraction above 0 and up to 1, not {k!r}.")
@@ -576,25 +400,8 @@ def _count(k: float, units: int) -> int:
     return int(k) if is_whole else max(1, math.ceil(round(k * units, 9)))
 
 
-def _more(total: int, shown: int) -> str:
-    left = total - shown
-    return f"… and {left} more {'row' if left == 1 else 'rows'}: maps[{shown}:].show()" if left > 0 else ""
-
-
 def _picked(values: Sequence[T], positions: Sequence[int]) -> tuple[T, ...]:
     return tuple(values[position] for position in positions)
-
-
-def _with_folder(path: Path) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordError(f"Could not make the folder {path.parent}: {error.strerror or error}.") from error
-    return path
-
-
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _few(values: np.ndarray) -> str:

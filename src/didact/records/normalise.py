@@ -1,12 +1,11 @@
 """Scores brought to one scale, row by row: absolute values, a softmax, or the top units marked."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from didact.errors import OptionError
-from didact.records.explanations import Explanations
+from didact.records.explanations import Explanations, count_of
 from didact.registry import Spec, parse_spec
 
 _KNOWN = {"raw": {}, "softmax": {"temperature": 1.0}, "top": {"k": 0.1}}
@@ -53,6 +52,6 @@ def normalised(maps: Explanations, how: str) -> Explanations:
             scores[start:end] = shifted / shifted.sum()
         else:
             size = np.abs(part) if maps.kind == "signed" else part
-            count = max(1, math.ceil(spec.options["k"] * len(part) - 1e-9))
+            count = count_of(float(spec.options["k"]), len(part))
             scores[start + np.argsort(-size, kind="stable")[:count]] = 1.0
     return replace(maps, scores=scores, kind="distribution" if spec.name == "softmax" else "binary")

@@ -13,7 +13,7 @@ from didact.records.atomic import write_text
 
 def key_of(spec: Mapping[str, Any]) -> str:
     """A key that hashes everything a result depends on. The order of the entries does not matter."""
-    return hashlib.sha256(_canonical(spec).encode()).hexdigest()[:16]
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Store:
         except OSError as error:
             raise RecordError(f"Could not make the folder {self.folder}: {error.strerror or error}.") from error
         body = {"key": record.key, "status": record.status, "payload": dict(record.payload)}
-        write_text(self._path(record.key), _canonical({"body": body, "checksum": _checksum(body)}) + "\n")
+        write_text(self._path(record.key), canonical({"body": body, "checksum": _checksum(body)}) + "\n")
 
     def load(self, key: str) -> Record:
         path = self._path(key)
@@ -66,9 +66,10 @@ class Store:
         return self.folder / f"{key}.json"
 
 
-def _canonical(value: object) -> str:
+def canonical(value: object) -> str:
+    """JSON that is the same for the same content."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_canonical(body).encode()).hexdigest()
+    return hashlib.sha256(canonical(body).encode()).hexdigest()

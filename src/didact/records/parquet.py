@@ -1,0 +1,143 @@
+"""Explanations as Parquet: one line per row, everything else in the header, and a checksum over all of it."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from didact.errors import DataError, DidactError, RecordError
+from didact.records.store import canonical
+
+if TYPE_CHECKING:
+    from didact.records.explanations import Explanations
+
+FORMAT: Final = 1
+ABOUT: Final = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
+_KEY: Final = b"didact"
+_SPAN: Final = ("start", "end")
+_BOX: Final = ("top", "left", "bottom", "right")
+_BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+
+
+def to_parquet(maps: "Explanations") -> bytes:
+    """The same content always gives the same bytes."""
+    import pyarrow
+    from pyarrow import parquet
+
+    bounds = pyarrow.array(maps.bounds, pyarrow.int32())
+
+    def ragged(values: Any) -> Any:
+        return pyarrow.ListArray.from_arrays(bounds, pyarrow.array(values))
+
+    text = pyarrow.string()
+    try:
+        header = {"format": FORMAT, **_about(maps), "checksum": _checksum(maps)}
+        columns = {
+            "id": pyarrow.array(maps.ids, text),
+            "texts": pyarrow.array(maps.texts, pyarrow.list_(text)),
+            "tokens": ragged(pyarrow.array(maps.tokens, text)),
+            "segments": ragged(maps.segments),
+            "words": ragged(maps.word_index),
+            **{side: ragged(maps.offsets[:, n]) for n, side in enumerate(_sides(maps.task))},
+            "scores": ragged(maps.scores),
+            "target": pyarrow.array(maps.targets, text),
+            "prediction": pyarrow.array(maps.predictions, text),
+            "residual": pyarrow.array(maps.residuals, from_pandas=False),
+        }
+    except UnicodeEncodeError as error:
+        raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
+    table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical(header).encode()})
+    buffer = io.BytesIO()
+    # Words repeat and are kept in dictionaries; scores hardly ever do.
+    words = ["id", "texts.list.element", "tokens.list.element", "target", "prediction"]
+    parquet.write_table(
+        table, buffer, compression="zstd", use_dictionary=words, write_statistics=False, write_page_checksum=True
+    )
+    return buffer.getvalue()
+
+
+def from_parquet(content: bytes, path: Path) -> "Explanations":
+    """What `to_parquet` wrote; `path` is named where it cannot be read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    # What reading a flipped bit can raise, in Arrow or in what is made of it.
+    breaks = (pyarrow.ArrowException, *_BREAKS)
+    damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
+    try:
+        file = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True)
+        notes = file.schema_arrow.metadata or {}
+    except breaks as error:
+        raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
+    if _KEY not in notes:
+        raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
+    try:
+        header = json.loads(notes[_KEY])
+        version = int(header["format"])
+        if version > FORMAT:
+            raise RecordError(
+                f"{path} was written by a newer didact (format {version}, this one reads {FORMAT}). Update didact."
+            )
+        maps = _from_table(file.read(), header)
+        intact = _checksum(maps) == header["checksum"]
+    except RecordError:
+        raise
+    except breaks as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
+    if not intact:
+        raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
+    return maps
+
+
+def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    lengths = columns["scores"].value_lengths().to_numpy(zero_copy_only=False)
+
+    def flat(name: str) -> np.ndarray:
+        # A copy, since Arrow's memory cannot be written to and torch warns of that.
+        return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
+
+    from didact.records.explanations import Explanations
+
+    return Explanations(
+        method=header["method"],
+        kind=header["kind"],
+        options=header["options"],
+        task=header["task"],
+        classes=None if header["classes"] is None else tuple(header["classes"]),
+        teacher=header["teacher"],
+        fingerprints=header["fingerprints"],
+        ids=tuple(columns["id"].to_pylist()),
+        texts=tuple(map(tuple, columns["texts"].to_pylist())),
+        bounds=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        tokens=tuple(columns["tokens"].flatten().to_pylist()),
+        segments=flat("segments"),
+        word_index=flat("words"),
+        offsets=np.stack([flat(side) for side in _sides(header["task"])], axis=1),
+        scores=flat("scores"),
+        targets=tuple(columns["target"].to_pylist()),
+        predictions=tuple(columns["prediction"].to_pylist()),
+        residuals=np.array(columns["residual"].to_numpy(zero_copy_only=False)),
+    )
+
+
+def _about(maps: "Explanations") -> dict[str, Any]:
+    return {name: getattr(maps, name) for name in ABOUT}
+
+
+def _checksum(maps: "Explanations") -> str:
+    """A hash of everything that is saved."""
+    words = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
+    digest = hashlib.sha256(canonical(words).encode())
+    for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()
+
+
+def _sides(task: str) -> tuple[str, ...]:
+    return _BOX if task == "image" else _SPAN

@@ -1,0 +1,79 @@
+"""Explanations to look at: the same rows by one method or several, in the terminal or on a page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from didact.errors import OptionError, ShapeError
+from didact.records.atomic import with_folder, write_text
+from didact.registry import Spec
+from didact.render.heat import Section, show
+from didact.render.page import page as document
+
+if TYPE_CHECKING:
+    from didact.records.explanations import Explanations
+
+SHOWN: Final = 5
+
+
+class Sections(Sequence[Section]):
+    """The same rows by several methods, drawn only as far as they are asked for."""
+
+    def __init__(self, many: "Sequence[Explanations]") -> None:
+        self.many = many
+        self.labels = _labels(many) if len(many) > 1 else [""]
+
+    def __len__(self) -> int:
+        return len(self.many[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[row] for row in range(len(self))[index]]
+        heats = [maps[index].heat(method=label) for maps, label in zip(self.many, self.labels, strict=True)]
+        return Section(self.many[0].ids[index], heats)
+
+
+def side_by_side(many: "Sequence[Explanations]", *, rows: int = SHOWN) -> None:
+    """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
+    if rows < 1:
+        raise OptionError(f"At least one row must be shown, not {rows}.")
+    sections = Sections(_same_rows(many))
+    show(sections[:rows], more=more_than(len(sections), rows))
+
+
+def page(many: "Sequence[Explanations]", path: Path | str, *, title: str | None = None) -> None:
+    """Write one HTML page with each row as all methods explain it."""
+    sections = Sections(_same_rows(many))
+    title = title or f"{len(many)} methods explain {many[0].teacher}"
+    content = document(title, sections, lead=f"{many[0].task} · {len(sections)} rows")
+    write_text(with_folder(Path(path)), content)
+
+
+def _same_rows(many: "Sequence[Explanations]") -> "Sequence[Explanations]":
+    if not many:
+        raise ShapeError("There is nothing to show: give at least one set of explanations.")
+    for maps in many[1:]:
+        if maps.ids != many[0].ids or maps.task != many[0].task:
+            raise ShapeError(
+                f"Methods can be compared on the same rows only: {many[0]!r} and {maps!r} explain different ones. "
+                "Choose rows with maps.select(indices)."
+            )
+    return many
+
+
+def _labels(many: "Sequence[Explanations]") -> list[str]:
+    """The name of each method, with the options in which methods of one name differ."""
+    labels = []
+    for maps in many:
+        namesakes = [other.options for other in many if other.method == maps.method]
+        differing = {
+            name: value for name, value in maps.options.items() if any(one.get(name) != value for one in namesakes)
+        }
+        labels.append(str(Spec(maps.method, differing)))
+    return labels
+
+
+def more_than(total: int, shown: int) -> str:
+    """The line that says how to see the rest."""
+    left = total - shown
+    return f"… and {left} more {'row' if left == 1 else 'rows'}: maps[{shown}:].show()" if left > 0 else ""
