@@ -50,6 +50,14 @@ class DataError(RequestError, ValueError):
         super().__init__("\n".join(lines))
 
 
+class PlanError(RequestError, ValueError):
+    """A plan that cannot be carried out. Lists all its faults at once."""
+
+    def __init__(self, summary: str, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join([summary, *(f"  - {fault}" for fault in self.faults)]))
+
+
 class RecordError(DidactError, RuntimeError):
     """A record on disk is damaged, or cannot be written."""
 

@@ -25,13 +25,14 @@ OPTIONS: dict[str, dict[str, object]] = {
     "shapley_sampling": {"permutations": 4},
 }
 SEEDED = {"random", "smooth_gradient", "gradient_shap", "deep_shap", "lime", "kernel_shap", "shapley_sampling"}
-SELF_ATTENTION = {"attention_rollout", "attention_flow", "value_zeroing"}
+SELF_ATTENTION = {"attention_rollout", "attention_flow", "attention_alignment", "value_zeroing"}
 READS_ATTENTION = {name for name, entry in EXPLAINERS.items() if entry.needs == "attention"}
 # method -> the models (or tasks) that have not what it needs, and why
 REFUSED = {
     "trivial": ({"regression", "reading"}, "there is no class to give away"),
     "attention": ({"hf", "native", "bilstm"}, "only models that pool by attention have one of their own"),
     "human": ({"image"}, "the tiny images have no rationale"),
+    "attention_alignment": ({"classification", "pair", "regression", "image"}, "there is no question to align"),
 }
 
 
@@ -40,7 +41,7 @@ def is_refused(name: str, kind: str, task: str) -> bool:
         return True
     if kind == "bilstm" and name in READS_ATTENTION:
         return True
-    return kind == "bilstm_attention" and name in SELF_ATTENTION
+    return kind in ("bilstm_attention", "pool") and name in SELF_ATTENTION
 
 
 CASES = [

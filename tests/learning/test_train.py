@@ -145,11 +145,12 @@ class TestFit:
         assert len(history) == 3
 
     def test_warm_up_and_decay(self):
-        rates = [_rate(step, 100, 0.1) for step in range(100)]
+        rates = [_rate(step, 100, Training(warmup=0.1)) for step in range(100)]
         assert rates[0] == pytest.approx(0.1)
         assert rates[9] == rates[10] == pytest.approx(1.0)
         assert rates[-1] == pytest.approx(0.0605, abs=1e-3)
         assert sorted(rates[10:], reverse=True) == rates[10:]
+        assert {_rate(step, 100, Training(warmup=0.0, schedule="constant")) for step in range(100)} == {1.0}
 
     def test_every_row_once_per_epoch_in_batches_of_similar_length(self):
         data = small()

@@ -1,5 +1,10 @@
 """Native models: the contract every one keeps on every task it does, and closed forms for their parts."""
 
+import atexit
+import shutil
+import tempfile
+from functools import lru_cache
+
 import numpy as np
 import pytest
 import torch
@@ -11,28 +16,48 @@ from didact.core.task import CLASSIFICATION, IMAGE, READING, REGRESSION, TASKS
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.bilstm import BiLSTM, BiLSTMAttention
+from didact.models.frozen import base_reader
 from didact.models.native import _check_option, native_from
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import UNKNOWN, PatchReader, WordTokenizer
 from didact.models.transformer import TransformerModel
-from tiny import images, rows
+from tiny import huggingface, images, rows
 
 OPTIONS = {
     "native": [{}, {"mix": True}, {"pool": "first", "layers": 1}],
     "bilstm": [{}, {"mix": True, "layers": 2}],
     "bilstm_attention": [{}, {"mix": True}],
+    "pool": [{}, {"pool": "mean"}],
 }
-CASES = [(name, task, options) for name, entry in MODELS.items() for task in entry.tasks for options in OPTIONS[name]]
+CASES = [
+    (name, task, options)
+    for name, entry in MODELS.items()
+    for task in entry.tasks
+    for options in (*OPTIONS[name], *([{"embeddings": "tiny"}] if task != "image" else []))
+]
 
 
 def examples(task: str) -> list[Row]:
     return images() if task == "image" else rows(1 if task == "classification" else 2)
 
 
+@lru_cache
+def tiny_base() -> str:
+    """A folder with a tiny BERT, for as long as the tests run."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    for part in huggingface("bert"):
+        part.save_pretrained(folder)
+    return folder
+
+
 def build(name: str, task: str, **options: object) -> Model:
     torch.manual_seed(0)
     kind = TASKS[task]
     reader = PatchReader(32, 32) if kind is IMAGE else WordTokenizer.from_rows(examples(task)[1:])
+    if options.get("embeddings") == "tiny":
+        options = {**options, "embeddings": tiny_base()}
+        reader = base_reader(tiny_base())
     options = {"width": 16, **({"heads": 4} if name == "native" else {}), **options}
     model = MODELS.load(name)(kind, ("a", "b", "c") if kind.has_classes else None, reader, **options).eval()
     with torch.no_grad():
@@ -49,7 +74,8 @@ def test_every_registered_model_is_in_the_suite():
 class TestEveryModel:
     def test_a_row_alone_and_in_a_batch(self, name, task, options):
         model = build(name, task, **options)
-        heard = ("mean", "reading") if name == "bilstm_attention" or name == "native" else ()
+        attends = name in ("bilstm_attention", "native") or (name == "pool" and options.get("pool") != "mean")
+        heard = ("mean", "reading") if attends else ()
         batch = model.encode(examples(task))
         assert task == "image" or not batch.mask.all()
         with torch.no_grad():
@@ -87,6 +113,7 @@ class TestEveryModel:
         model = build(name, task, **options).double()
         batch = model.encode(examples(task)[:2])
         start = model.embed(batch).detach()
+        start += torch.randn_like(start)  # two texts of unknown words are alike, where |c1 − c2| has its kink
         direction = torch.randn_like(start)
 
         def scalar(step: torch.Tensor) -> torch.Tensor:

@@ -34,7 +34,7 @@ class Batch:
     types: Int[Tensor, "batch token"] | None = None
     pixels: Float[Tensor, "batch channel height width"] | None = None
     rationale: Bool[Tensor, "batch token"] | None = None
-    rows: tuple[Row, ...] | None = None  # kept where words are taken from the text itself: black boxes
+    rows: tuple[Row, ...] | None = None  # of every batch of texts, and of the images of black boxes
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -118,6 +118,7 @@ def text_batch(rows: Sequence[Row], pieces: Sequence[Pieces], *, padding: int) -
         offsets=_padded([one.offsets for one in pieces], 0),
         types=_padded(types, 0) if len(types) == len(pieces) else None,
         rationale=rationale,
+        rows=tuple(rows),
     )
 
 

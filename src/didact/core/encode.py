@@ -1,6 +1,7 @@
 """Rows as a batch, for any teacher: in the pieces a model reads, or in words where nobody sees inside."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -24,10 +25,7 @@ def encoded(teacher: Teacher, rows: Sequence[Row]) -> Batch:
             f"{len(empty)} of {len(rows)} rows hold no words that teacher {teacher.name!r} could be asked about: "
             f"{', '.join(empty[:10])}."
         )
-    batch = (
-        _squares(teacher, rows) if not teacher.task.is_text else text_batch(rows, list(map(_words, rows)), padding=0)
-    )
-    return Batch(**(vars(batch) | {"rows": tuple(rows)}))
+    return text_batch(rows, list(map(_words, rows)), padding=0) if teacher.task.is_text else _squares(teacher, rows)
 
 
 def device_of(teacher: Teacher) -> torch.device:
@@ -55,7 +53,7 @@ def _squares(teacher: Teacher, rows: Sequence[Row]) -> Batch:
     size = squares[0].bottom - squares[0].top
     height, width = (length // size * size for length in images[0].shape[:2])
     pixels = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2)[:, :, :height, :width].float()
-    return patch_batch(
+    batch = patch_batch(
         [
             Row(row.id, image=row.image[:height, :width], rationale=row.rationale)
             for row in rows
@@ -64,3 +62,4 @@ def _squares(teacher: Teacher, rows: Sequence[Row]) -> Batch:
         pixels,
         patch=size,
     )
+    return replace(batch, rows=tuple(rows))

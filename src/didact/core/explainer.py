@@ -16,10 +16,12 @@ from didact.core.teacher import Teacher
 class Explainer(nn.Module, ABC):
     """Scores every unit for `target`. Options are keyword-only arguments; a learned explainer has parameters too.
 
-    A row's scores never depend on the other rows of its batch. Padding and special tokens score 0.
+    A row's scores never depend on the other rows of its batch. Padding and special tokens score 0. `is_redrawn` tells
+    whether the draw itself is the point (chance, noise), so that each student's seed gets another.
     """
 
     version: ClassVar[int] = 1  # part of every key: raise it when the same options give other numbers
+    is_redrawn: bool = False
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         """Take from the data what every row needs, once, before any row is explained: word counts, other images."""

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from didact.core.row import Span
 from didact.errors import OptionError
 
 Kind = Literal["signed", "magnitude", "distribution", "binary"]
@@ -14,13 +15,17 @@ Kind = Literal["signed", "magnitude", "distribution", "binary"]
 
 @dataclass(frozen=True)
 class Explanation:
-    """Scores on units; zero on padding and special tokens. `residual` is what a completeness axiom leaves over."""
+    """Scores on units; zero on padding and special tokens. `residual` is what a completeness axiom leaves over.
+
+    `alignments` belong to reading: for each row the pairs of spans, question and passage, that refer to the same thing.
+    """
 
     scores: Float[Tensor, "batch token"]
     mask: Bool[Tensor, "batch token"]
     units: Bool[Tensor, "batch token"]
     kind: Kind
     residual: Float[Tensor, " batch"] | None = None
+    alignments: tuple[tuple[tuple[Span, Span], ...], ...] | None = None
 
     def as_distribution(self, *, temperature: float = 1.0, floor: float = 1e-3) -> Float[Tensor, "batch token"]:
         """What a student is sent: non-negative, zero outside the units, one in sum (zero for a row without units).

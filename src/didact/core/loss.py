@@ -12,14 +12,15 @@ from didact.core.task import Task
 from didact.core.words import touches
 
 
-def goals(batch: Batch, outputs: Outputs) -> Shaped[Tensor, "batch *goal"]:
+def goals(batch: Batch, outputs: Outputs, *, soft: bool = False) -> Shaped[Tensor, "batch *goal"]:
     """The answers to learn: class indices, scores, or the first and last token of the answer span.
 
-    A span that lies outside what the model can read (cut off) becomes -100, which the loss leaves out.
+    With `soft`, the chances of all classes instead of the likeliest one. A span that lies outside what the model can
+    read (cut off) becomes -100, which the loss leaves out.
     """
     task = outputs.task
     if task.has_classes:
-        return torch.from_numpy(outputs.labels)
+        return torch.from_numpy(outputs.probabilities if soft else outputs.labels)
     if task.name != "reading":
         return torch.from_numpy(outputs.values[:, 0])
     found = torch.full((len(outputs), 2), -100, dtype=torch.long)
@@ -34,9 +35,11 @@ def goals(batch: Batch, outputs: Outputs) -> Shaped[Tensor, "batch *goal"]:
 def task_loss(
     task: Task, logits: Float[Tensor, "batch *output"], goal: Shaped[Tensor, "batch *goal"]
 ) -> Float[Tensor, " batch"]:
-    """One loss per row: cross-entropy on the hard label, squared error, or the mean of start and end cross-entropy."""
+    """One loss per row: cross-entropy (on a label or on chances), squared error, or the mean of start's and end's."""
     if task.has_classes:
-        return F.cross_entropy(logits, goal, reduction="none")
+        # Chances come in double precision; labels must stay whole numbers.
+        wanted = goal.to(logits.dtype) if goal.is_floating_point() else goal
+        return F.cross_entropy(logits, wanted, reduction="none")
     if task.name == "reading":
         both = [F.cross_entropy(logits[:, side], goal[:, side], reduction="none", ignore_index=-100) for side in (0, 1)]
         return torch.stack(both).mean(0)

@@ -1,6 +1,8 @@
 """What a teacher or a student answered to each row, in terms that no tokenizer changes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -34,6 +36,17 @@ class Outputs:
     def select(self, indices: Int[np.ndarray, " chosen"]) -> "Outputs":
         answers = None if self.answers is None else tuple(self.answers[index] for index in indices)
         return Outputs(self.task, tuple(self.ids[index] for index in indices), self.values[indices], answers)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Outputs"]) -> "Outputs":
+        """The rows of all parts, one after another."""
+        answers = [part.answers for part in parts if part.answers is not None]
+        return cls(
+            parts[0].task,
+            tuple(chain.from_iterable(part.ids for part in parts)),
+            np.concatenate([part.values for part in parts]),
+            tuple(chain(*answers)) if len(answers) == len(parts) else None,
+        )
 
     @property
     def labels(self) -> Int[np.ndarray, " row"]:

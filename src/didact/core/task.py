@@ -1,5 +1,6 @@
 """The kinds of task: what a row holds, what a model answers, and how an answer is measured."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +24,10 @@ class Task:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Callable[[str], "Task"], tuple[str]]:
+        """A copy is the very same task: models compare theirs by identity."""
+        return task_named, (self.name,)
 
 
 CLASSIFICATION: Final = Task("classification", ("text",), "accuracy", has_classes=True, fewest_texts=1)

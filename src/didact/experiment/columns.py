@@ -81,6 +81,7 @@ def columns_of(
         targets=tuple(targets),
         predictions=tuple(predictions),
         residuals=residuals,
+        alignments=found.alignments,
     )
 
 

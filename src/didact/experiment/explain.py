@@ -194,13 +194,19 @@ class _Work:
             own["baseline"] = "absent"
         return found | own
 
+    def facts(self, background: Sequence[Row]) -> dict[str, Any]:
+        """What decides the scores beside teacher and rows."""
+        version = self.built.explainer.version if isinstance(self.built.explainer, Explainer) else 0
+        name, options = self.built.name, self.options
+        return {"method": name, "version": version, "options": options, "background": fingerprint_of(background)}
+
     @cached_property
     def fingerprints(self) -> dict[str, str]:
         """Of the teacher and of the rows. A function is asked once more about each row."""
         if isinstance(self.teacher, FunctionTeacher):
             name = self.teacher.fingerprint(self.rows)
         else:
-            name = _fingerprint(self.teacher) if isinstance(self.teacher, Model) else self.teacher.name
+            name = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else self.teacher.name
         return {"teacher": name, "data": fingerprint_of(self.rows)}
 
     def explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
@@ -252,7 +258,7 @@ class _Work:
         return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions)
 
 
-def _fingerprint(model: Model) -> str:
+def model_fingerprint(model: Model) -> str:
     """The model's fingerprint, remembered while none of its tensors is changed or replaced."""
     state = tuple((tensor.data_ptr(), tensor._version) for tensor in model.state_dict(keep_vars=True).values())
     facts = (state, model.max_length, model.truncate)
@@ -265,17 +271,21 @@ def _fingerprint(model: Model) -> str:
 _FINGERPRINTS: WeakKeyDictionary[Model, tuple[Any, str]] = WeakKeyDictionary()
 
 
+def explanation_facts(teacher: Teacher, method: Any, background: Sequence[Row]) -> dict[str, Any] | None:
+    """Everything beside the rows that decides the scores of a method; None for one that was made elsewhere."""
+    asked, built = resolve(teacher, method, {})
+    if not built.is_known:
+        return None
+    return _Work(teacher, (), asked, built, 64).facts(background)
+
+
 class _Parts:
     """Finished shards beside the file they will become, under a key that hashes everything that decides them."""
 
     def __init__(self, path: Path, work: _Work, background: Sequence[Row]) -> None:
         self.path = path
         self.folder = path.with_name(f"{path.name}.parts")
-        version = work.built.explainer.version if isinstance(work.built.explainer, Explainer) else 0
-        facts = {
-            "fingerprints": work.fingerprints, "background": fingerprint_of(background), "method": work.built.name,
-            "version": version, "options": work.options, "shard": _SHARD,
-        }  # fmt: skip
+        facts = {"fingerprints": work.fingerprints, "shard": _SHARD, **work.facts(background)}
         self.key = key_of(facts) if work.built.is_known else None
         self.folder.mkdir(exist_ok=True)
 

@@ -122,6 +122,11 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             "attention:AttentionGradient", "signed", "attention", "1 forward, 1 backward",
             "Serrano and Smith 2019; Chrysostomou and Aletras 2021", "summed over heads and queries of the last layer",
         ),
+        "attention_alignment": _entry(
+            "attention_alignment:AttentionAlignment", "binary", "attention", "1 forward",
+            "Pruthi et al. 2022, section 5.1",
+            "from the attention between question and passage; the paper's teacher was trained on QED to align them",
+        ),
         "value_zeroing": _entry(
             "value_zeroing:ValueZeroing", "distribution", "attention", "n + 1 forwards", "Mohebbi et al. 2023",
             "layers joined by rollout; renormalised over the units",

@@ -1,22 +1,34 @@
 """What every method is held against: chance, a code for the label, and people."""
 
 import math
+from typing import TypeAlias
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
+from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
+from didact.explainers.attention_alignment import spoken
+
+Pairs: TypeAlias = tuple[tuple[Span, Span], ...]
 
 
 class Random(Explainer):
-    """Scores drawn evenly between 0 and 1. A row's draw depends on its id and the seed alone."""
+    """Scores drawn evenly between 0 and 1. A row's draw depends on its id and the seed alone.
+
+    Where there is a question, up to three of its words are also aligned with any words of the passage.
+    """
+
+    version = 2
+    is_redrawn = True
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__()
@@ -28,7 +40,22 @@ class Random(Explainer):
             units = batch.units[row]
             drawn = numpy_generator(self.seed, "random", name).random(int(units.sum()))
             scores[row, units] = torch.from_numpy(drawn).to(scores)
-        return Explanation(scores, batch.mask, batch.units, "magnitude")
+        aligned = None
+        if teacher.task.name == "reading" and batch.rows is not None:
+            aligned = tuple(map(self._pairs, batch.rows))
+        return Explanation(scores, batch.mask, batch.units, "magnitude", alignments=aligned)
+
+    def _pairs(self, row: Row) -> Pairs:
+        question, passage = spoken(row, 0), spoken(row, 1)
+        if not question or not passage:
+            return ()
+        dice = numpy_generator(self.seed, "random alignments", row.id)
+        firsts = np.sort(dice.permutation(len(question))[:3])
+        seconds = dice.integers(len(passage), size=len(firsts))
+        return tuple(
+            (question[first][1], passage[second][1])
+            for first, second in zip(firsts.tolist(), seconds.tolist(), strict=True)
+        )
 
 
 class Trivial(Explainer):
@@ -59,7 +86,22 @@ class Trivial(Explainer):
 
 
 class Human(Explainer):
-    """What people marked, or what is known to decide the label. Rows nobody marked are refused."""
+    """What people marked, or what is known to decide the label. Rows nobody marked are refused.
+
+    `noise` stands for careless people: each marked word (of images: patch) is with this chance lost (`how="drop"`), or
+    strays to an unmarked one as long as there is room (`how="swap"`). So do aligned pairs; what strays there is the
+    span in the passage. A draw depends on the seed, the row's id and the word: what is lost at some noise is lost at
+    any higher one, and with any tokenizer.
+    """
+
+    def __init__(self, *, noise: float = 0.0, how: str = "drop", seed: int = 0) -> None:
+        super().__init__()
+        if not 0 <= noise <= 1:
+            raise OptionError(f"Option 'noise' of 'human' is a chance between 0 and 1, not {noise}.")
+        if how not in ("drop", "swap"):
+            raise OptionError(f"Option 'how' of 'human' is 'drop' or 'swap', not {how!r}.")
+        self.noise, self.how, self.seed = noise, how, seed
+        self.is_redrawn = noise > 0
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         if batch.rationale is None:
@@ -67,8 +109,62 @@ class Human(Explainer):
                 "The explainer 'human' needs rationales, and these rows have none. Choose a data set that has them "
                 "(`didact data list`), or another method."
             )
-        scores = (batch.rationale & batch.units).to(_zeros(batch).dtype)
-        return Explanation(scores, batch.mask, batch.units, "binary")
+        marks = batch.rationale & batch.units
+        if self.noise > 0:
+            marks = self._careless(batch, marks)
+        aligned = None
+        if teacher.task.name == "reading" and any(row.alignments is not None for row in batch.rows or ()):
+            aligned = tuple(map(self._pairs, batch.rows or ()))
+        scores = marks.to(_zeros(batch).dtype)
+        return Explanation(scores, batch.mask, batch.units, "binary", alignments=aligned)
+
+    def _careless(self, batch: Batch, marks: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+        # White space alone belongs to no word that could be kept, so its marks go.
+        inside = (batch.units & (batch.words >= 0)).cpu().numpy()
+        places = torch.stack([batch.segments, batch.words], -1).cpu().numpy()
+        before, after = marks.cpu().numpy(), np.zeros(marks.shape, dtype=bool)
+        for row, name in enumerate(batch.ids):
+            here = inside[row]
+            after[row, here] = self._strayed(name, before[row, here], places[row, here])
+        return torch.from_numpy(after).to(marks.device)
+
+    def _strayed(
+        self, name: str, marks: Bool[np.ndarray, " piece"], places: Int[np.ndarray, "piece 2"]
+    ) -> Bool[np.ndarray, " piece"]:
+        """The marks of one row that are left; `places` are each piece's text and word."""
+        known, group = np.unique(places, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        is_marked = np.bincount(group, marks, minlength=len(known)) > 0
+        chances, turns = np.zeros(len(known)), np.zeros(len(known))
+        for segment in set(known[:, 0].tolist()):
+            here = known[:, 0] == segment
+            numbers = known[here, 1]
+            for drawn, what in ((chances, "noise"), (turns, "places")):
+                # Drawn from the first word on, so that a text cut short leaves the others' draws as they are.
+                dice = numpy_generator(self.seed, "human", what, name, segment)
+                drawn[here] = dice.random(numbers.max() + 1)[numbers]
+        is_lost = is_marked & (chances < self.noise)
+        left = marks & ~is_lost[group]
+        if self.how == "swap":
+            free = np.flatnonzero(~is_marked)
+            taken = free[np.argsort(turns[free])][: is_lost.sum()]
+            left |= np.isin(group, taken)
+        return left
+
+    def _pairs(self, row: Row) -> Pairs:
+        pairs = row.alignments or ()
+        if self.noise == 0:
+            return pairs
+        dice = numpy_generator(self.seed, "human", "alignments", row.id)
+        chances, turns = dice.random(len(pairs)), dice.random(len(pairs))
+        found = []
+        for (first, second), chance, turn in zip(pairs, chances.tolist(), turns.tolist(), strict=True):
+            if chance >= self.noise:
+                found.append((first, second))
+            elif self.how == "swap":
+                others = [word for _, word in spoken(row, 1) if word.end <= second.start or word.start >= second.end]
+                found += [(first, others[int(turn * len(others))])] if others else []
+        return tuple(found)
 
 
 def _zeros(batch: Batch) -> Float[Tensor, "batch token"]:

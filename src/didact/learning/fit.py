@@ -1,13 +1,13 @@
-"""The training loop: AdamW with warm-up and decay, clipping, and the best epoch on dev."""
+"""The one training loop: teachers and students alike, with clipping and the best epoch on dev."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
-from torch import Tensor
+from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.loss import goals, task_loss
@@ -16,14 +16,15 @@ from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.seeds import numpy_generator, seed_from
+from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, TrainingError
 from didact.render.progress import Progress
 
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. `warmup` is a share of all steps; training stops after `patience` epochs without a
-    better measure on dev.
+    """How to train. `warmup` is a share of all steps; the rate then falls to a twentieth (`linear`) or stays
+    (`constant`). Training stops after `patience` epochs without a better measure on dev. `momentum` is SGD's.
     """
 
     epochs: int = 10
@@ -34,6 +35,9 @@ class Training:
     clip: float = 1.0
     patience: int = 3
     seed: int = 0
+    optimiser: str = "adamw"
+    schedule: str = "linear"
+    momentum: float = 0.9
 
     def __post_init__(self) -> None:
         faults = [
@@ -46,6 +50,9 @@ class Training:
                 ("warmup", 0 <= self.warmup < 1, "from 0 to below 1"),
                 ("clip", self.clip > 0, "above 0"),
                 ("patience", self.patience >= 1, "at least 1"),
+                ("optimiser", self.optimiser in _OPTIMISERS, " or ".join(_OPTIMISERS)),
+                ("schedule", self.schedule in ("linear", "constant"), "linear or constant"),
+                ("momentum", 0 <= self.momentum < 1, "from 0 to below 1"),
             )
             if not good
         ]
@@ -63,6 +70,9 @@ class Epoch:
     dev_measure: float
 
 
+_OPTIMISERS = ("adamw", "adam", "sgd")
+
+
 @dataclass(frozen=True)
 class Examples:
     """Rows with the answers to learn, encoded once."""
@@ -73,16 +83,39 @@ class Examples:
     goal: Shaped[Tensor, "row *goal"]
 
     @classmethod
-    def of(cls, model: Model, rows: tuple[Row, ...], outputs: Outputs) -> "Examples":
+    def of(cls, model: Model, rows: tuple[Row, ...], outputs: Outputs, *, soft: bool = False) -> "Examples":
         if not rows:
             raise TrainingError(
                 "Training needs rows to learn from and rows to choose the epoch by; one of them is empty."
             )
         batch = model.encode(rows)
-        return cls(rows, batch, outputs, goals(batch, outputs))
+        return cls(rows, batch, outputs, goals(batch, outputs, soft=soft))
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def select(self, chosen: Int[np.ndarray, " chosen"]) -> "Examples":
+        """These examples, in this order."""
+        index = torch.from_numpy(chosen)
+        rows = tuple(self.rows[row] for row in chosen)
+        return Examples(rows, self.batch.select(index), self.outputs.select(chosen), self.goal[index])
+
+    def parts(self, batch_size: int) -> list["Examples"]:
+        """All of them in batches of similar length, longest first."""
+        order = np.argsort(-self.batch.lengths.numpy(), kind="stable")
+        return [self.select(order[start : start + batch_size]) for start in range(0, len(order), batch_size)]
+
+
+@runtime_checkable
+class Beside(Protocol):
+    """A loss beside the task's own, with what it must hear and the parameters that are trained with the model's."""
+
+    @property
+    def listen(self) -> Collection[Listen]: ...
+
+    def parameters(self) -> Iterator[nn.Parameter]: ...
+
+    def __call__(self, trace: Trace, batch: Batch, chosen: Int[Tensor, " chosen"]) -> Float[Tensor, " chosen"]: ...
 
 
 def fit(
@@ -91,6 +124,7 @@ def fit(
     dev: Examples,
     training: Training,
     *,
+    beside: Beside | None = None,
     progress: bool = False,
     seen: Callable[[Epoch], Any] = lambda _: None,
 ) -> list[Epoch]:
@@ -99,19 +133,22 @@ def fit(
     Two calls with one seed on one machine, with one number of threads, give the same bytes.
     """
     steps = -(-len(train) // training.batch_size) * training.epochs
-    optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, weight_decay=training.weight_decay, fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, training.warmup))
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    parameters += [] if beside is None else list(beside.parameters())
+    optimiser = _optimiser(parameters, training)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, training))
     history: list[Epoch] = []
     best: dict[str, Tensor] = {}
     leader: tuple[float, float] | None = None
     waited = 0
+    dev_parts = dev.parts(max(training.batch_size, 64))
     with torch.random.fork_rng(devices=_devices(model)), Progress("training", total=steps, shown=progress) as shown:
         torch.manual_seed(seed_from(training.seed, "dropout"))
         for number in range(1, training.epochs + 1):
             losses = []
             model.train()
             for chosen in _shuffled(train.batch, training, number):
-                loss = _loss(model, train, chosen)
+                loss = _loss(model, train, torch.from_numpy(chosen), beside)
                 if not torch.isfinite(loss):
                     raise TrainingError(
                         f"The loss became {loss.item()} in epoch {number}. The learning rate ({training.rate:g}) is "
@@ -119,13 +156,13 @@ def fit(
                     )
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)
+                torch.nn.utils.clip_grad_norm_(parameters, training.clip)
                 optimiser.step()
                 schedule.step()
                 losses.append(loss.item())
                 shown.advance()
             model.eval()
-            history.append(Epoch(number, float(np.mean(losses)), *_dev(model, dev, training.batch_size)))
+            history.append(Epoch(number, float(np.mean(losses)), *_dev(model, dev_parts)))
             seen(history[-1])
             shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
             rank = (float(np.nan_to_num(history[-1].dev_measure, nan=-1.0)), -history[-1].dev_loss)
@@ -140,29 +177,62 @@ def fit(
     return history
 
 
-def _rate(step: int, steps: int, warmup: float) -> float:
-    """Linear warm-up, then linear decay to a twentieth."""
-    rising = max(1, round(warmup * steps))
+def best_of(history: Sequence[Epoch]) -> Epoch:
+    """The epoch whose weights `fit` leaves: the best measure on dev, and of equal ones the lowest loss."""
+    return max(history, key=lambda one: (float(np.nan_to_num(one.dev_measure, nan=-1.0)), -one.dev_loss))
+
+
+def answers(model: Model, parts: Sequence[Examples]) -> Outputs:
+    """What the model answers to encoded rows, in the order of the parts."""
+    with torch.no_grad():
+        found = [model.outputs_of(part.rows, part.batch, _logits(model, part)) for part in parts]
+    return Outputs.joined(found)
+
+
+def _optimiser(parameters: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    if training.optimiser == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=training.rate, momentum=training.momentum, weight_decay=training.weight_decay, fused=True
+        )
+    kind = torch.optim.AdamW if training.optimiser == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=training.rate, weight_decay=training.weight_decay, fused=True)
+
+
+def _rate(step: int, steps: int, training: Training) -> float:
+    """Linear warm-up, then linear decay to a twentieth, or none."""
+    rising = max(1, round(training.warmup * steps)) if training.warmup else 0
     if step < rising:
         return (step + 1) / rising
-    return 1 - 0.95 * (step - rising) / max(1, steps - rising)
+    return 1.0 if training.schedule == "constant" else 1 - 0.95 * (step - rising) / max(1, steps - rising)
 
 
-def _loss(model: Model, examples: Examples, chosen: Int[np.ndarray, " chosen"]) -> Float[Tensor, ""]:
-    index = torch.from_numpy(chosen)
-    batch = examples.batch.select(index).to(model.device)
-    goal = examples.goal[index]
+def _loss(model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: Beside | None) -> Float[Tensor, ""]:
+    batch = examples.batch.select(chosen).to(model.device)
+    trace = model(batch, listen=() if beside is None else beside.listen)
+    losses = task_loss(model.task, trace.logits, _goal(model, examples.goal[chosen]))
+    return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()
+
+
+def _goal(model: Model, goal: Shaped[Tensor, "row *goal"]) -> Shaped[Tensor, "row *goal"]:
     if goal.is_floating_point():  # some devices have no double precision
         goal = goal.to(next(model.parameters()).dtype)
-    return task_loss(model.task, model(batch).logits, goal.to(model.device)).mean()
+    return goal.to(model.device)
 
 
-def _dev(model: Model, dev: Examples, batch_size: int) -> tuple[float, float]:
-    order = np.argsort(-dev.batch.lengths.numpy(), kind="stable")
-    parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+def _logits(model: Model, part: Examples) -> Float[Tensor, "row *output"]:
+    return model(part.batch.to(model.device)).logits
+
+
+def _dev(model: Model, parts: Sequence[Examples]) -> tuple[float, float]:
+    """Loss and measure on dev, in one pass."""
+    total, found = 0.0, []
     with torch.no_grad():
-        loss = sum(_loss(model, dev, part).item() * len(part) for part in parts) / len(dev)
-    return loss, measure(model.predict(dev.rows, batch_size=batch_size), dev.outputs)
+        for part in parts:
+            logits = _logits(model, part)
+            total += task_loss(model.task, logits, _goal(model, part.goal)).sum().item()
+            found.append(model.outputs_of(part.rows, part.batch, logits))
+    reference = Outputs.joined([part.outputs for part in parts])
+    return total / len(reference), measure(Outputs.joined(found), reference)
 
 
 def _shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:

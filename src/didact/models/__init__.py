@@ -28,6 +28,7 @@ MODELS: Registry[ModelEntry] = Registry(
         "bilstm_attention": ModelEntry(
             "didact.models.bilstm:BiLSTMAttention", _TEXT[:3], "BiLSTM, additive attention pooling"
         ),
+        "pool": ModelEntry("didact.models.pool:PoolModel", _TEXT[:3], "bag of words, attention or mean pooling"),
     },
     group="didact.models",
 )

@@ -1,31 +1,27 @@
 """Bidirectional LSTMs, with mean pooling or additive attention; pairs share one encoder (Neely et al.)."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from didact.core.batch import Batch
-from didact.core.model import At, passage_logits
-from didact.core.task import READING, Task
-from didact.core.trace import Listen, Trace
-from didact.errors import OptionError, UnsupportedError
-from didact.models.listening import ATTENTION
-from didact.models.native import NativeModel, mean_over
+from didact.core.task import Task
+from didact.errors import OptionError
+from didact.models.frozen import LEARNED
+from didact.models.pooling import PoolingModel
 from didact.models.scalar_mix import ScalarMix
-from didact.models.tokenizer import Reader, WordTokenizer
+from didact.models.tokenizer import Reader
 
 
-class BiLSTM(NativeModel):
-    """Word embeddings, BiLSTM layers, mean pooling.
+class BiLSTM(PoolingModel):
+    """Word embeddings, BiLSTM layers, mean pooling; a reading task reads question and passage as one sequence.
 
-    Two texts go through the same encoder apart and meet as [c1, c2, |c1 − c2|, c1 · c2]; a reading task reads question
-    and passage as one sequence, and has a start and an end logit per word. `mix` pools a learned mix of all layers.
+    `mix` pools a learned mix of all layers.
     """
 
     architecture: ClassVar[str] = "bilstm"
@@ -42,68 +38,34 @@ class BiLSTM(NativeModel):
         mix: bool = False,
         dropout: float = 0.0,
         length: int = 4096,
+        embeddings: str = LEARNED,
     ) -> None:
-        super().__init__(task, classes, reader, layers=layers, width=width, mix=mix, dropout=dropout, length=length)
+        super().__init__(
+            task, classes, reader,
+            layers=layers, width=width, mix=mix, dropout=dropout, length=length, embeddings=embeddings,
+        )  # fmt: skip
+        self.mix = ScalarMix(layers + 1) if mix else None
+
+    def _layers(self) -> nn.ModuleList:
+        width = self.options["width"]
         if width % 2:
             raise OptionError(f"A width of {width} cannot be shared by two directions: it must be even.")
-        if isinstance(reader, WordTokenizer) and reader.special:
-            reader = self.reader = WordTokenizer(reader.vocabulary, special=False)
-        assert isinstance(reader, WordTokenizer)
-        self.reading = "mean"
-        self.max_length = length
-        self.words = nn.Embedding(len(reader), width)
-        nn.init.normal_(self.words.weight, std=width**-0.5)
-        self.layers = nn.ModuleList(
-            nn.LSTM(width, width // 2, batch_first=True, bidirectional=True) for _ in range(layers)
+        return nn.ModuleList(
+            nn.LSTM(width, width // 2, batch_first=True, bidirectional=True) for _ in range(self.options["layers"])
         )
-        self.mix = ScalarMix(layers + 1) if mix else None
-        self.dropout = nn.Dropout(dropout)
-        self.score = self._scorer(width)
-        # A regression may rate one text or two; one is compared with nothing (zeros).
-        self.compares = len(task.segments) == 2 and task is not READING
-        self.head = nn.Linear(4 * width if self.compares else width, self.outputs)
 
-    def _scorer(self, width: int) -> nn.Module | None:  # noqa: ARG002
-        return None
-
-    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:  # noqa: ARG002
-        """The word embeddings: nothing lies between them and the first layer."""
-        return self.words(batch.tokens)
-
-    def run(
-        self,
-        embeddings: Float[Tensor, "batch token dim"],
-        batch: Batch,
-        *,
-        at: At = "word",  # noqa: ARG002
-        listen: Collection[Listen] = (),
-        blank: Bool[Tensor, "batch token"] | None = None,
-    ) -> Trace:
-        heard = frozenset(listen)
-        refused = heard & ({"full"} if self.score is not None else ATTENTION)
-        if refused:
-            has = "only the attention it pools with ('mean', 'reading')" if self.score is not None else "none"
-            raise UnsupportedError(
-                f"Attention {', '.join(map(repr, sorted(refused)))} was asked of model {self.name!r}, which has {has}. "
-                "Choose 'bilstm_attention', 'native' or a Hugging Face model, or a method that needs no attention."
-            )
-        if blank is not None:
-            raise UnsupportedError(
-                f"Model {self.name!r} has no self-attention whose values could be left out. "
-                "Choose 'native' or a Hugging Face model, or a method that needs gradients or predictions only."
-            )
-        parts = self._parts(batch)
+    def _states(
+        self, embeddings: Float[Tensor, "batch token dim"], parts: Sequence[Bool[Tensor, "batch token"]]
+    ) -> list[Float[Tensor, "batch token dim"]]:
         run = _run_step_by_step if self._is_elementary else _run_masked
-        states = [self.dropout(embeddings)]
+        states = [embeddings]
         for layer in self.layers:
-            states.append(torch.stack([run(layer, states[-1], part) for part in parts]).sum(0))
-        top = self.dropout(self.mix(torch.stack(states, 1)) if self.mix is not None else states[-1])
-        logits, attention = self._answer(top, parts, batch)
-        return Trace(
-            logits=logits,
-            hidden=tuple(states) if "hidden" in heard else None,
-            **{name: part for name, part in attention.items() if name in heard},
-        )
+            found = [run(layer, states[-1], part) for part in parts]
+            states.append(found[0] if len(found) == 1 else torch.stack(found).sum(0))
+        return states
+
+    def _top(self, states: list[Float[Tensor, "batch token dim"]]) -> Float[Tensor, "batch token dim"]:
+        return states[-1] if self.mix is None else self.mix(torch.stack(states, 1))
 
     @contextmanager
     def elementary(self) -> Iterator[None]:
@@ -113,63 +75,66 @@ class BiLSTM(NativeModel):
         finally:
             self._is_elementary = False
 
-    def _parts(self, batch: Batch) -> list[Bool[Tensor, "batch token"]]:
-        """The positions that are read as one sequence: each text apart, or for reading everything."""
-        if self.compares:
-            return [batch.segments == 0, batch.segments == 1]
-        return [batch.mask]
-
-    def _answer(self, states: Tensor, parts: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
-        if self.task is READING:
-            return passage_logits(self.head(states), batch), {}
-        attention: dict[str, Any] = {}
-        if self.score is None:
-            pooled = [mean_over(states, part) for part in parts]
-        else:
-            scores = self.score(states)[..., 0]
-            # One head, one query per text: the very tensor the texts are pooled with.
-            weights = torch.stack([_softmax_over(scores, part) for part in parts], 1)[:, None]
-            pooled = list((weights[:, 0] @ states).unbind(1))
-            attention = self._attention(scores, weights, batch)
-        if self.compares:
-            first, second = pooled
-            pooled = [torch.cat([first, second, (first - second).abs(), first * second], -1)]
-        return self.head(pooled[0]), attention
-
-    def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, Any]:
-        # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
-        together = weights.sum((1, 2))
-        share = together / together.sum(-1, keepdim=True).clamp_min(1)
-        here = batch.mask & (share > 0)
-        reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
-        mean = scores.masked_fill(~batch.mask, 0.0) if not self.compares else reading.masked_fill(~here, 0.0)
-        return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}
-
 
 class BiLSTMAttention(BiLSTM):
-    """A BiLSTM that pools by additive attention: linear, tanh, linear without bias (Neely et al., 4.2)."""
+    """A BiLSTM that pools by additive attention (Neely et al., 4.2)."""
 
     architecture: ClassVar[str] = "bilstm_attention"
-
-    def _scorer(self, width: int) -> nn.Module:
-        return nn.Sequential(nn.Linear(width, width // 2), nn.Tanh(), nn.Linear(width // 2, 1, bias=False))
+    attends = True
 
 
 def _run_masked(
     lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], part: Bool[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token dim"]:
     """Run over the marked positions alone, as if nothing else were there; zero elsewhere."""
+    run = _run_turned if inputs.device.type == "cpu" else _run_packed
     lengths = part.sum(-1)
-    # Marked positions first, in their order; a row without any still runs over one position, whose result is dropped.
+    if not (part[:, 1:] & ~part[:, :-1]).any():  # a single text, or the first of two: it begins where the row does
+        return run(lstm, inputs, lengths) * part[..., None]
+    # Marked positions first, in their order.
     order = (~part).to(torch.int8).argsort(dim=-1, stable=True)
-    gathered = inputs.gather(1, order[..., None].expand_as(inputs))
-    packed = pack_padded_sequence(gathered, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
+    outputs = run(lstm, inputs.gather(1, order[..., None].expand_as(inputs)), lengths)
+    back = order.argsort(dim=-1)
+    return outputs.gather(1, back[..., None].expand_as(outputs)) * part[..., None]
+
+
+def _run_turned(
+    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch token dim"]:
+    """Run over the first `lengths` positions of each row; what comes behind them is for the caller to drop.
+
+    Each direction by itself, on rows turned round for the second one: on the CPU torch runs packed sequences of unlike
+    lengths step by step, three times slower.
+    """
+    steps = torch.arange(inputs.shape[1], device=inputs.device)
+    mirrored = lengths[:, None] - 1 - steps
+    turn = torch.where(mirrored >= 0, mirrored, steps)[..., None]
+    forth = _one_direction(lstm, inputs, "")
+    back = _one_direction(lstm, inputs.gather(1, turn.expand_as(inputs)), "_reverse")
+    return torch.cat([forth, back.gather(1, turn.expand_as(back))], -1)
+
+
+def _one_direction(
+    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], suffix: str
+) -> Float[Tensor, "batch token half"]:
+    weights = [getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM]
+    state = inputs.new_zeros(1, len(inputs), weights[1].shape[1])
+    return torch.lstm(
+        inputs, (state, state), weights, has_biases=True, num_layers=1, dropout=0.0, train=lstm.training,
+        bidirectional=False, batch_first=True,
+    )[0]  # fmt: skip
+
+
+def _run_packed(
+    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch token dim"]:
+    """What `_run_turned` computes, in the form that cuDNN is fast in."""
+    # A row of nothing still runs over one position.
+    packed = pack_padded_sequence(inputs, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
     # cuDNN has no backward pass in evaluation mode, where explanations are made.
     with torch.backends.cudnn.flags(enabled=lstm.training or not inputs.requires_grad):
         found = lstm(packed)[0]
-    outputs, _ = pad_packed_sequence(found, batch_first=True, total_length=inputs.shape[1])
-    back = order.argsort(dim=-1)
-    return outputs.gather(1, back[..., None].expand(-1, -1, outputs.shape[-1])) * part[..., None]
+    return pad_packed_sequence(found, batch_first=True, total_length=inputs.shape[1])[0]
 
 
 def _run_step_by_step(
@@ -195,11 +160,3 @@ def _run_step_by_step(
 
 
 _LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-
-
-def _softmax_over(
-    scores: Float[Tensor, "batch token"], part: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch token"]:
-    """Softmax over the marked positions; all zeros where none is marked."""
-    empty = ~part.any(-1, keepdim=True)
-    return F.softmax(scores.masked_fill(~(part | empty), -torch.inf), -1) * part

@@ -1,15 +1,19 @@
 """From a name to an untrained model that fits a data set."""
 
+from collections.abc import Sequence
+
 import torch
 
 from didact.core.dataset import Dataset
 from didact.core.model import Model
-from didact.core.task import IMAGE
+from didact.core.row import Row
+from didact.core.task import IMAGE, Task
 from didact.errors import OptionError, RequestError
 from didact.models import MODELS
+from didact.models.frozen import LEARNED, base_reader
 from didact.models.native import NativeModel
-from didact.models.tokenizer import PatchReader, WordTokenizer
-from didact.registry import checked_options, parse_spec
+from didact.models.tokenizer import PatchReader, TextReader, WordTokenizer
+from didact.registry import Spec, checked_options, parse_spec
 
 
 def build_model(
@@ -29,7 +33,16 @@ def build_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if is_native(spec):
-            return _native(spec, data, max_length=max_length, truncate=truncate)
+            return native_model(
+                spec,
+                task=data.task,
+                classes=data.classes,
+                rows=data["teach"],
+                source=data.name,
+                split="teach",
+                max_length=max_length,
+                truncate=truncate,
+            )
         # Imported here: transformers takes seconds to import, and native models do without it.
         from didact.models.pretrained import new_head
 
@@ -47,28 +60,49 @@ def is_native(spec: str) -> bool:
     return spec in MODELS or ("(" in spec and parse_spec(spec).name in MODELS)
 
 
-def _native(spec: str, data: Dataset, *, max_length: int | None, truncate: bool) -> NativeModel:
-    parsed = parse_spec(spec)
+def native_model(
+    spec: str | Spec,
+    *,
+    task: Task,
+    classes: Sequence[str] | None,
+    rows: Sequence[Row],
+    source: str,
+    split: str,
+    max_length: int | None = None,
+    truncate: bool = False,
+    patch: int = 8,
+) -> NativeModel:
+    """An untrained native model that reads the rows. `source` and `split` name them in errors; `patch` is for images.
+
+    Draws the weights from torch's generator.
+    """
+    parsed = parse_spec(spec) if isinstance(spec, str) else spec
     kind: type[NativeModel] = MODELS.load(parsed.name)
     options = dict(parsed.options)
-    patch = options.pop("patch", 8) if data.task is IMAGE else 8
+    patch = options.pop("patch", patch) if task is IMAGE else patch
     options = checked_options(options, kind, of=f"model {parsed.name!r}")
     if max_length is not None:
         options["length"] = max_length
-    rows = data["teach"]
     if not len(rows):
-        raise RequestError(f"{data.name} has no rows in 'teach', so there is nothing to build a model from.")
-    reader: PatchReader | WordTokenizer
-    if data.task is IMAGE:
-        if rows[0].image is None or rows[0].image.ndim != 3:
-            raise OptionError(f"Row {rows[0].id!r} of {data.name} has no image of height × width × channel.")
-        height, width, channels = rows[0].image.shape
-        reader = PatchReader(height, width, channels, patch)
-    else:
-        reader = WordTokenizer.from_rows(rows)
+        raise RequestError(f"{source} has no rows in {split!r}, so there is nothing to build a model from.")
+    reader = _patches(rows[0], patch, source) if task is IMAGE else _words(rows, options.get("embeddings", LEARNED))
     try:
-        model = kind(data.task, data.classes, reader, **options)
+        model = kind(task, classes, reader, **options)
     except TypeError as error:
-        raise OptionError(f"An option of {spec!r} has the wrong type: {error}") from error
-    model.name, model.truncate = spec, truncate
+        raise OptionError(f"An option of {str(spec)!r} has the wrong type: {error}") from error
+    model.name, model.truncate = str(spec), truncate
     return model
+
+
+def _words(rows: Sequence[Row], embeddings: object) -> TextReader:
+    # What is no name of a base is left to the model, which says what the option takes.
+    if not isinstance(embeddings, str) or embeddings in (LEARNED, "base", ""):
+        return WordTokenizer.from_rows(rows)
+    return base_reader(embeddings)
+
+
+def _patches(row: Row, patch: int, source: str) -> PatchReader:
+    if row.image is None or row.image.ndim != 3:
+        raise OptionError(f"Row {row.id!r} of {source} has no image of height × width × channel.")
+    height, width, channels = row.image.shape
+    return PatchReader(height, width, channels, patch)

@@ -22,6 +22,7 @@ from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models.attention import overheard
 from didact.models.listening import ATTENTION, Ear
+from didact.models.tokenizer import trim
 
 # They cannot be run from embeddings on right-padded batches, and transformers offers no way in.
 _REFUSED = {
@@ -107,7 +108,7 @@ class HuggingFaceModel(Model):
             for index in range(len(rows))
         ]
         for row, one in zip(rows, pieces, strict=True):
-            _trim(row.texts, one)
+            trim(row.texts, one)
         batch = text_batch(rows, pieces, padding=self._padding)
         check_readable(batch, self.task, name=self.name)
         return batch
@@ -468,14 +469,3 @@ def _layers(model: PreTrainedModel) -> Sequence[nn.Module]:
             if len(part) == wanted:
                 return tuple(part)
     raise UnsupportedError(f"The layers of {type(model).__name__} were not found; this architecture is not supported.")
-
-
-def _trim(texts: Sequence[str], pieces: Pieces) -> None:
-    """Take the white space off the edges of each piece's characters: some tokenizers count the space before a word."""
-    for index, (segment, (start, end)) in enumerate(zip(pieces.segments, pieces.offsets, strict=True)):
-        if segment < 0 or start >= end:
-            continue
-        part = texts[segment][start:end]
-        if part[0].isspace() or part[-1].isspace():
-            start += len(part) - len(part.lstrip())
-            pieces.offsets[index] = (start, max(start, start + len(part.strip())))

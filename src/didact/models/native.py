@@ -16,7 +16,8 @@ from didact.core.row import Row
 from didact.core.task import READING, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
-from didact.models.tokenizer import MASK, PADDING, PatchReader, Reader, WordTokenizer, reader_from
+from didact.models.frozen import LEARNED, FrozenWords
+from didact.models.tokenizer import PatchReader, PieceReader, Reader, reader_from
 
 
 class NativeModel(Model):
@@ -52,12 +53,13 @@ class NativeModel(Model):
                 f"row {wrong.id!r} has {len(wrong.texts)} texts."
             )
         batch = self.reader.encode(rows, longest=self.max_length if self.truncate else None)
-        check_lengths(batch.lengths.tolist(), self.max_length, name=self.name, unit="words (with special tokens)")
+        unit = "tokens" if isinstance(self.reader, PieceReader) else "words (with special tokens)"
+        check_lengths(batch.lengths.tolist(), self.max_length, name=self.name, unit=unit)
         check_readable(batch, self.task, name=self.name)
         return batch
 
     def facts(self) -> Mapping[str, Any]:
-        return {
+        facts = {
             "architecture": self.architecture,
             "options": self.options,
             "task": self.task.name,
@@ -66,7 +68,10 @@ class NativeModel(Model):
             "truncate": self.truncate,
             "max_length": self.max_length,
         }
+        words = getattr(self, "words", None)
+        return facts | {"table": words.hash} if isinstance(words, FrozenWords) else facts
 
+    words: nn.Module
     layers: nn.ModuleList
 
     @property
@@ -76,10 +81,15 @@ class NativeModel(Model):
     def filler(self, name: str) -> int:
         if isinstance(self.reader, PatchReader):
             raise UnsupportedError(f"Baseline {name!r} is a token, and {self.name!r} reads images. Choose 'zero'.")
-        return {"pad": PADDING, "mask": MASK}[name]
+        token = self.reader.filler(name)
+        if token is None:
+            raise UnsupportedError(
+                f"Baseline {name!r} was asked for, but {self.name!r} has no such token. Choose baseline 'zero'."
+            )
+        return token
 
     def token_name(self, token: int) -> str:
-        return self.reader.vocabulary[token] if isinstance(self.reader, WordTokenizer) else "[CLS]"
+        return "[CLS]" if isinstance(self.reader, PatchReader) else self.reader.token_name(token)
 
     def save(self, folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(self.facts(), indent=1, ensure_ascii=False), encoding="utf-8")
@@ -92,10 +102,7 @@ def native_from(folder: Path) -> NativeModel:
     """The native model kept in a folder."""
     try:
         facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kind: type[NativeModel] = MODELS.load(facts["architecture"])
-        model = kind(task_named(facts["task"]), facts["classes"], reader_from(facts["reader"]), **facts["options"])
-        model.truncate = facts["truncate"]
-        model.max_length = facts.get("max_length", model.max_length)
+        model = native_like(facts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(
             f"{folder / 'config.json'} is missing or damaged ({error}). Train the model again."
@@ -107,6 +114,22 @@ def native_from(folder: Path) -> NativeModel:
     return model.eval()
 
 
+def native_like(facts: Mapping[str, Any]) -> NativeModel:
+    """A model with these `facts`, and weights drawn from torch's generator."""
+    kind: type[NativeModel] = MODELS.load(facts["architecture"])
+    model = kind(task_named(facts["task"]), facts["classes"], reader_from(facts["reader"]), **facts["options"])
+    model.truncate = facts["truncate"]
+    model.max_length = facts.get("max_length", model.max_length)
+    words = getattr(model, "words", None)
+    if isinstance(words, FrozenWords) and words.hash != facts.get("table"):
+        raise RecordError(
+            f"A {model.architecture!r} was built on the word embeddings of {words.base!r}, table "
+            f"{facts.get('table')}, which have changed since (now {words.hash}). Put that base back where it was, or "
+            "train the model again."
+        )
+    return model
+
+
 def _check_option(model: str, name: str, value: object) -> None:
     """Counts are whole numbers from 1, shares go from 0 to below 1, switches are true or false."""
     if name == "dropout":
@@ -114,7 +137,12 @@ def _check_option(model: str, name: str, value: object) -> None:
     elif name == "mix":
         good, wanted = isinstance(value, bool), "true or false"
     elif name == "pool":
-        good, wanted = value in ("mean", "first"), "'mean' or 'first'"
+        choices = ("attention", "mean") if model == "pool" else ("mean", "first")
+        good, wanted = value in choices, " or ".join(map(repr, choices))
+    elif name == "embeddings":
+        # The word "base" stands for the teacher's base, which only `student_start` knows.
+        good = isinstance(value, str) and value not in ("", "base")
+        wanted = f"{LEARNED!r}, or the base model whose frozen word embeddings it reads with (minilm, a folder, a name)"
     else:
         good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
     if not good:

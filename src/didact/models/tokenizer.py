@@ -1,13 +1,14 @@
-"""How native models read rows: words of a vocabulary built from data, or square patches of an image."""
+"""How native models read rows: words of a vocabulary built from data, pieces of a base model, or square patches."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
 import torch
+from tokenizers import Encoding, Tokenizer
 
 from didact.core.batch import Batch, Pieces, patch_batch, text_batch
 from didact.core.row import Row
@@ -49,23 +50,93 @@ class WordTokenizer:
     def pieces(self, row: Row, *, longest: int | None = None) -> Pieces:
         """One piece per word. `longest` cuts the end off the longest text first."""
         cut = [[(self._number(text[w.start : w.end]), w.start, w.end) for w in words(text)] for text in row.texts]
-        room = None if longest is None else longest - self.special * (1 + len(cut))
-        if room is not None and room < 1:
-            raise OptionError(f"A length of {longest} leaves no room for words beside the special tokens.")
-        while room is not None and sum(map(len, cut)) > room:
-            max(cut, key=len).pop()
-        parts = [(FIRST, -1, 0, 0)] if self.special else []
-        for segment, text in enumerate(cut):
-            parts += [(number, segment, start, end) for number, start, end in text]
-            parts += [(SEPARATOR, -1, 0, 0)] if self.special else []
-        table = np.array(parts, dtype=np.int64).reshape(-1, 4)
-        return Pieces(table[:, 0].copy(), table[:, 1].copy(), table[:, 2:].copy())
+        around = (FIRST, SEPARATOR) if self.special else (None, None)
+        return _joined(cut, *around, longest=longest)
 
     def encode(self, rows: Sequence[Row], *, longest: int | None = None) -> Batch:
         return text_batch(rows, [self.pieces(row, longest=longest) for row in rows], padding=PADDING)
 
+    def filler(self, name: str) -> int | None:
+        return {"pad": PADDING, "mask": MASK}[name]
+
+    def token_name(self, token: int) -> str:
+        return self.vocabulary[token]
+
     def facts(self) -> dict[str, Any]:
         return {"kind": "words", "special": self.special, "vocabulary": list(self.vocabulary)}
+
+
+@dataclass(frozen=True)
+class PieceReader:
+    """The pieces of a base model's fast tokenizer, each text cut by itself: `tokenizer` is that tokenizer as JSON.
+
+    With `special`, rows read [CLS] first [SEP] second [SEP], with the base's own tokens for it, or those it begins and
+    ends a text with; what a base has not is left out.
+    """
+
+    tokenizer: str = field(repr=False)
+    special: bool = True
+    pad: int | None = None
+    unk: int | None = None
+    cls: int | None = None
+    sep: int | None = None
+    mask: int | None = None
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any, *, special: bool = True) -> "PieceReader":
+        """The reader that cuts as a fast tokenizer of transformers does."""
+        backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        backend.no_truncation()  # how it was called last, not what it is
+        backend.no_padding()
+
+        def token(*names: str) -> int | None:
+            found = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
+            return next((int(number) for number in found if number is not None), None)
+
+        return cls(
+            backend.to_str(),
+            special,
+            pad=token("pad"),
+            unk=token("unk"),
+            cls=token("cls", "bos"),
+            sep=token("sep", "eos"),
+            mask=token("mask"),
+        )
+
+    @property
+    def _backend(self) -> Tokenizer:
+        return _opened(self.tokenizer)[0]
+
+    def __len__(self) -> int:
+        return _opened(self.tokenizer)[1]
+
+    def pieces(self, row: Row, *, longest: int | None = None) -> Pieces:
+        """The row as the base's tokenizer cuts it. `longest` cuts the end off the longest text first."""
+        return self._pieces(row, [self._backend.encode(text, add_special_tokens=False) for text in row.texts], longest)
+
+    def encode(self, rows: Sequence[Row], *, longest: int | None = None) -> Batch:
+        # All texts in one call: the tokenizer cuts them several times faster than one by one.
+        texts = [text for row in rows for text in row.texts]
+        encoded = iter(self._backend.encode_batch(texts, add_special_tokens=False))
+        found = [self._pieces(row, [next(encoded) for _ in row.texts], longest) for row in rows]
+        return text_batch(rows, found, padding=self.pad or 0)  # it is masked everywhere: without one, any will do
+
+    def _pieces(self, row: Row, encoded: Sequence[Encoding], longest: int | None) -> Pieces:
+        cut = [[(token, *where) for token, where in zip(one.ids, one.offsets, strict=True)] for one in encoded]
+        around = (self.cls, self.sep) if self.special else (None, None)
+        pieces = _joined(cut, *around, longest=longest)
+        trim(row.texts, pieces)
+        return pieces
+
+    def filler(self, name: str) -> int | None:
+        return {"pad": self.pad, "mask": self.mask}[name]
+
+    def token_name(self, token: int) -> str:
+        return str(self._backend.id_to_token(token))
+
+    def facts(self) -> dict[str, Any]:
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {"kind": "pieces", **own}
 
 
 @dataclass(frozen=True)
@@ -109,7 +180,43 @@ class PatchReader:
         }
 
 
-Reader = WordTokenizer | PatchReader
+@lru_cache(maxsize=4)
+def _opened(tokenizer: str) -> tuple[Tokenizer, int]:
+    """A tokenizer, which nobody changes, and how many pieces it numbers. Kept: reading its JSON takes 0.2 s."""
+    found = Tokenizer.from_str(tokenizer)
+    return found, max(found.get_vocab(with_added_tokens=True).values()) + 1
+
+
+def _joined(
+    texts: Sequence[list[tuple[int, int, int]]], first: int | None, after: int | None, *, longest: int | None
+) -> Pieces:
+    """Texts as (token, start, end), behind the token `first` and each before the token `after`, cut to `longest`."""
+    room = None if longest is None else longest - (first is not None) - len(texts) * (after is not None)
+    if room is not None and room < 1:
+        raise OptionError(f"A length of {longest} leaves no room for words beside the special tokens.")
+    while room is not None and sum(map(len, texts)) > room:
+        max(texts, key=len).pop()
+    parts = [] if first is None else [(first, -1, 0, 0)]
+    for segment, text in enumerate(texts):
+        parts += [(token, segment, start, end) for token, start, end in text]
+        parts += [] if after is None else [(after, -1, 0, 0)]
+    table = np.array(parts, dtype=np.int64).reshape(-1, 4)
+    return Pieces(table[:, 0].copy(), table[:, 1].copy(), table[:, 2:].copy())
+
+
+def trim(texts: Sequence[str], pieces: Pieces) -> None:
+    """Take the white space off the edges of each piece's characters: some tokenizers count the space before a word."""
+    for index, (segment, (start, end)) in enumerate(zip(pieces.segments, pieces.offsets, strict=True)):
+        if segment < 0 or start >= end:
+            continue
+        part = texts[segment][start:end]
+        if part[0].isspace() or part[-1].isspace():
+            start += len(part) - len(part.lstrip())
+            pieces.offsets[index] = (start, max(start, start + len(part.strip())))
+
+
+TextReader = WordTokenizer | PieceReader
+Reader = TextReader | PatchReader
 
 
 def reader_from(facts: Mapping[str, Any]) -> Reader:
@@ -117,4 +224,6 @@ def reader_from(facts: Mapping[str, Any]) -> Reader:
     rest = {key: value for key, value in facts.items() if key != "kind"}
     if facts["kind"] == "patches":
         return PatchReader(**rest)
+    if facts["kind"] == "pieces":
+        return PieceReader(**rest)
     return WordTokenizer(tuple(rest["vocabulary"]), rest["special"])

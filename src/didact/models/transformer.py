@@ -13,6 +13,7 @@ from didact.core.model import At, passage_logits
 from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
+from didact.models.frozen import LEARNED, word_embeddings
 from didact.models.listening import Ear
 from didact.models.native import NativeModel, mean_over
 from didact.models.scalar_mix import ScalarMix
@@ -22,7 +23,8 @@ from didact.models.tokenizer import PatchReader, Reader
 class TransformerModel(NativeModel):
     """Word (or patch), position and segment embeddings, pre-norm layers, mean or first-token pooling.
 
-    `mix` pools a learned mix of all layers instead of the last one. Rows are read up to `length` positions.
+    `mix` pools a learned mix of all layers instead of the last one. Rows are read up to `length` positions. With
+    `embeddings` the words are the frozen ones of a base model, projected.
     """
 
     architecture: ClassVar[str] = "native"
@@ -40,21 +42,22 @@ class TransformerModel(NativeModel):
         mix: bool = False,
         dropout: float = 0.0,
         length: int = 512,
+        embeddings: str = LEARNED,
     ) -> None:
         super().__init__(
-            task, classes, reader,
-            layers=layers, width=width, heads=heads, pool=pool, mix=mix, dropout=dropout, length=length,
+            task, classes, reader, layers=layers, width=width, heads=heads, pool=pool, mix=mix, dropout=dropout,
+            length=length, embeddings=embeddings,
         )  # fmt: skip
         if width % heads:
             raise OptionError(f"A width of {width} cannot be shared by {heads} heads: it must be a multiple of them.")
         self.reading = "mean" if pool == "mean" else "first"
         self.max_length = length
-        if isinstance(reader, PatchReader):
+        if isinstance(reader, PatchReader) and embeddings == LEARNED:
             self.max_length = reader.patches + 1
-            self.words: nn.Module = nn.Conv2d(reader.channels, width, reader.patch, reader.patch)
+            self.words = nn.Conv2d(reader.channels, width, reader.patch, reader.patch)
             self.first = nn.Parameter(torch.randn(1, 1, width) * 0.02)
         else:
-            self.words = nn.Embedding(len(reader), width)
+            self.words = word_embeddings(reader, width, embeddings)
         self.positions = nn.Embedding(self.max_length, width)
         self.segments = nn.Embedding(3, width)  # special, first text, second text
         for table in (self.words, self.positions, self.segments):

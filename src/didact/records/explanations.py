@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -32,6 +32,9 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "image": (),
 }
 
+# A span of the question and one of the passage, each (text number, start, end) in characters.
+Alignment: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
+
 T = TypeVar("T")
 
 
@@ -53,6 +56,7 @@ class Explained:
     method: str
     task: str
     image: UInt8[np.ndarray, "height width channel"] | None = None
+    alignments: tuple[Alignment, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -102,7 +106,8 @@ class Explanations(Sequence[Explained]):
     of word -1 belongs to no word. Offsets are (start, end) in the unit's text or, for images, (top, left, bottom,
     right) in pixels of the original image. `options` holds every option of the method, resolved. Targets and
     predictions are written for people. Residuals are NaN where the method promises no completeness. Images are
-    shown, never saved.
+    shown, never saved. `alignments` are for each row of a reading task the spans of question and passage that refer to
+    the same thing; None if the method aligns nothing.
     """
 
     method: str
@@ -124,6 +129,7 @@ class Explanations(Sequence[Explained]):
     predictions: tuple[str, ...]
     residuals: Float[np.ndarray, " row"]
     images: tuple[UInt8[np.ndarray, "_ _ _"], ...] | None = None
+    alignments: tuple[tuple[Alignment, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
@@ -139,8 +145,11 @@ class Explanations(Sequence[Explained]):
             self._set(**{name: np.asarray(getattr(self, name), dtype=np.int64)})
         for name in ("scores", "residuals"):
             self._set(**{name: np.asarray(getattr(self, name), dtype=np.float64)})
+        if self.alignments is not None:
+            self._set(alignments=tuple(tuple(map(_plain, pairs)) for pairs in self.alignments))
         self._check_shapes()
         self._check_places()
+        self._check_alignments()
         self._check_scores()
 
     def _set(self, **values: Any) -> None:
@@ -193,6 +202,23 @@ class Explanations(Sequence[Explained]):
                 f"segment {self.segments[unit]}, word {self.word_index[unit]}, offsets {_few(self.offsets[unit])}."
             )
 
+    def _check_alignments(self) -> None:
+        """One set of pairs per row, each a span of the question with one of the passage, inside their texts."""
+        if self.alignments is None:
+            return
+        if self.task != "reading":
+            raise ShapeError(f"Only questions and passages (task reading) have aligned spans, not task {self.task!r}.")
+        if len(self.alignments) != len(self):
+            raise ShapeError(f"{len(self)} rows need alignments for {len(self)}, not {len(self.alignments)}.")
+        for name, texts, pairs in zip(self.ids, self.texts, self.alignments, strict=True):
+            for pair in pairs:
+                for number, (segment, start, end) in enumerate(pair):
+                    if segment != number or not 0 <= start <= end <= len(texts[number]):
+                        raise ShapeError(
+                            f"An alignment of row {name!r} lies outside its texts: {pair}. The first span is of the "
+                            "question (0, start, end), the second of the passage (1, start, end), in characters."
+                        )
+
     def _check_scores(self) -> None:
         wrong = ~np.isfinite(self.scores)
         if self.kind != "signed":
@@ -236,6 +262,7 @@ class Explanations(Sequence[Explained]):
             method=self.method,
             task=self.task,
             image=None if self.images is None else self.images[row],
+            alignments=None if self.alignments is None else self.alignments[row],
         )
 
     def select(self, indices: Iterable[int] | np.ndarray) -> "Explanations":
@@ -263,11 +290,15 @@ class Explanations(Sequence[Explained]):
             predictions=_picked(self.predictions, chosen),
             residuals=self.residuals[chosen],
             images=None if self.images is None else _picked(self.images, chosen),
+            alignments=None if self.alignments is None else _picked(self.alignments, chosen),
         )
 
     @classmethod
     def joined(cls, parts: Sequence["Explanations"]) -> "Explanations":
-        """The rows of all parts, one after another. Images are kept only if every part has them."""
+        """The rows of all parts, one after another. Images are kept only if every part has them.
+
+        Where any part has alignments, the rows of the others have none.
+        """
         if not parts:
             raise ShapeError("There is nothing to join: give at least one part.")
         first = parts[0]
@@ -285,7 +316,10 @@ class Explanations(Sequence[Explained]):
         for name in ("ids", "texts", "tokens", "targets", "predictions"):
             columns[name] = tuple(chain.from_iterable(getattr(part, name) for part in parts))
         images = [part.images for part in parts if part.images is not None]
-        return replace(first, **columns, images=tuple(chain(*images)) if len(images) == len(parts) else None)
+        columns["images"] = tuple(chain(*images)) if len(images) == len(parts) else None
+        if any(part.alignments is not None for part in parts):
+            columns["alignments"] = tuple(chain(*(part.alignments or ((),) * len(part) for part in parts)))
+        return replace(first, **columns)
 
     def top(self, k: float) -> list[list[tuple[str, float]]]:
         """For each row its `k` units that matter most, or that fraction of its units, with their scores."""
@@ -336,7 +370,10 @@ class Explanations(Sequence[Explained]):
         return np.bincount(group, self.scores, minlength=groups).astype(np.float64)
 
     def to_documents(self) -> list[dict[str, Any]]:
-        """One plain dictionary per row, for JSON: a residual that is not a number becomes None."""
+        """One plain dictionary per row, for JSON: a residual that is not a number becomes None.
+
+        Alignments, where there are any, are pairs of [start, end] in question and passage.
+        """
         return [
             {
                 "id": row.id,
@@ -345,6 +382,7 @@ class Explanations(Sequence[Explained]):
                 "target": row.target,
                 "prediction": row.prediction,
                 "residual": None if math.isnan(row.residual) else row.residual,
+                **({} if row.alignments is None else {"alignments": [_ends(pair) for pair in row.alignments]}),
             }
             for row in self
         ]
@@ -354,6 +392,7 @@ class Explanations(Sequence[Explained]):
         import pandas
 
         columns = ["id", "tokens", "scores", "target", "prediction", "residual"]
+        columns += [] if self.alignments is None else ["alignments"]
         return pandas.DataFrame(self.to_documents(), columns=columns).astype({"residual": float})
 
     def save(self, path: Path | str) -> None:
@@ -402,6 +441,16 @@ def count_of(k: float, units: int) -> int:
 
 def _picked(values: Sequence[T], positions: Sequence[int]) -> tuple[T, ...]:
     return tuple(values[position] for position in positions)
+
+
+def _plain(pair: Alignment) -> Alignment:
+    """Plain numbers, whatever kind of tuple or number they came as."""
+    (first, start, end), (second, begin, finish) = pair
+    return (int(first), int(start), int(end)), (int(second), int(begin), int(finish))
+
+
+def _ends(pair: Alignment) -> list[list[int]]:
+    return [[start, end] for _, start, end in pair]
 
 
 def _few(values: np.ndarray) -> str:

@@ -48,6 +48,9 @@ def to_parquet(maps: "Explanations") -> bytes:
             "prediction": pyarrow.array(maps.predictions, text),
             "residual": pyarrow.array(maps.residuals, from_pandas=False),
         }
+        if maps.alignments is not None:
+            spans = [[[[start, end] for _, start, end in pair] for pair in pairs] for pairs in maps.alignments]
+            columns["alignments"] = pyarrow.array(spans, pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int64()))))
     except UnicodeEncodeError as error:
         raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
     table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical(header).encode()})
@@ -123,7 +126,13 @@ def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
         targets=tuple(columns["target"].to_pylist()),
         predictions=tuple(columns["prediction"].to_pylist()),
         residuals=np.array(columns["residual"].to_numpy(zero_copy_only=False)),
+        alignments=_alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
     )
+
+
+def _alignments(rows: Any) -> Any:
+    """Question and passage are told by their order in a pair."""
+    return tuple(tuple(((0, *first), (1, *second)) for first, second in pairs) for pairs in rows)
 
 
 def _about(maps: "Explanations") -> dict[str, Any]:
@@ -132,7 +141,8 @@ def _about(maps: "Explanations") -> dict[str, Any]:
 
 def _checksum(maps: "Explanations") -> str:
     """A hash of everything that is saved."""
-    words = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
+    words: list[Any] = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
+    words += [] if maps.alignments is None else [maps.alignments]  # files without them stay what they were
     digest = hashlib.sha256(canonical(words).encode())
     for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
         digest.update(np.ascontiguousarray(column).tobytes())

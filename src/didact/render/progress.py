@@ -17,7 +17,7 @@ class Progress:
     def __init__(self, title: str, *, total: int, shown: bool = True, stream: Any = None) -> None:
         self.title, self.total, self.shown = title, max(total, 1), shown
         self.stream = stream or sys.stderr
-        self.done = 0
+        self.done = self.skipped = 0
         self.note = ""
         self._bar: Any = None
         self._start = self._spoke = time.monotonic()
@@ -54,8 +54,16 @@ class Progress:
             line = f"{self.title}: {self.done} of {self.total}, {self._left()} left {self.note}"
             print(line.rstrip(), file=self.stream, flush=True)
 
+    def skip(self, steps: int) -> None:
+        """Steps that were done before: they count as done, but say nothing about the time left."""
+        self.skipped += steps
+        self.done += steps
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done)
+
     def _left(self) -> str:
-        seconds = (time.monotonic() - self._start) / max(self.done, 1) * max(self.total - self.done, 0)
+        spent = time.monotonic() - self._start
+        seconds = spent / max(self.done - self.skipped, 1) * max(self.total - self.done, 0)
         return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
     def __exit__(

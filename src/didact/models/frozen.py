@@ -1,0 +1,107 @@
+"""Word embeddings that a model takes from a pretrained base: frozen, standardised, projected to its own width."""
+
+import hashlib
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from didact.core.task import CLASSIFICATION
+from didact.errors import OptionError, UnsupportedError
+from didact.models.tokenizer import PatchReader, PieceReader, Reader
+
+LEARNED = "learned"
+
+
+class FrozenWords(nn.Module):
+    """Looks a base's pieces up in its own table and projects them; only the projection is trained.
+
+    The table is no part of the state: every model of a process that names the base shares one tensor, and a kept
+    model names the base and the table's hash.
+    """
+
+    table: Tensor
+
+    def __init__(self, base: str, width: int) -> None:
+        super().__init__()
+        table, self.hash = standard_table(base)
+        self.base = base
+        self.register_buffer("table", table.to(torch.get_default_dtype()), persistent=False)
+        self.project = nn.Linear(table.shape[1], width)
+
+    def forward(self, tokens: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token dim"]:
+        return self.project(F.embedding(tokens, self.table))
+
+
+def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
+    """From tokens to vectors: a table of the model's own, or the frozen one of the base that `embeddings` names."""
+    if embeddings == LEARNED:
+        assert not isinstance(reader, PatchReader)
+        return nn.Embedding(len(reader), width)
+    if not isinstance(reader, PieceReader):
+        what = "images" if isinstance(reader, PatchReader) else "words of its own vocabulary"
+        raise OptionError(
+            f"Option 'embeddings' names the base model {embeddings!r}, whose word embeddings belong to the pieces of "
+            f"its tokenizer, but the model reads {what}. Leave the option out, or read with "
+            f"base_reader({embeddings!r})."
+        )
+    words = FrozenWords(embeddings, width)
+    if len(reader) > len(words.table):
+        raise OptionError(
+            f"The reader knows {len(reader)} pieces, but the base model {embeddings!r} has embeddings of "
+            f"{len(words.table)}. Read with base_reader({embeddings!r})."
+        )
+    return words
+
+
+def base_reader(base: str) -> PieceReader:
+    """How the base model called `base` (`minilm`, a folder, a hub name) cuts texts."""
+    from didact.models.pretrained import located
+
+    source, stamp = located(base)
+    return _reader(base, source, stamp)
+
+
+def standard_table(base: str) -> tuple[Float[Tensor, "token dim"], str]:
+    """A base's word embeddings, each dimension with mean 0 and deviation 1 over the vocabulary, and their hash.
+
+    A dimension that never changes becomes 0. Kept for the process, so that many models share one tensor.
+    """
+    # Imported here: transformers takes seconds to import, and most native models do without it.
+    from didact.models.pretrained import located
+
+    source, stamp = located(base)
+    return _table(base, source, stamp)
+
+
+@lru_cache(maxsize=4)
+def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # noqa: ARG001 - stamp is for the cache
+    from didact.models.pretrained import hub_errors, tokenizer_of
+
+    with hub_errors(base):
+        tokenizer = tokenizer_of(source, CLASSIFICATION, base)
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnsupportedError(
+            f"The tokenizer of {base!r} is {type(tokenizer).__name__}, which cannot say which characters a piece "
+            "covers. Choose a base with a fast tokenizer."
+        )
+    return PieceReader.from_tokenizer(tokenizer)
+
+
+@lru_cache(maxsize=4)
+def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]:  # noqa: ARG001 - as above
+    from transformers import AutoModel
+
+    from didact.models.pretrained import hub_errors, quietly
+
+    # Whoever builds a model here has set a seed: what transformers draws for missing weights must not move it on, and
+    # the table must serve training even if it is first asked for while predicting.
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.no_grad(), hub_errors(base), quietly():
+        weight = AutoModel.from_pretrained(source, dtype=torch.float32).get_input_embeddings().weight
+        exact = weight.detach().double()
+        deviation = exact.std(0, correction=0)
+        table = (exact - exact.mean(0)) / torch.where(deviation > 0, deviation, 1.0)
+        table = table.float().contiguous()
+    return table, hashlib.sha256(table.numpy().tobytes()).hexdigest()[:16]

@@ -1,0 +1,48 @@
+"""A bag of words: no word knows its neighbours, and only the pooling weighs them."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from didact.core.task import Task
+from didact.models.frozen import LEARNED
+from didact.models.pooling import PoolingModel
+from didact.models.tokenizer import Reader
+
+
+class PoolModel(PoolingModel):
+    """Word embeddings, tanh, pooling by additive attention or the mean: the smallest student that can be explained to.
+
+    Its one layer is the tanh.
+    """
+
+    architecture: ClassVar[str] = "pool"
+
+    def __init__(
+        self,
+        task: Task,
+        classes: Sequence[str] | None,
+        reader: Reader,
+        *,
+        pool: str = "attention",
+        width: int = 64,
+        dropout: float = 0.0,
+        length: int = 4096,
+        embeddings: str = LEARNED,
+    ) -> None:
+        self.attends = pool == "attention"  # a plain value: it may be set before torch's own __init__
+        super().__init__(
+            task, classes, reader, pool=pool, width=width, dropout=dropout, length=length, embeddings=embeddings
+        )
+
+    def _layers(self) -> nn.ModuleList:
+        return nn.ModuleList([nn.Tanh()])
+
+    def _states(
+        self,
+        embeddings: Float[Tensor, "batch token dim"],
+        parts: Sequence[Bool[Tensor, "batch token"]],  # noqa: ARG002
+    ) -> list[Float[Tensor, "batch token dim"]]:
+        return [embeddings, self.layers[0](embeddings)]

@@ -1,0 +1,142 @@
+"""What models share that pool the states of their words, by mean or by additive attention, and compare two texts."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.model import At, passage_logits
+from didact.core.task import READING, Task
+from didact.core.trace import Listen, Trace
+from didact.errors import UnsupportedError
+from didact.models.frozen import word_embeddings
+from didact.models.listening import ATTENTION
+from didact.models.native import NativeModel, mean_over
+from didact.models.tokenizer import PatchReader, Reader
+
+
+class PoolingModel(NativeModel):
+    """Word embeddings, states made of them, one pooled state per text, a linear head.
+
+    Two texts go through the same encoder apart and meet as [c1, c2, |c1 − c2|, c1 · c2]; a reading task has a start
+    and an end logit per word instead. There are no special tokens. A model that `attends` pools by additive attention:
+    linear, tanh, linear without bias, softmax (Neely et al., 4.2).
+    """
+
+    attends: bool = False
+
+    def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
+        super().__init__(task, classes, reader, **options)
+        assert not isinstance(reader, PatchReader)
+        self.reader = reader = replace(reader, special=False)
+        width = options["width"]
+        self.reading = "mean"
+        self.max_length = options["length"]
+        self.words = word_embeddings(reader, width, options["embeddings"])
+        if isinstance(self.words, nn.Embedding):
+            nn.init.normal_(self.words.weight, std=width**-0.5)
+        self.layers = self._layers()
+        self.dropout = nn.Dropout(options["dropout"])
+        self.score = self._scorer(width) if self.attends else None
+        # A regression may rate one text or two; one is compared with nothing (zeros).
+        self.compares = len(task.segments) == 2 and task is not READING
+        self.head = nn.Linear(4 * width if self.compares else width, self.outputs)
+
+    @abstractmethod
+    def _layers(self) -> nn.ModuleList: ...
+
+    @abstractmethod
+    def _states(
+        self, embeddings: Float[Tensor, "batch token dim"], parts: Sequence[Bool[Tensor, "batch token"]]
+    ) -> list[Float[Tensor, "batch token dim"]]:
+        """The embeddings and the states of every layer. Each part of the positions is read as if alone."""
+
+    def _top(self, states: list[Float[Tensor, "batch token dim"]]) -> Float[Tensor, "batch token dim"]:
+        """The states that are pooled."""
+        return states[-1]
+
+    def _scorer(self, width: int) -> nn.Module:
+        half = max(1, width // 2)
+        return nn.Sequential(nn.Linear(width, half), nn.Tanh(), nn.Linear(half, 1, bias=False))
+
+    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:  # noqa: ARG002
+        """The word embeddings: nothing lies between them and the first layer."""
+        return self.words(batch.tokens)
+
+    def run(
+        self,
+        embeddings: Float[Tensor, "batch token dim"],
+        batch: Batch,
+        *,
+        at: At = "word",  # noqa: ARG002
+        listen: Collection[Listen] = (),
+        blank: Bool[Tensor, "batch token"] | None = None,
+    ) -> Trace:
+        heard = frozenset(listen)
+        refused = heard & ({"full"} if self.score is not None else ATTENTION)
+        if refused:
+            has = "only the attention it pools with ('mean', 'reading')" if self.score is not None else "none"
+            raise UnsupportedError(
+                f"Attention {', '.join(map(repr, sorted(refused)))} was asked of model {self.name!r}, which has {has}. "
+                "Choose 'bilstm_attention', 'pool', 'native' or a Hugging Face model, or a method that needs no "
+                "attention."
+            )
+        if blank is not None:
+            raise UnsupportedError(
+                f"Model {self.name!r} has no self-attention whose values could be left out. "
+                "Choose 'native' or a Hugging Face model, or a method that needs gradients or predictions only."
+            )
+        parts = self._parts(batch)
+        states = self._states(self.dropout(embeddings), parts)
+        logits, attention = self._answer(self.dropout(self._top(states)), parts, batch)
+        return Trace(
+            logits=logits,
+            hidden=tuple(states) if "hidden" in heard else None,
+            **{name: part for name, part in attention.items() if name in heard},
+        )
+
+    def _parts(self, batch: Batch) -> list[Bool[Tensor, "batch token"]]:
+        """The positions that are read as one sequence: each text apart, or for reading everything."""
+        if self.compares:
+            return [batch.segments == 0, batch.segments == 1]
+        return [batch.mask]
+
+    def _answer(self, states: Tensor, parts: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        if self.task is READING:
+            return passage_logits(self.head(states), batch), {}
+        attention: dict[str, Any] = {}
+        if self.score is None:
+            pooled = [mean_over(states, part) for part in parts]
+        else:
+            scores = self.score(states)[..., 0]
+            # One head, one query per text: the very tensor the texts are pooled with.
+            weights = torch.stack([_softmax_over(scores, part) for part in parts], 1)[:, None]
+            pooled = list((weights[:, 0] @ states).unbind(1))
+            attention = self._attention(scores, weights, batch)
+        if self.compares:
+            first, second = pooled
+            pooled = [torch.cat([first, second, (first - second).abs(), first * second], -1)]
+        return self.head(pooled[0]), attention
+
+    def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, Any]:
+        # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
+        together = weights.sum((1, 2))
+        share = together / together.sum(-1, keepdim=True).clamp_min(1)
+        here = batch.mask & (share > 0)
+        reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
+        mean = scores.masked_fill(~batch.mask, 0.0) if not self.compares else reading.masked_fill(~here, 0.0)
+        return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}
+
+
+def _softmax_over(
+    scores: Float[Tensor, "batch token"], part: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch token"]:
+    """Softmax over the marked positions; all zeros where none is marked."""
+    empty = ~part.any(-1, keepdim=True)
+    return F.softmax(scores.masked_fill(~(part | empty), -torch.inf), -1) * part

@@ -1,0 +1,381 @@
+"""Where a student starts: its architecture and its first weights, kept so that any process builds it by seed."""
+
+import hashlib
+import inspect
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.core.task import IMAGE, Task, task_named
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
+from didact.models import MODELS
+from didact.models.build import is_native, native_model
+from didact.models.frozen import LEARNED
+from didact.models.native import NativeModel, native_like
+from didact.registry import Spec, parse_spec, unknown
+
+if TYPE_CHECKING:
+    from didact.models.huggingface import HuggingFaceModel
+
+RECORD, FOLDER = "start.json", "start"
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a student is built: everything a worker process needs, as plain JSON and files. Never the teacher's weights.
+
+    `spec` is what was asked for, `origin` says in words where the first weights come from, and `facts` together with
+    the seed decide the student. `files` are the configuration and the tokenizer of a Hugging Face model; pretrained
+    weights are named, loaded where they are needed, and compared with the hash in the facts.
+    """
+
+    spec: str
+    origin: str
+    facts: Mapping[str, Any]
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def build(self, seed: int) -> Model:
+        """The student that starts from this seed. torch's generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = native_like(self.facts) if self.facts["kind"] == "native" else self._huggingface()
+        model.name = self.spec
+        return model.train()
+
+    def _huggingface(self) -> "HuggingFaceModel":
+        from didact.models.huggingface import HuggingFaceModel
+        from didact.models.pretrained import auto
+
+        facts = self.facts
+        task = task_named(facts["task"])
+        config, tokenizer = _opened(tuple(sorted(self.files.items())), task, facts["trust_remote_code"])
+        network = auto(task).from_config(
+            deepcopy(config), dtype=torch.float32, trust_remote_code=facts["trust_remote_code"]
+        )
+        if facts["base"] is not None:
+            network.load_state_dict(self._body()[0], strict=False)  # the head stays as it was drawn
+        return HuggingFaceModel(
+            network, tokenizer, task=task, classes=facts["classes"], max_length=facts["max_length"], truncate=True
+        )
+
+    def _body(self) -> tuple[Mapping[str, Tensor], str]:
+        from didact.models.pretrained import located
+
+        facts = self.facts
+        source, stamp = located(facts["base"])
+        files = tuple(sorted(self.files.items()))
+        options = (facts["revision"], facts["trust_remote_code"], task_named(facts["task"]))
+        body, found = _body_of(facts["base"], source, stamp, *options, files)
+        if facts["weights"] not in (None, found):
+            raise RecordError(
+                f"Student {self.spec!r} was to start from {facts['base']!r} with the weights {facts['weights']}, but "
+                f"they are now {found}. Put the base back where it was, or ask for the student again."
+            )
+        return body, found
+
+    def save(self, folder: Path) -> None:
+        """Write the start into an existing folder."""
+        record = {"spec": self.spec, "origin": self.origin, "facts": self.facts, "files": sorted(self.files)}
+        _write(folder / FOLDER, self.files)
+        (folder / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> "Start":
+        """The start kept in a folder."""
+        try:
+            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            files = {name: (folder / FOLDER / name).read_bytes() for name in record["files"]}
+            return cls(record["spec"], record["origin"], record["facts"], files)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordError(
+                f"{folder / RECORD} is missing or damaged ({error}). Ask for the student again."
+            ) from error
+
+
+def student_start(
+    spec: str,
+    *,
+    teacher: Teacher,
+    task: Task,
+    classes: Sequence[str] | None,
+    rows: Sequence[Row],
+    base: str | None = None,
+    trust_remote_code: bool = False,
+) -> Start:
+    """Where the students called `spec` start: `same`, a native spec, or a pretrained base by name or folder.
+
+    `same` is the teacher's architecture: a native one starts at random; a Hugging Face one from the weights of the base
+    its record names, else of `base`, else at random, always with a new head. A native student's vocabulary comes from
+    `rows`, unless `embeddings` names a base; `embeddings=base` is the teacher's base, else `base`. Students cut rows
+    that are too long, at the teacher's length where they can read as much and the spec does not say `length`.
+    """
+    if spec == "same":
+        if isinstance(teacher, NativeModel):
+            return _native(spec, {**teacher.facts(), "task": task.name, "classes": classes, "truncate": True})
+        return _same(teacher, task, classes, base, trust_remote_code)
+    if is_native(spec):
+        parsed = _with_base(parse_spec(spec), teacher, base)
+        if isinstance(name := parsed.options.get("embeddings"), str):
+            _check_other(name, teacher, trust_remote_code)
+        with torch.random.fork_rng(devices=[]):
+            model = native_model(
+                parsed,
+                task=task,
+                classes=classes,
+                rows=rows,
+                source="The data",
+                split="train",
+                max_length=_length(parsed, teacher) if task is not IMAGE else None,
+                truncate=True,
+                patch=_patch(teacher, rows) if task is IMAGE else 8,
+            )
+        return _native(spec, model.facts())
+    _check_name(spec)
+    _check_other(spec, teacher, trust_remote_code)
+    from didact.models.pretrained import base_folder, head_of, hub_errors, tokenizer_of
+
+    options = {"trust_remote_code": trust_remote_code}
+    with hub_errors(spec):
+        from transformers import AutoConfig
+
+        source = base_folder(spec)
+        config = AutoConfig.from_pretrained(source, **head_of(task, classes), **options)
+        tokenizer = tokenizer_of(source, task, spec, **options)
+    return _transformer(spec, config, tokenizer, teacher, task, classes, spec, None, trust_remote_code)
+
+
+# -- native students ---------------------------------------------------------------------------------------------------
+
+
+def _native(spec: str, facts: Mapping[str, Any]) -> Start:
+    plain = json.loads(json.dumps(facts))
+    embeddings = plain["options"].get("embeddings", LEARNED)
+    origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {embeddings}"
+    return Start(spec, origin, {"kind": "native"} | plain)
+
+
+def _with_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
+    """The spec with `embeddings=base` said by name."""
+    if spec.options.get("embeddings") != "base":
+        return spec
+    name = _base_of(teacher) or base
+    if name is None:
+        raise OptionError(
+            f"Student '{spec}' reads with the embeddings of the teacher's base, but teacher {teacher.name!r} names "
+            "none. Name one: embeddings=minilm in the student, or base=…, --base."
+        )
+    return replace(spec, options={**spec.options, "embeddings": name})
+
+
+def _base_of(teacher: Teacher) -> str | None:
+    """The pretrained base the teacher was trained from, or reads with."""
+    if isinstance(teacher, NativeModel) and teacher.options.get("embeddings", LEARNED) != LEARNED:
+        return str(teacher.options["embeddings"])
+    base = getattr(teacher, "record", {}).get("base")
+    return base if isinstance(base, str) and not is_native(base) else None
+
+
+def _length(spec: Spec, teacher: Teacher) -> int | None:
+    """The teacher's length, if the architecture reads as much and the spec does not say another."""
+    known = inspect.signature(MODELS.load(spec.name)).parameters
+    if "length" in spec.options or "length" not in known or not isinstance(teacher, Model):
+        return None
+    return min(teacher.max_length, known["length"].default)
+
+
+def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
+    """The patches, in pixels of the raw image, that give the grid the teacher reads; 8 where there are none."""
+    image = rows[0].image if len(rows) else None
+    if not isinstance(teacher, Model) or image is None or image.ndim != 3:
+        return 8
+    height, width = image.shape[:2]
+    batch = teacher.encode(rows[:1])
+    down, across = (len(corners.unique()) for corners in batch.offsets[0, batch.units[0]].unbind(-1))
+    tiles = height % down == width % across == 0 and height // down == width // across
+    whole = teacher.window(height, width) == (0.0, 0.0, float(height), float(width))
+    return height // down if tiles and whole else 8
+
+
+# -- Hugging Face students ---------------------------------------------------------------------------------------------
+
+
+def _same(
+    teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
+) -> Start:
+    if isinstance(teacher, Model):
+        from didact.models.huggingface import HuggingFaceModel
+        from didact.models.pretrained import head_of
+
+        if isinstance(teacher, HuggingFaceModel):
+            config = deepcopy(teacher.model.config)
+            config.update(dict(head_of(task, classes)))
+            own = _base_of(teacher)
+            revision = teacher.record.get("revision") if own is not None else None
+            start = own if own is not None else base
+            if start is not None:
+                _check_other(start, teacher, trust_remote_code)
+            return _transformer(
+                "same", config, teacher.tokenizer, teacher, task, classes, start, revision, trust_remote_code
+            )
+    raise UnsupportedError(
+        f"Student 'same' has the teacher's architecture, but teacher {teacher.name!r} has none that could be built "
+        "again. Choose a native student (native(layers=1, width=64), bilstm_attention(width=64), pool), one that "
+        "reads with the frozen embeddings of a base (pool(embeddings=minilm)), or a base model by name (minilm)."
+    )
+
+
+def _transformer(
+    spec: str,
+    config: Any,
+    tokenizer: Any,
+    teacher: Teacher,
+    task: Task,
+    classes: Sequence[str] | None,
+    base: str | None,
+    revision: str | None,
+    trust_remote_code: bool,
+) -> Start:
+    """The start of a Hugging Face student, opened once: for its hash, and for faults before any work is done."""
+    origin = "random" if base is None else f"pretrained: {base}"
+    facts: dict[str, Any] = {
+        "kind": "huggingface",
+        "base": base,
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+        "task": task.name,
+        "classes": None if classes is None else list(classes),
+        "max_length": None,
+        "weights": None,
+    }
+    start = Start(spec, origin, facts, _files(config, tokenizer))
+    if task is not IMAGE:
+        limit = start.build(0).max_length
+        asked = teacher.max_length if isinstance(teacher, Model) else limit
+        start = replace(start, facts=facts | {"max_length": min(asked, limit)})
+    # Not the fingerprint of a student: its head is random, and random bits may differ from machine to machine.
+    reads = json.dumps(start.build(0).facts(), sort_keys=True, default=str).encode()
+    known = {"model": hashlib.sha256(reads).hexdigest()[:16], "weights": None if base is None else start._body()[1]}
+    return replace(start, facts={**start.facts, **known})
+
+
+def _check_name(spec: str) -> None:
+    if "(" not in spec or Path(spec).exists():
+        return
+    name = parse_spec(spec).name
+    if name in ("same", "minilm"):
+        raise OptionError(f"Student {name!r} takes no options, only native ones do: {', '.join(MODELS)}.")
+    raise UnknownNameError(unknown("student", name, ["same", *MODELS, "minilm"]))
+
+
+def _check_other(base: str, teacher: Teacher, trust_remote_code: bool) -> None:
+    """An error if the base is the teacher. A live model trained on from there has its name, but other weights."""
+    same = base == teacher.name or (Path(base).exists() and Path(base).resolve() == Path(teacher.name).resolve())
+    if not same or not isinstance(teacher, Model):
+        return
+    if not isinstance(teacher, NativeModel):
+        from didact.models.pretrained import located
+
+        network: Any = teacher.model
+        files = tuple(sorted(_files(network.config, teacher.tokenizer).items()))
+        body, _ = _body_of(base, *located(base), None, trust_remote_code, teacher.task, files)
+        state = network.state_dict()
+        if not all(torch.equal(state[name].cpu(), tensor.to(state[name].dtype)) for name, tensor in body.items()):
+            return
+    raise OptionError(
+        f"A student was to start from {base!r}, which is the teacher itself: it would know what it is to be taught. "
+        "Name the base the teacher was trained from, or leave it out to start at random."
+    )
+
+
+@lru_cache(maxsize=4)
+def _opened(files: tuple[tuple[str, bytes], ...], task: Task, trust_remote_code: bool) -> tuple[Any, Any]:
+    """The configuration and the tokenizer (or image processor) in the files."""
+    from transformers import AutoConfig
+
+    from didact.models.pretrained import hub_errors, tokenizer_of
+
+    with tempfile.TemporaryDirectory() as folder, hub_errors(folder):
+        _write(Path(folder), dict(files))
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        return config, tokenizer_of(folder, task, folder, trust_remote_code=trust_remote_code)
+
+
+@lru_cache(maxsize=2)
+def _body_of(
+    base: str,
+    source: str,
+    stamp: tuple[int, ...],  # noqa: ARG001 - for the cache: a folder that changed is read again
+    revision: str | None,
+    trust_remote_code: bool,
+    task: Task,
+    files: tuple[tuple[str, bytes], ...],
+) -> tuple[Mapping[str, Tensor], str]:
+    """The pretrained weights below the head and their hash. Kept: a worker builds many students from them."""
+    from transformers import AutoConfig
+
+    from didact.models.pretrained import auto, hub_errors, quietly
+
+    config, _ = _opened(files, task, trust_remote_code)
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), hub_errors(base), quietly():
+        kind = AutoConfig.from_pretrained(source, **options).model_type
+        if kind != config.model_type:
+            raise OptionError(
+                f"A student of type {config.model_type!r} cannot start from {base!r}, which is of type {kind!r}. Name "
+                "the base the teacher was trained from, or leave it out to start at random."
+            )
+        network, loaded = auto(task).from_pretrained(
+            source,
+            config=deepcopy(config),
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **options,
+        )
+    head = f"{network.base_model_prefix}."
+    mismatched = {one if isinstance(one, str) else one[0] for one in loaded["mismatched_keys"]}
+    lacking = {*loaded["missing_keys"], *mismatched}
+    # A pooler is often left out of what is published; all else would be a random hole in a pretrained model.
+    holes = sorted(name for name in lacking if name.startswith(head) and "pool" not in name)
+    if holes:
+        raise OptionError(
+            f"The weights of {base!r} do not fit the student's configuration: {', '.join(holes[:3])}. Name the base "
+            "the teacher was trained from, or leave it out to start at random."
+        )
+    body = {name: one for name, one in network.state_dict().items() if name.startswith(head) and name not in lacking}
+    return MappingProxyType(body), _hash(body)
+
+
+def _hash(state: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _files(config: Any, tokenizer: Any) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -1,0 +1,44 @@
+"""Who is best, on average, and how far two rankings agree."""
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.errors import ShapeError
+
+
+def ranks(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
+    """1 for the highest value; equal ones share their mean rank. NaN comes last, all of them equal."""
+    from scipy import stats
+
+    missing = np.isnan(values)
+    found = len(values) - missing.sum()
+    places = np.full(len(values), (found + 1 + len(values)) / 2)
+    places[~missing] = stats.rankdata(-values[~missing])
+    return places
+
+
+def average_ranks(table: Float[np.ndarray, "column row"]) -> Float[np.ndarray, " row"]:
+    """The mean rank of each row over the columns it has a value in; NaN for a row that has none."""
+    present = ~np.isnan(table)
+    places = np.array([ranks(column) for column in table]).reshape(table.shape)
+    count = present.sum(0)
+    return np.divide((places * present).sum(0), count, out=np.full(table.shape[1], np.nan), where=count > 0)
+
+
+def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -> float:
+    """Kendall's τ-b over the entries that both have. NaN where one side is constant or fewer than two are left."""
+    from scipy import stats
+
+    if first.shape != second.shape:
+        raise ShapeError(f"Two rankings of the same things are compared, not of {len(first)} and {len(second)}.")
+    both = ~(np.isnan(first) | np.isnan(second))
+    first, second = first[both], second[both]
+    if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
+        return float("nan")
+    return float(stats.kendalltau(first, second).statistic)
+
+
+def kendall_matrix(columns: Float[np.ndarray, "column row"]) -> Float[np.ndarray, "column column"]:
+    """τ-b of every column with every column."""
+    size = len(columns)
+    return np.array([[kendall(one, other) for other in columns] for one in columns]).reshape(size, size)

@@ -1,0 +1,44 @@
+"""How a student uses explanations: one module per strategy, and what is sent to it.
+
+`STRATEGIES` lists them as plain text. A strategy receives a model and never builds one: it says what of an explanation
+it wants (`lesson`), what it must hear of the student's forward pass (`listen`), and what the student loses by ignoring
+it (`forward`). To add one: a module with a `Strategy`, a line here, and it is in the contract suite of tests/students.
+"""
+
+from dataclasses import dataclass
+
+from didact.registry import Entry, Registry
+
+
+@dataclass(frozen=True)
+class StrategyEntry(Entry):
+    """What a strategy asks of a student (nothing, attention, states, self-attention), and who proposed it."""
+
+    needs: str
+    about: str
+    paper: str
+
+
+def _entry(where: str, needs: str, about: str, paper: str) -> StrategyEntry:
+    return StrategyEntry(f"didact.students.{where}", needs, about, paper)
+
+
+STRATEGIES: Registry[StrategyEntry] = Registry(
+    "strategy",
+    {
+        "none": _entry("unexplained:Unexplained", "nothing", "sees no explanations", "control"),
+        "attention": _entry(
+            "attention:Attention", "attention", "its attention is drawn to the explanation",
+            "Pruthi et al. 2022, eq. 2; Fernandes et al. 2022, eq. 3",
+        ),
+        "multitask": _entry(
+            "multitask:Multitask", "states", "tags the explanation's units beside its answer",
+            "Pruthi et al. 2022, section 3",
+        ),
+        "alignment": _entry(
+            "alignment:Alignment", "self-attention", "its attention goes from question phrases to passage phrases",
+            "Pruthi et al. 2022, section 3",
+        ),
+    },
+    group="didact.strategies",
+)  # fmt: skip

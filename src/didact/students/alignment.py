@@ -1,0 +1,59 @@
+"""The student's attention goes from the question's phrases to the passage's phrases that mean the same."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.model import Model, evaluating
+from didact.core.trace import Listen, Trace
+from didact.errors import OptionError, UnsupportedError
+from didact.records.explanations import Explanations
+from didact.students.lesson import Lesson, phrases_of
+from didact.students.strategy import Strategy
+
+
+class Alignment(Strategy):
+    """−`beta` · log of the mean attention mass between aligned phrases (Pruthi et al. 2022, section 3).
+
+    The mass from a question phrase to its passage phrase: last layer, before dropout, summed over the passage phrase's
+    tokens, averaged over the question phrase's and over the heads. A row without aligned phrases loses nothing.
+    The strategies `attention` and `multitask` take the same explanations as plain marks: the paper's lossy variants.
+    """
+
+    def __init__(self, *, beta: float = 1.0) -> None:
+        super().__init__()
+        if not beta >= 0:
+            raise OptionError(f"Option 'beta' of strategy 'alignment' is 0 or more, not {beta}.")
+        self.beta = beta
+
+    @property
+    def listen(self) -> Collection[Listen]:
+        return frozenset({"full"})
+
+    def attach(self, model: Model, batch: Batch) -> None:
+        if model.task.name != "reading":
+            raise UnsupportedError(
+                f"Strategy 'alignment' aligns questions with passages, and task {model.task} has none. "
+                "Choose 'attention' or 'multitask'."
+            )
+        with evaluating(model), torch.no_grad():
+            model(batch.select([0]).to(model.device), listen=self.listen)
+
+    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
+        return phrases_of(maps, batch)
+
+    def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
+        assert lesson.phrases is not None
+        assert trace.full is not None
+        logits = trace.full[:, -1].masked_fill(~batch.mask[:, None, :, None], 0.0)  # padding asks nothing
+        heads = logits.softmax(-1).mean(1)
+        question, passage = lesson.phrases.to(heads.dtype).unbind(2)
+        # From each question phrase to each position, then what of it lands in the phrase's counterpart.
+        share = question / question.sum(-1, keepdim=True).clamp_min(1)
+        mass = torch.einsum("bpq,bqk,bpk->bp", share, heads, passage)
+        there = lesson.phrases.any(-1).all(-1)
+        mean = (mass * there).sum(-1) / there.sum(-1).clamp_min(1)
+        return torch.where(there.any(-1), -self.beta * mean.clamp_min(1e-12).log(), torch.zeros_like(mean))

@@ -1,0 +1,94 @@
+"""The student's own attention is drawn to the explanation."""
+
+from collections.abc import Collection
+from typing import Literal, get_args
+
+import torch
+from entmax import sparsemax
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.model import Model, evaluating
+from didact.core.trace import Listen, Trace
+from didact.errors import OptionError
+from didact.records.explanations import Explanations
+from didact.students.lesson import Lesson, Signed, check_share, mass_of, top_of
+from didact.students.strategy import Strategy
+
+Send = Literal["whole", "top"]
+Side = Literal["mix", "cls"]
+# Where the student gives a unit no chance at all, its logarithm is cut here: the loss stays finite.
+_LEAST = -30.0
+
+
+class Attention(Strategy):
+    """`beta` times KL(explanation ‖ the student's attention), both over the units only.
+
+    The student's side is a learned sparse mix of the attention logits of all its heads (`side=mix`: Fernandes et al.
+    2022, the S-explainer), or the last layer's attention from where the student answers, mean of the heads, before
+    dropout (`side=cls`: Pruthi et al. 2022, eq. 2). `send=whole` sends the distribution, sharpened below a
+    `temperature` of 1; `send=top` the top share `k` of the words, all alike, against `floor` elsewhere. `signed` says
+    how signed scores are sent: by size (absolute), positive ones alone (positive), or softmax(s / temperature).
+    """
+
+    def __init__(
+        self,
+        *,
+        send: str = "whole",
+        side: str = "mix",
+        beta: float = 5.0,
+        k: float = 0.1,
+        signed: str = "absolute",
+        temperature: float = 1.0,
+        floor: float = 1e-3,
+    ) -> None:
+        super().__init__()
+        for name, value, choices in (("send", send, Send), ("side", side, Side), ("signed", signed, Signed)):
+            if value not in get_args(choices):
+                known = " or ".join(map(repr, get_args(choices)))
+                raise OptionError(f"Option {name!r} of strategy 'attention' is {known}, not {value!r}.")
+        if not beta >= 0 or not temperature > 0 or not floor >= 0:
+            raise OptionError(
+                "Strategy 'attention' needs beta and floor from 0 and a temperature above 0; "
+                f"beta={beta}, temperature={temperature}, floor={floor} was asked for."
+            )
+        check_share("k", k)
+        self.send, self.side, self.signed = send, side, signed
+        self.beta, self.k, self.temperature, self.floor = beta, k, temperature, floor
+
+    @property
+    def listen(self) -> Collection[Listen]:
+        return frozenset({"mean"} if self.side == "mix" else {"reading"})
+
+    def attach(self, model: Model, batch: Batch) -> None:
+        with evaluating(model), torch.no_grad():  # a student without attention refuses here
+            heard = model(batch.select([0]).to(model.device), listen=self.listen)
+        if self.side == "mix":
+            assert heard.mean is not None
+            # Equal at first, as in SMaT.
+            self.coefficients = nn.Parameter(heard.mean.new_zeros(heard.mean.shape[1] * heard.mean.shape[2]))
+
+    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
+        if self.send == "top":
+            return top_of(maps, batch, k=self.k, temperature=self.temperature, floor=self.floor)
+        signed: Signed = self.signed  # type: ignore[assignment]
+        return mass_of(maps, batch, signed=signed, temperature=self.temperature, floor=self.floor)
+
+    def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
+        assert lesson.mass is not None
+        sent = lesson.mass.to(trace.logits)
+        own = self.own(trace, batch).clamp_min(_LEAST).masked_fill(~batch.units, 0.0)
+        return self.beta * (torch.xlogy(sent, sent) - sent * own).sum(-1)
+
+    def own(self, trace: Trace, batch: Batch) -> Float[Tensor, "batch token"]:
+        """The student's side: log-probabilities over the units, minus infinity elsewhere."""
+        if self.side == "mix":
+            assert trace.mean is not None
+            heads = trace.mean.flatten(1, 2)
+            logits = torch.einsum("h,bht->bt", sparsemax(self.coefficients, dim=0), heads)
+        else:
+            assert trace.reading is not None
+            # The heads' probabilities are averaged; a sum in the logarithm does it without underflow.
+            logits = trace.reading[:, -1].logsumexp(1)
+        return logits.masked_fill(~batch.units, -torch.inf).log_softmax(-1)

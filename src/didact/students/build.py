@@ -1,0 +1,82 @@
+"""From what people write to a student's parts: an architecture, a strategy with all its options, an optimiser."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from didact.errors import OptionError
+from didact.registry import Spec, check_types, checked_options, parse_spec
+from didact.students import STRATEGIES
+from didact.students.strategy import Strategy
+
+OPTIMISERS: Final = ("adam", "adamw", "sgd")
+DEFAULT_STRATEGY: Final = "attention"
+# What a paper used, as options of a strategy.
+PRESETS: Final[Mapping[str, str]] = {"pruthi": "attention(send=top, side=cls)", "smat": "attention(side=mix, beta=5)"}
+
+
+@dataclass(frozen=True)
+class StudentSpec:
+    """`same/attention(beta=2)@sgd`: what the student is, how it is taught, and what trains it."""
+
+    architecture: str
+    strategy: Spec
+    optimiser: str = "adam"
+
+    def __str__(self) -> str:
+        tail = "" if self.optimiser == "adam" else f"@{self.optimiser}"
+        return f"{self.architecture}/{self.strategy}{tail}"
+
+
+def parse_student(text: str) -> StudentSpec:
+    """Read `architecture/strategy@optimiser`; the strategy is `attention` and the optimiser `adam` where unsaid.
+
+    A hub name may hold a slash itself: only a known strategy after the last one is read as a strategy.
+    """
+    body, optimiser = text.strip(), "adam"
+    head, sign, tail = body.rpartition("@")
+    if sign and ")" not in tail and "/" not in tail:
+        if tail not in OPTIMISERS:
+            raise OptionError(f"{tail!r} in {text!r} is no optimiser. Write one of {', '.join(OPTIMISERS)} after @.")
+        body, optimiser = head, tail
+    cut = _last_slash(body)
+    strategy = Spec(DEFAULT_STRATEGY)
+    if cut >= 0:
+        after = body[cut + 1 :]
+        name = after.partition("(")[0].strip()
+        if name in PRESETS:
+            body, strategy = body[:cut], parse_spec(PRESETS[name])
+        elif name in STRATEGIES:
+            body, strategy = body[:cut], parse_spec(after)
+        elif "(" in after or body[:cut] == "same" or "(" in body[:cut]:
+            STRATEGIES[name]  # tells the nearest ones
+    if not body.strip():
+        raise OptionError(f"{text!r} names no architecture. Write architecture/strategy, e.g. same/attention.")
+    return StudentSpec(body.strip(), strategy, optimiser)
+
+
+def build_strategy(spec: Spec, **changes: Any) -> Strategy:
+    """The strategy, unattached, with some of its options changed."""
+    kind = STRATEGIES.load(spec.name)
+    options = checked_options(dict(spec.options) | changes, kind, of=f"strategy {spec.name!r}")
+    check_types(options, kind, of=f"strategy {spec.name!r}")
+    found: Strategy = kind(**options)
+    return found
+
+
+def strategy_options(spec: Spec) -> dict[str, Any]:
+    """All options of a strategy as they are in force, also those nobody named."""
+    known = inspect.signature(STRATEGIES.load(spec.name)).parameters
+    own = {name: one.default for name, one in known.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    return own | dict(spec.options)
+
+
+def _last_slash(text: str) -> int:
+    """The last slash outside brackets; -1 if there is none."""
+    depth, found = 0, -1
+    for position, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "/" and depth == 0:
+            found = position
+    return found

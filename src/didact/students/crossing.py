@@ -1,0 +1,83 @@
+"""From the teacher's units to the student's pieces, by the characters they cover."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from didact.core.batch import Batch
+from didact.errors import ShapeError
+from didact.records.explanations import Explanations
+
+# Less than this share of a row's mass may stay behind unnoticed: the rounding of sums.
+_NOTICED = 1e-9
+
+
+def crossed_mass(
+    maps: Explanations, mass: Float[np.ndarray, " unit"], batch: Batch
+) -> tuple[Float[np.ndarray, "row token"], Bool[np.ndarray, " row"]]:
+    """Each unit's mass, shared among the pieces it overlaps by their characters; and the rows that lost some.
+
+    Equal tokenizers give the identity. What lies beyond the student's reach is dropped, the rest not yet renormalised.
+    """
+    found = np.zeros(batch.mask.shape)
+    lost = np.zeros(len(batch), dtype=bool)
+    for row, units, pieces, overlap in _rows(maps, batch):
+        sent = mass[units]
+        if overlap is None:
+            found[row, pieces] = sent
+            continue
+        total = overlap.sum(1, keepdims=True)
+        found[row, pieces] = sent @ (overlap / np.where(total > 0, total, 1))
+        lost[row] = sent[total[:, 0] == 0].sum() > _NOTICED * sent.sum()
+    return found, lost
+
+
+def crossed_marks(
+    maps: Explanations, marked: Bool[np.ndarray, " unit"], batch: Batch
+) -> tuple[Bool[np.ndarray, "row token"], Bool[np.ndarray, " row"]]:
+    """Every piece that a marked unit overlaps; and the rows with marks that no piece covers."""
+    found = np.zeros(batch.mask.shape, dtype=bool)
+    lost = np.zeros(len(batch), dtype=bool)
+    for row, units, pieces, overlap in _rows(maps, batch):
+        marks = marked[units]
+        if overlap is None:
+            found[row, pieces] = marks
+            continue
+        found[row, pieces] = overlap[marks].any(0)
+        lost[row] = not overlap[marks].any(1).all()
+    return found, lost
+
+
+def _rows(
+    maps: Explanations, batch: Batch
+) -> Iterator[tuple[int, slice, Int[np.ndarray, " piece"], Float[np.ndarray, "unit piece"] | None]]:
+    """For each row its units, its pieces, and how many characters they share; None where they are the same."""
+    is_unit = batch.units.cpu().numpy()
+    segments, offsets = batch.segments.cpu().numpy(), batch.offsets.cpu().numpy()
+    for row in range(len(batch)):
+        units = slice(int(maps.bounds[row]), int(maps.bounds[row + 1]))
+        pieces = np.flatnonzero(is_unit[row])
+        if maps.task == "image":
+            _check_grid(maps.ids[row], units.stop - units.start, len(pieces))
+            yield row, units, pieces, None
+            continue
+        theirs = np.column_stack([maps.segments[units], maps.offsets[units]])
+        ours = np.column_stack([segments[row, pieces], offsets[row, pieces]])
+        yield row, units, pieces, None if np.array_equal(theirs, ours) else _overlap(theirs, ours)
+
+
+def _overlap(theirs: Int[np.ndarray, "unit 3"], ours: Int[np.ndarray, "piece 3"]) -> Float[np.ndarray, "unit piece"]:
+    """Shared characters of each unit and each piece of the same text."""
+    start = np.maximum(theirs[:, None, 1], ours[None, :, 1])
+    end = np.minimum(theirs[:, None, 2], ours[None, :, 2])
+    same = theirs[:, None, 0] == ours[None, :, 0]
+    return np.where(same, np.maximum(end - start, 0), 0).astype(np.float64)
+
+
+def _check_grid(row: str, units: int, pieces: int) -> None:
+    if units != pieces:
+        raise ShapeError(
+            f"The explanation of image {row!r} has {units} patches, and the student sees {pieces}. "
+            "Give the student the teacher's grid, e.g. native(patch=8), or choose 'same'."
+        )

@@ -1,0 +1,155 @@
+"""What is sent: explanations on the student's own positions, as mass, as marks, or as aligned phrases."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explanation import Explanation, Kind
+from didact.core.row import Span
+from didact.core.words import touches
+from didact.errors import OptionError, ShapeError
+from didact.records.explanations import Explanations, count_of
+from didact.students.crossing import crossed_marks, crossed_mass
+
+Signed = Literal["absolute", "positive", "softmax"]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What rows are sent, on the student's positions. Only what the strategy asked for is there.
+
+    `mass` is zero outside the units and sums to one. `phrases` are pairs of phrases, question and passage. `lost` tells
+    which rows had something to send that the student cannot read.
+    """
+
+    mass: Float[Tensor, "row token"] | None = None
+    marks: Bool[Tensor, "row token"] | None = None
+    phrases: Bool[Tensor, "row pair 2 token"] | None = None
+    lost: Bool[Tensor, " row"] | None = None
+
+    def select(self, chosen: Int[Tensor, " chosen"], length: int) -> "Lesson":
+        """These rows, cut to the length of their batch."""
+        return replace(self, **{name: self._part(name, chosen, length) for name in self._held()})
+
+    def to(self, device: torch.device | str) -> "Lesson":
+        return replace(self, **{name: getattr(self, name).to(device) for name in self._held()})
+
+    def _part(self, name: str, chosen: Int[Tensor, " chosen"], length: int) -> Tensor:
+        value: Tensor = getattr(self, name)[chosen]
+        return value if name == "lost" else value[..., :length]
+
+    def _held(self) -> list[str]:
+        return [one.name for one in fields(self) if getattr(self, one.name) is not None]
+
+
+def mass_of(
+    maps: Explanations, batch: Batch, *, signed: Signed = "absolute", temperature: float = 1.0, floor: float = 1e-3
+) -> Lesson:
+    """The whole explanation as a distribution over the student's units (DESIGN: what is sent is decided by `kind`).
+
+    A distribution is sent as it is, magnitudes as s / Σs, signed scores as |s| / Σ|s|, as their positive part, or as
+    softmax(s / temperature); binary marks as 1 against `floor`. Other temperatures than 1 sharpen or flatten.
+    """
+    _check_rows(maps, batch)
+    if maps.kind == "binary":
+        return _uniform(marks_of(maps, batch), batch, temperature=temperature, floor=floor)
+    sent = _padded(maps, signed, temperature)
+    if maps.kind == "signed" and signed == "softmax":
+        temperature = 1.0
+    mass = sent.as_distribution(temperature=temperature).double().numpy()
+    found, lost = crossed_mass(maps, mass[sent.units.numpy()], batch)
+    return Lesson(mass=_filled(found, batch), lost=torch.from_numpy(lost))
+
+
+def top_of(
+    maps: Explanations, batch: Batch, *, k: float = 0.1, temperature: float = 1.0, floor: float = 1e-3
+) -> Lesson:
+    """The top words alone, all alike: 1 against `floor`."""
+    return _uniform(marks_of(maps, batch, k=k), batch, temperature=temperature, floor=floor)
+
+
+def marks_of(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
+    """The student's pieces of the top ceil(k · words) words, counted before they cross to the student's tokenizer.
+
+    Signed scores go by their size; ties by position. What is marked already is sent as it was marked.
+    """
+    _check_rows(maps, batch)
+    if maps.kind == "binary":
+        marked = maps.scores != 0
+    else:
+        maps = maps if maps.task == "image" else maps.words()
+        marked = np.zeros(len(maps.scores), dtype=bool)
+        for start, end in zip(maps.bounds[:-1], maps.bounds[1:], strict=True):
+            if end > start:
+                best = np.argsort(-np.abs(maps.scores[start:end]), kind="stable")
+                marked[start + best[: count_of(float(k), int(end - start))]] = True
+    found, lost = crossed_marks(maps, marked, batch)
+    return Lesson(marks=torch.from_numpy(found), lost=torch.from_numpy(lost))
+
+
+def phrases_of(maps: Explanations, batch: Batch) -> Lesson:
+    """Aligned phrases on the student's positions. A pair of which the student cannot read one side is left out."""
+    _check_rows(maps, batch)
+    if maps.alignments is None:
+        raise ShapeError(
+            f"Strategy 'alignment' needs aligned spans, and method {maps.method!r} gives none. "
+            "Choose 'human' (where the data has them) or 'attention_alignment', or the strategy 'attention'."
+        )
+    segments, offsets = batch.segments.cpu().numpy(), batch.offsets.cpu().numpy()
+    most = max((len(pairs) for pairs in maps.alignments), default=0)
+    found = np.zeros((len(batch), max(most, 1), 2, segments.shape[1]), dtype=bool)
+    lost = np.zeros(len(batch), dtype=bool)
+    for row, pairs in enumerate(maps.alignments):
+        for number, pair in enumerate(pairs):
+            sides = np.stack([touches([Span(*span)], segments[row], offsets[row]) for span in pair])
+            if sides.any(-1).all():
+                found[row, number] = sides
+            else:
+                lost[row] = True
+    return Lesson(phrases=torch.from_numpy(found), lost=torch.from_numpy(lost))
+
+
+def _uniform(lesson: Lesson, batch: Batch, *, temperature: float, floor: float) -> Lesson:
+    """Marks as a distribution over the student's units; a row without marks is uniform."""
+    assert lesson.marks is not None
+    scores = lesson.marks.to(torch.get_default_dtype())
+    sent = Explanation(scores, batch.mask.cpu(), batch.units.cpu(), "binary")
+    mass = sent.as_distribution(temperature=temperature, floor=floor)
+    return Lesson(mass=mass, lost=lesson.lost)
+
+
+def _padded(maps: Explanations, signed: Signed, temperature: float) -> Explanation:
+    """The ragged scores as one table; rows start at the left."""
+    counts = torch.from_numpy(np.diff(maps.bounds))
+    units = torch.arange(int(counts.max())) < counts[:, None]
+    scores = torch.zeros(units.shape, dtype=torch.float64)
+    scores[units] = torch.from_numpy(maps.scores)
+    kind: Kind = maps.kind  # type: ignore[assignment]
+    if kind == "signed" and signed == "positive":
+        scores = scores.clamp_min(0.0)
+    elif kind == "signed" and signed == "softmax":
+        scores = (scores / temperature).masked_fill(~units, -torch.inf).softmax(-1).nan_to_num(0.0)
+        kind = "distribution"
+    return Explanation(scores, units, units, kind)
+
+
+def _filled(mass: Float[np.ndarray, "row token"], batch: Batch) -> Float[Tensor, "row token"]:
+    """One in sum again, after what was lost; uniform where nothing arrived."""
+    explanation = Explanation(torch.from_numpy(mass), batch.mask.cpu(), batch.units.cpu(), "distribution")
+    return explanation.as_distribution().to(torch.get_default_dtype())
+
+
+def _check_rows(maps: Explanations, batch: Batch) -> None:
+    if maps.ids != batch.ids:
+        raise ShapeError("A lesson needs explanations of the student's rows, in their order.")
+
+
+def check_share(name: str, value: Any) -> None:
+    """An option that is a share of the units."""
+    if not 0 < value <= 1:
+        raise OptionError(f"Option {name!r} is a share, above 0 and at most 1, not {value}.")

@@ -1,0 +1,54 @@
+"""The student tags the units of the explanation beside its answer."""
+
+from collections.abc import Collection
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.model import Model, evaluating
+from didact.core.trace import Listen, Trace
+from didact.errors import OptionError
+from didact.records.explanations import Explanations
+from didact.students.crf import LinearChainCRF
+from didact.students.lesson import Lesson, check_share, marks_of
+from didact.students.strategy import Strategy
+
+
+class Multitask(Strategy):
+    """`beta` times −log p(marks | text) of a linear-chain CRF over the student's last states (Pruthi et al. 2022).
+
+    The marks are the top share `k` of the words. Special tokens are no part of the chain. The log-likelihood is a mean
+    over the units (`per=unit`), or their sum as the paper writes it (`per=row`), which for long texts drowns the task.
+    """
+
+    def __init__(self, *, beta: float = 1.0, k: float = 0.1, per: str = "unit") -> None:
+        super().__init__()
+        if not beta >= 0:
+            raise OptionError(f"Option 'beta' of strategy 'multitask' is 0 or more, not {beta}.")
+        if per not in ("unit", "row"):
+            raise OptionError(f"Option 'per' of strategy 'multitask' is 'unit' or 'row', not {per!r}.")
+        check_share("k", k)
+        self.beta, self.k, self.per = beta, k, per
+
+    @property
+    def listen(self) -> Collection[Listen]:
+        return frozenset({"hidden"})
+
+    def attach(self, model: Model, batch: Batch) -> None:
+        with evaluating(model), torch.no_grad():
+            heard = model(batch.select([0]).to(model.device), listen=self.listen)
+        assert heard.hidden is not None
+        width, like = heard.hidden[-1].shape[-1], heard.hidden[-1]
+        self.emit = nn.Linear(width, 2).to(like)
+        self.chain = LinearChainCRF(2).to(like)
+
+    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
+        return marks_of(maps, batch, k=self.k)
+
+    def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
+        assert lesson.marks is not None
+        assert trace.hidden is not None
+        loss = -self.chain.log_likelihood(self.emit(trace.hidden[-1]), lesson.marks.long(), batch.units)
+        return self.beta * (loss / batch.units.sum(-1).clamp_min(1) if self.per == "unit" else loss)

@@ -1,0 +1,26 @@
+"""The control: a student that sees the teacher's answers and no explanations."""
+
+from collections.abc import Collection
+
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.trace import Listen, Trace
+from didact.records.explanations import Explanations
+from didact.students.lesson import Lesson
+from didact.students.strategy import Strategy
+
+
+class Unexplained(Strategy):
+    """Nothing is sent, nothing is lost."""
+
+    @property
+    def listen(self) -> Collection[Listen]:
+        return ()
+
+    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
+        return Lesson()
+
+    def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:  # noqa: ARG002
+        return trace.logits.new_zeros(len(batch))

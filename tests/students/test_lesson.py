@@ -1,0 +1,188 @@
+"""What is sent, and how it crosses from the teacher's units to the student's pieces."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from didact.core.row import Row
+from didact.core.task import CLASSIFICATION, PAIR
+from didact.errors import ShapeError
+from didact.experiment.explain import explain
+from didact.models.huggingface import HuggingFaceModel
+from didact.models.native import NativeModel
+from didact.models.tokenizer import WordTokenizer
+from didact.models.transformer import TransformerModel
+from didact.records.explanations import Explanations
+from didact.students.lesson import marks_of, mass_of, phrases_of, top_of
+
+ROWS = [
+    Row("a", ("an unbelievable film, not bad",), label=0),
+    Row("b", ("good",), label=1),
+    Row("c", ("the music was very very good but unbelievable!",), label=0),
+]
+PAIRS = [Row(row.id, (row.texts[0], "a good plot, unbelievable"), label=0) for row in ROWS]
+
+
+def pieces(task=CLASSIFICATION, *, length: int | None = None) -> HuggingFaceModel:
+    """A student that reads word pieces: 'unbelievable' has three of them."""
+    model, tokenizer = tiny.huggingface("bert", labels=2)
+    return HuggingFaceModel(
+        model, tokenizer, task=task, classes=["n", "p"], max_length=length, truncate=length is not None
+    )
+
+
+def words(task=CLASSIFICATION, rows=ROWS) -> NativeModel:
+    torch.manual_seed(0)
+    return TransformerModel(task, ["n", "p"], WordTokenizer.from_rows(rows), layers=1, width=8, heads=2)
+
+
+def maps_by(teacher, rows, method: str = "random", **options) -> Explanations:
+    return explain(teacher, rows, method, **options)
+
+
+@pytest.mark.parametrize("task", [CLASSIFICATION, PAIR], ids=str)
+@pytest.mark.parametrize("way", ["pieces to words", "words to pieces"])
+def test_mass_stays_one_between_tokenizers(task, way):
+    """Word-piece teacher and word-level student, and the other way round; pairs never mix their texts."""
+    rows = PAIRS if task is PAIR else ROWS
+    pair = pieces(task), words(task, rows)
+    teacher, student = pair if way == "pieces to words" else pair[::-1]
+    maps, batch = maps_by(teacher, rows), student.encode(rows)
+    lesson = mass_of(maps, batch)
+    torch.testing.assert_close(lesson.mass.sum(-1), torch.ones(3))
+    assert (lesson.mass[~batch.units] == 0).all()
+    assert not lesson.lost.any()
+    # Each text and each word keeps the mass it was given.
+    sent = _share(maps)
+    for row in range(3):
+        for segment in range(len(rows[row].texts)):
+            units = slice(maps.bounds[row], maps.bounds[row + 1])
+            for word in set(maps.word_index[units][maps.segments[units] == segment]):
+                theirs = sent[units][(maps.segments[units] == segment) & (maps.word_index[units] == word)].sum()
+                here = (batch.segments[row] == segment) & (batch.words[row] == word)
+                assert lesson.mass[row][here].sum().item() == pytest.approx(theirs, abs=1e-6)
+
+
+def _share(maps: Explanations) -> np.ndarray:
+    totals = np.add.reduceat(maps.scores, maps.bounds[:-1])
+    return maps.scores / np.repeat(totals, np.diff(maps.bounds))
+
+
+@pytest.mark.parametrize("build", [pieces, words])
+def test_equal_tokenizers_give_the_identity(build):
+    model = build()
+    maps, batch = maps_by(model, ROWS), model.encode(ROWS)
+    np.testing.assert_allclose(mass_of(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
+    marked = replace(maps, kind="binary", scores=(maps.scores > 0.5).astype(float))
+    np.testing.assert_array_equal(marks_of(marked, batch).marks[batch.units].numpy(), marked.scores > 0)
+
+
+def test_two_pieces_of_one_character_give_the_identity():
+    """Byte pieces of one sign have the same offsets; equal tokenizers must still give each its own mass."""
+    model, tokenizer = tiny.huggingface("gpt2", labels=2)
+    student = HuggingFaceModel(model, tokenizer, classes=["n", "p"])
+    rows = [Row("a", ("schön 漢字",), label=0)]
+    maps, batch = maps_by(student, rows), student.encode(rows)
+    np.testing.assert_allclose(mass_of(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
+
+
+def test_each_kind_is_sent_as_it_is_meant():
+    """Closed forms on one row of two words and one of three pieces."""
+    model = words(rows=[Row("a", ("x y",))])
+    rows = [Row("a", ("x y",))]
+    batch = model.encode(rows)
+    base = maps_by(model, rows)
+
+    def sent(kind: str, scores: list[float], **options: object) -> list[float]:
+        lesson = mass_of(replace(base, kind=kind, scores=np.array(scores)), batch, **options)
+        return lesson.mass[batch.units].tolist()
+
+    assert sent("distribution", [0.25, 0.75]) == pytest.approx([0.25, 0.75])
+    assert sent("magnitude", [1.0, 3.0]) == pytest.approx([0.25, 0.75])
+    assert sent("signed", [-1.0, 3.0]) == pytest.approx([0.25, 0.75])
+    assert sent("signed", [-1.0, 3.0], signed="positive") == pytest.approx([0.0, 1.0])
+    soft = np.exp([-1.0, 3.0]) / np.exp([-1.0, 3.0]).sum()
+    assert sent("signed", [-1.0, 3.0], signed="softmax") == pytest.approx(soft)
+    soft = np.exp([-0.5, 1.5]) / np.exp([-0.5, 1.5]).sum()
+    assert sent("signed", [-1.0, 3.0], signed="softmax", temperature=2.0) == pytest.approx(soft)
+    assert sent("magnitude", [1.0, 3.0], temperature=0.5) == pytest.approx([0.1, 0.9])
+    assert sent("binary", [0.0, 1.0]) == pytest.approx([1e-3 / 1.001, 1 / 1.001])
+    assert sent("binary", [0.0, 0.0]) == pytest.approx([0.5, 0.5])
+    assert sent("magnitude", [0.0, 0.0]) == pytest.approx([0.5, 0.5])
+
+
+def test_top_counts_words_before_they_cross():
+    """Ten words, k = 0.1: one word is sent, and a word-piece student gets all its pieces."""
+    text = "a good film the unbelievable plot is not very bad"
+    rows = [Row("a", (text,))]
+    teacher, student = words(rows=rows), pieces()
+    maps = maps_by(teacher, rows)
+    scores = np.zeros(10)
+    scores[4] = -5.0  # by size: a signed score may be negative
+    maps = replace(maps, kind="signed", scores=scores)
+    batch = student.encode(rows)
+    marks = marks_of(maps, batch, k=0.1).marks[0]
+    start = text.index("unbelievable")
+    inside = (batch.offsets[0, :, 0] >= start) & (batch.offsets[0, :, 1] <= start + 12) & batch.units[0]
+    assert inside.sum() == 3
+    assert torch.equal(marks, inside)
+    sent = top_of(maps, batch, k=0.1, floor=0.0).mass[0]
+    torch.testing.assert_close(sent, inside.float() / 3)
+    assert marks_of(maps, batch, k=0.11).marks.sum() > 3  # ceil(1.1) = 2 words
+
+
+def test_what_the_student_cannot_read_is_dropped_and_counted():
+    teacher, student = words(), pieces(length=6)
+    maps, batch = maps_by(teacher, ROWS), student.encode(ROWS)
+    lesson = mass_of(maps, batch)
+    assert lesson.lost.tolist() == [True, False, True]
+    torch.testing.assert_close(lesson.mass.sum(-1), torch.ones(3))
+    last = replace(maps, kind="binary", scores=np.zeros(len(maps.scores)))
+    last.scores[maps.bounds[1:] - 1] = 1.0
+    beyond = marks_of(last, batch)
+    assert beyond.lost.tolist() == [True, False, True]
+    assert not beyond.marks[0].any()
+    assert mass_of(last, batch).mass[0][batch.units[0]].std() == 0  # nothing arrived: uniform
+
+
+def test_phrases_land_on_their_pieces():
+    rows = [Row("q", ("who sings", "the unbelievable anna sings"), label=())]
+    model, tokenizer = tiny.huggingface("bert", "ForQuestionAnswering", labels=2)
+    student = HuggingFaceModel(model, tokenizer)
+    base = maps_by(student, rows, "random")
+    pairs = (((0, 4, 9), (1, 22, 27)), ((0, 0, 3), (1, 4, 21)))
+    batch = student.encode(rows)
+    found = phrases_of(replace(base, alignments=(pairs,)), batch)
+    read = [["".join(_texts(rows[0], batch, side)) for side in pair] for pair in found.phrases[0]]
+    assert read == [["sings", "sings"], ["who", "unbelievableanna"]]
+    with pytest.raises(ShapeError, match="attention_alignment"):
+        phrases_of(replace(base, alignments=None), batch)
+
+
+def _texts(row: Row, batch, here: torch.Tensor) -> list[str]:
+    places = zip(batch.segments[0][here].tolist(), batch.offsets[0][here].tolist(), strict=True)
+    return [row.texts[segment][start:end] for segment, (start, end) in places]
+
+
+def test_images_need_the_same_grid():
+    from didact.core.task import IMAGE
+    from didact.models.tokenizer import PatchReader
+
+    rows = tiny.images(2, size=32)
+    teacher = TransformerModel(IMAGE, ["n", "p"], PatchReader(32, 32, 3, 8), layers=1, width=8, heads=2)
+    other = TransformerModel(IMAGE, ["n", "p"], PatchReader(32, 32, 3, 16), layers=1, width=8, heads=2)
+    maps = maps_by(teacher, rows)
+    batch = teacher.encode(rows)
+    np.testing.assert_allclose(mass_of(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
+    with pytest.raises(ShapeError, match="16 patches, and the student sees 4"):
+        mass_of(maps, other.encode(rows))
+
+
+def test_rows_must_be_the_students():
+    model = words()
+    maps = maps_by(model, ROWS)
+    with pytest.raises(ShapeError, match="in their order"):
+        mass_of(maps, model.encode(ROWS[::-1]))

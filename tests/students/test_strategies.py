@@ -1,0 +1,250 @@
+"""Every strategy: what ignoring an explanation costs a student, against closed forms; and the same promises for all."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import teachers
+import tiny
+from didact.core.task import CLASSIFICATION
+from didact.errors import OptionError, UnknownNameError, UnsupportedError
+from didact.experiment.explain import explain
+from didact.learning.fit import Examples, Training
+from didact.learning.teach import teach
+from didact.registry import Spec, parse_spec
+from didact.students import STRATEGIES
+from didact.students.attention import Attention
+from didact.students.build import build_strategy, parse_student, strategy_options
+from didact.students.lesson import Lesson
+
+STUDENTS = {"none": "native", "attention": "native", "multitask": "native", "alignment": "native"}
+
+
+def setting(name: str, kind: str = "native"):
+    """A tiny student, its rows, explanations of them, and the strategy attached."""
+    task = "reading" if name == "alignment" else "classification"
+    model = deepcopy(teachers.teacher(kind, task, torch.float64))
+    rows = teachers.examples(task)
+    maps = explain(model, rows, "random")
+    strategy = build_strategy(Spec(name))
+    batch = model.encode(rows)
+    torch.manual_seed(0)
+    strategy.attach(model, batch)
+    return model, rows, maps, strategy.double(), batch
+
+
+def test_every_strategy_is_here():
+    assert set(STUDENTS) == set(STRATEGIES)
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+def test_alone_is_batched(name):
+    """A row's loss does not depend on the rows beside it, nor on their padding."""
+    model, rows, maps, strategy, batch = setting(name)
+    lesson = strategy.lesson(maps, batch)
+    together = strategy(model(batch, listen=strategy.listen), batch, lesson)
+    for row in range(len(rows)):
+        one = batch.select([row])
+        trace = model(one, listen=strategy.listen)
+        alone = strategy(trace, one, lesson.select(torch.tensor([row]), one.mask.shape[1]))
+        torch.testing.assert_close(alone[0], together[row], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in STUDENTS if name != "none"])
+def test_teaching_lowers_the_loss_and_reaches_the_student(name):
+    model, _, maps, strategy, batch = setting(name)
+    lesson = strategy.lesson(maps, batch)
+    parameters = [*model.parameters(), *strategy.parameters()]
+    optimiser = torch.optim.Adam(parameters, lr=0.01)
+    losses = []
+    for _ in range(30):
+        loss = strategy(model(batch, listen=strategy.listen), batch, lesson).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+    assert all(np.isfinite(losses))
+
+
+def test_attention_is_a_divergence():
+    """β · KL by hand, from the student's own attention logits; zero where both agree."""
+    model, _, maps, _, batch = setting("attention")
+    strategy = Attention(beta=2.0).double()
+    strategy.attach(model, batch)
+    trace = model(batch, listen=["mean"])
+    logits = trace.mean.mean((1, 2))  # equal coefficients at the start
+    lesson = strategy.lesson(maps, batch)
+    for row, found in enumerate(strategy(trace, batch, lesson).tolist()):
+        units = batch.units[row]
+        own = logits[row, units].softmax(-1)
+        sent = lesson.mass[row, units]
+        by_hand = 2.0 * (sent * (sent / own).log()).sum().item()
+        assert found == pytest.approx(by_hand, rel=1e-6)
+    own = strategy.own(trace, batch).exp()
+    same = strategy(trace, batch, Lesson(mass=own.detach()))
+    torch.testing.assert_close(same, torch.zeros_like(same), atol=1e-12, rtol=0)
+
+
+def test_attention_from_where_the_student_answers():
+    """`side=cls`: last layer, probabilities averaged over heads, renormalised over the units."""
+    model, _, maps, _, batch = setting("attention", "hf")
+    strategy = Attention(side="cls", send="top", beta=1.0).double()
+    strategy.attach(model, batch)
+    trace = model(batch, listen=["reading", "full"])
+    heads = trace.full[:, -1, :, 0].softmax(-1).mean(1)  # [CLS] answers
+    lesson = strategy.lesson(maps, batch)
+    for row, found in enumerate(strategy(trace, batch, lesson).tolist()):
+        units = batch.units[row]
+        own = heads[row, units] / heads[row, units].sum()
+        sent = lesson.mass[row, units].double()
+        assert found == pytest.approx((sent * (sent / own).log()).sum().item(), rel=1e-6)
+
+
+def test_attention_is_read_before_dropout():
+    """A student in training mode drops attention weights; the loss must not see that."""
+    from didact.models.tokenizer import WordTokenizer
+    from didact.models.transformer import TransformerModel
+
+    rows = tiny.rows()
+    model = TransformerModel(
+        CLASSIFICATION, ["n", "p"], WordTokenizer.from_rows(rows), layers=1, width=8, heads=2, dropout=0.5
+    )
+    batch = model.encode(rows)
+    model.dropout.p = 0.0  # only the layer's own dropout stays, which falls on its weights and outputs
+    strategy = Attention(side="cls")
+    strategy.attach(model, batch)
+    lesson = strategy.lesson(explain(model.eval(), rows, "random"), batch)
+    model.train()
+    losses = [strategy(model(batch, listen=strategy.listen), batch, lesson) for _ in range(2)]
+    torch.testing.assert_close(*losses)
+
+
+def test_mix_learns_which_heads():
+    """Heads get coefficients of their own: non-negative, one in sum, some exactly zero once they differ."""
+    from entmax import sparsemax
+
+    _, _, _, strategy, _ = setting("attention")
+    start = sparsemax(strategy.coefficients, dim=0)
+    torch.testing.assert_close(start, torch.full_like(start, 1 / len(start)))
+    with torch.no_grad():
+        strategy.coefficients[0] += 2.0
+    moved = sparsemax(strategy.coefficients, dim=0)
+    assert moved.sum().item() == pytest.approx(1.0)
+    assert (moved == 0).any()
+
+
+def test_multitask_is_the_likelihood_of_the_marks():
+    """The CRF tags the units only: specials are skipped, and the loss is −log p per unit."""
+    model, _, maps, strategy, batch = setting("multitask")
+    lesson = strategy.lesson(maps, batch)
+    trace = model(batch, listen=["hidden"])
+    found = strategy(trace, batch, lesson)
+    emissions = strategy.emit(trace.hidden[-1])
+    likelihood = strategy.chain.log_likelihood(emissions, lesson.marks.long(), batch.units)
+    torch.testing.assert_close(found, -likelihood / batch.units.sum(-1))
+    whole = build_strategy(parse_spec("multitask(per=row)")).double()
+    whole.emit, whole.chain = strategy.emit, strategy.chain
+    torch.testing.assert_close(whole(trace, batch, lesson), -likelihood)
+
+
+def test_alignment_is_the_mass_between_phrases():
+    """−log of the mean over pairs: by loops over heads, question tokens and passage tokens."""
+    model, rows, maps, strategy, batch = setting("alignment")
+    pairs = [
+        tuple(
+            (tuple(_word(row, 0, at)), tuple(_word(row, 1, at)))
+            for at in range(min(2, len(row.texts[0].split()), len(row.texts[1].split())))
+        )
+        for row in rows
+    ]
+    pairs[1] = ()
+    maps = replace(maps, alignments=tuple(pairs))
+    lesson = strategy.lesson(maps, batch)
+    trace = model(batch, listen=["full"])
+    found = strategy(trace, batch, lesson)
+    last = trace.full[:, -1]
+    for row in range(len(rows)):
+        masses = []
+        for question, passage in pairs[row]:
+            over = _pieces(batch, row, question)
+            onto = _pieces(batch, row, passage)
+            heads = [
+                np.mean([last[row, head, q].softmax(-1)[onto].sum().item() for q in over])
+                for head in range(last.shape[1])
+            ]
+            masses.append(np.mean(heads))
+        expected = -np.log(np.mean(masses)) if masses else 0.0
+        assert found[row].item() == pytest.approx(expected, rel=1e-8, abs=1e-12)
+
+
+def _word(row, segment: int, number: int) -> tuple[int, int, int]:
+    text = row.texts[segment]
+    word = text.split()[number]
+    start = text.index(word)
+    return segment, start, start + len(word)
+
+
+def _pieces(batch, row: int, span: tuple[int, int, int]) -> list[int]:
+    segment, start, end = span
+    return [
+        at for at in range(batch.mask.shape[1])
+        if batch.segments[row, at] == segment and batch.offsets[row, at, 0] < end and batch.offsets[row, at, 1] > start
+    ]  # fmt: skip
+
+
+def test_refusals():
+    bilstm = teachers.teacher("bilstm", "classification", torch.float64)
+    batch = bilstm.encode(teachers.examples("classification"))
+    with pytest.raises(UnsupportedError, match="which has none"):
+        build_strategy(Spec("attention")).attach(bilstm, batch)
+    with pytest.raises(UnsupportedError, match="aligns questions with passages"):
+        build_strategy(Spec("alignment")).attach(bilstm, batch)
+    with pytest.raises(OptionError, match="whole"):
+        build_strategy(parse_spec("attention(send=half)"))
+    with pytest.raises(OptionError, match="beta"):
+        build_strategy(parse_spec("attention(beta=-1)"))
+    with pytest.raises(OptionError, match="share"):
+        build_strategy(parse_spec("multitask(k=2)"))
+    with pytest.raises(OptionError, match="temperture"):
+        build_strategy(parse_spec("attention(temperture=1)"))
+
+
+def test_specs():
+    """Names of students as people write them; hub names hold slashes too."""
+    one = parse_student("same/attention(beta=2)@sgd")
+    assert (one.architecture, str(one.strategy), one.optimiser) == ("same", "attention(beta=2)", "sgd")
+    assert str(parse_student("same")) == "same/attention"
+    assert parse_student("google/electra-small").architecture == "google/electra-small"
+    assert parse_student("google/electra-small/multitask").architecture == "google/electra-small"
+    assert parse_student("bilstm(embeddings=a/b)/none").architecture == "bilstm(embeddings=a/b)"
+    assert str(parse_student("same/pruthi").strategy) == "attention(send=top, side=cls)"
+    assert strategy_options(Spec("attention"))["beta"] == 5.0
+    for text, error in (("same/atention", UnknownNameError), ("same@sdg", OptionError), ("/attention", OptionError)):
+        with pytest.raises(error):
+            parse_student(text)
+
+
+@pytest.mark.parametrize("student", ["bilstm/multitask", "bilstm_attention/attention"])
+def test_recurrent_students_are_taught(student):
+    """The losses of BiLSTMs fall, and the same seed gives the same weights."""
+    spec = parse_student(student)
+
+    def taught():
+        model = deepcopy(teachers.teacher(spec.architecture, "classification", torch.float32))
+        rows = tuple(teachers.examples("classification"))
+        outputs = model.predict(rows)
+        examples = Examples.of(model, rows, outputs)
+        training = Training(epochs=3, batch_size=2, optimiser="adam", warmup=0.0)
+        found = teach(
+            model, build_strategy(spec.strategy), explain(model, rows, "random"), examples, examples, training
+        )
+        return found.history, model.fingerprint()
+
+    (first, weights), (second, again) = taught(), taught()
+    assert first[-1].loss < first[0].loss
+    assert first == second
+    assert weights == again
