@@ -47,6 +47,30 @@ def test_every_explainer_is_in_the_docs_as_the_registry_says():
     assert [name for name in PRESETS if f"`{name}`" not in page] == []
 
 
+def test_every_strategy_and_plan_entry_is_in_the_docs():
+    from didact.experiment.plan import CONTROLS
+    from didact.students import STRATEGIES
+
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    assert [name for name in (*STRATEGIES, *CONTROLS) if f"| `{name}` |" not in page] == []
+
+
+def test_the_plan_in_the_docs_is_a_plan(tmp_path, monkeypatch):
+    """As written, but for the file of scores, which is the reader's own."""
+    import tomllib
+
+    from didact.experiment.plan import make_plan
+
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    shown = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-scores.parquet").touch()
+    plan = make_plan(tomllib.loads(shown[1]))
+    assert plan.sizes == (250, 500)
+    assert len(plan.students) == 3
+
+
 @pytest.mark.slow
 def test_the_first_example_runs(capsys):
     """As a user would run it: it trains a teacher on the whole default data set."""

@@ -8,14 +8,18 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
+    from didact.experiment.compare import compare
+    from didact.experiment.comparison import Comparison
     from didact.experiment.explain import explain
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
 
 __all__ = [
+    "Comparison",
     "Explanations",
     "__version__",
+    "compare",
     "explain",
     "load_data",
     "load_teacher",
@@ -25,7 +29,9 @@ __all__ = [
 
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
+    "Comparison": "didact.experiment.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
+    "compare": "didact.experiment.compare:compare",
     "explain": "didact.experiment.explain:explain",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import data, demo, explain, methods, train
+from didact.cli import compare, data, demo, explain, methods, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("explain")(explain.explain)
+app.command("compare")(compare.compare)
 app.command("methods")(methods.methods)
 app.add_typer(data.app, name="data")
 

@@ -27,7 +27,7 @@ from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer, knows_option
 from didact.explainers.presets import preset_named
-from didact.records.atomic import check_new_file
+from didact.records.atomic import check_new_file, with_folder
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
 from didact.records.store import key_of
@@ -287,7 +287,7 @@ class _Parts:
         self.folder = path.with_name(f"{path.name}.parts")
         facts = {"fingerprints": work.fingerprints, "shard": _SHARD, **work.facts(background)}
         self.key = key_of(facts) if work.built.is_known else None
-        self.folder.mkdir(exist_ok=True)
+        with_folder(self._place(0))
 
     def load(self, start: int) -> Explanations | None:
         """The shard that starts here, if it was finished; a damaged one is computed anew."""

@@ -1,0 +1,135 @@
+"""One cell: one student, one subset, one explainer, one seed. A pure function of its description."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from didact.core.measure import measure
+from didact.core.outputs import Outputs
+from didact.core.seeds import seed_from
+from didact.errors import TrainingError
+from didact.experiment.classroom import Classroom
+from didact.experiment.subset import subset
+from didact.learning.fit import Examples, Training, answers, best_of
+from didact.learning.teach import teach
+from didact.records.store import Record, Store
+from didact.records.table import Table, read_table, write_table
+from didact.registry import parse_spec
+from didact.students.build import build_strategy
+
+# Raise it when the same description would give another result.
+VERSION: Final = 1
+_OUTPUTS: Final = {"values": "list float64", "answers": "list string"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is to be done. `key` hashes everything that decides the result; names are for people.
+
+    `trials` are changes to the strategy's options, tried one after another; the best on dev is kept. `maps` is the file
+    with the explanations; without one the student sees the teacher's answers alone.
+    """
+
+    key: str
+    explainer: str
+    student: str
+    start: str
+    strategy: str
+    maps: str | None
+    size: int
+    seed: int
+    soft: bool
+    threads: int
+    device: str
+    training: Mapping[str, Any]
+    trials: Sequence[Mapping[str, Any]]
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]:
+    """Teach the student and let it answer the test rows. Gives what is recorded, and the answers."""
+    began = time.monotonic()
+    examples = classroom.examples(cell.start, cell.soft)
+    chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
+    train = examples["train"].select(chosen)
+    maps = None
+    if cell.maps is not None:
+        found, places = classroom.maps(cell.maps)
+        maps = found.select([places[row.id] for row in train.rows])
+    training = Training(**cell.training, seed=cell.seed)
+    tried = []
+    leader: tuple[float, float] | None = None
+    best: dict[str, Any] = {}
+    for number, changes in enumerate(cell.trials):
+        # A student without explanations has nothing to tune: its trials start from other weights.
+        start = (cell.seed, "student") if maps is not None or number == 0 else (cell.seed, "student", number)
+        student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
+        strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
+        taught = teach(student, strategy, maps, train, examples["dev"], training)
+        epoch = best_of(taught.history)
+        tried.append(
+            {"options": dict(changes) if maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)}
+        )
+        rank = (float(np.nan_to_num(epoch.dev_measure, nan=-1.0)), -epoch.dev_loss)
+        if leader is None or rank > leader:
+            leader = rank
+            best = {"student": student, "taught": taught, "epoch": epoch, "trial": number}
+    outputs = _answers(best["student"], examples["test"])
+    if not np.isfinite(outputs.values).all():
+        raise TrainingError(
+            "The student's answers are not numbers. The learning rate "
+            f"({training.rate:g}) is probably too high: lower it (rate, --rate)."
+        )
+    value = measure(outputs, examples["test"].outputs)
+    payload = {
+        "cell": cell.plain(),
+        "value": _number(value),
+        "dev": _number(best["epoch"].dev_measure),
+        "epoch": best["epoch"].number,
+        "trial": best["trial"],
+        "trials": tried,
+        "lost_rows": best["taught"].lost_rows,
+        "epochs": [
+            {"loss": _number(one.loss), "dev_loss": _number(one.dev_loss), "dev": _number(one.dev_measure)}
+            for one in best["taught"].history
+        ],
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    return payload, outputs
+
+
+def _answers(student: Any, test: Examples) -> Outputs:
+    """The student's answers in the order of the test rows."""
+    found = answers(student, test.parts(256))
+    place = {name: number for number, name in enumerate(found.ids)}
+    return found.select(np.array([place[row.id] for row in test.rows], dtype=np.int64))
+
+
+def save_cell(store: Store, cell: Cell, payload: dict[str, Any], outputs: Outputs) -> None:
+    """The answers first, then the record that vouches for them: a cell without its record was never done."""
+    found: dict[str, Sequence[Any]] = {
+        "values": outputs.values.tolist(),
+        "answers": [None] * len(outputs) if outputs.answers is None else [list(one) for one in outputs.answers],
+    }
+    path = outputs_path(store, cell.key)
+    payload["outputs"] = write_table(path, Table(found, {"key": cell.key}), types=_OUTPUTS)
+    store.save(Record(cell.key, "done", payload))
+
+
+def load_outputs(store: Store, record: Record) -> Table:
+    """The answers of a finished cell; damaged ones are an error."""
+    return read_table(outputs_path(store, record.key), checksum=record.payload["outputs"])
+
+
+def outputs_path(store: Store, key: str) -> Path:
+    return store.folder / f"{key}.parquet"
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,130 @@
+"""Which explanations teach: students taught with each, and compared on rows they never saw."""
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from didact.core.dataset import Dataset
+from didact.data.load import load_data
+from didact.errors import OptionError, RecordError
+from didact.experiment.comparison import Comparison
+from didact.experiment.engines import Engine
+from didact.experiment.engines.here import Here
+from didact.experiment.engines.local import Local
+from didact.experiment.plan import Method, Plan, make_plan, read_plan
+from didact.experiment.roster import Roster
+from didact.experiment.run import Run
+from didact.models.load import checked_device, load_teacher
+
+
+def compare(
+    teacher: Any = None,
+    data: Any = None,
+    explainers: Sequence[Method] | None = None,
+    students: Sequence[str] | None = None,
+    *,
+    sizes: Sequence[int] | int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    out: str | Path | None = None,
+    plan: str | Path | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Comparison:
+    """Rank explanation methods by how much they help students predict the teacher.
+
+    `teacher` and `data` are objects or names; `explainers` are names with options, explainers, callables, explanations
+    or files of them. The controls none, random, trivial and (where there are rationales) human are always there. All
+    else is in docs/compare.md; a TOML file (`plan`) says the same, and what is given here wins over it.
+
+    With `out` every cell is kept, and the same call goes on where a run was stopped. `workers` processes share the
+    cells (as many as there are cores); 0 does them in this process.
+    """
+    said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
+    given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
+    said |= {name: value for name, value in given.items() if value is not None}
+    if out is not None:
+        return run_plan(said, teacher=teacher, data=data, out=Path(out), workers=workers, progress=progress)
+    folder = tempfile.mkdtemp(prefix="didact-")
+    try:
+        done = run_plan(said, teacher=teacher, data=data, out=Path(folder), workers=workers, progress=progress)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(done, shutil.rmtree, folder, ignore_errors=True)  # it lives as long as its comparison
+    return done
+
+
+def run_plan(
+    said: Mapping[str, Any],
+    *,
+    teacher: Any = None,
+    data: Any = None,
+    out: Path | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Carry out what a plan says, not yet checked. Objects stand in for the names it cannot hold."""
+    said, objects = _named(dict(said), teacher, data)
+    plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
+    engine = _engine(workers, plan.threads)
+    folder = out or Path("runs") / f"compare-{str(plan.data).replace('/', '-')}"
+    _check_folder(folder)
+    loaded = _loaded_data(plan, objects)
+    roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
+    return Run(roster, folder, progress=progress).comparison(engine)
+
+
+def _named(said: dict[str, Any], teacher: Any, data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What can be written into a plan, and the objects that cannot."""
+    objects: dict[str, Any] = {"explainers": []}
+    if isinstance(said.get("explainers"), list | tuple):
+        objects["explainers"] = [one for one in said["explainers"] if not isinstance(one, str | int | float | None)]
+        said["explainers"] = [one for one in said["explainers"] if isinstance(one, str | int | float | None)]
+    for name, value in (("model", teacher), ("data", data)):
+        if isinstance(value, str | Path):
+            said[name] = str(value)
+        elif value is not None:
+            objects[name] = value
+            said.pop(name, None)
+    return said, objects
+
+
+def _loaded_data(plan: Plan, objects: Mapping[str, Any]) -> Dataset:
+    if "data" in objects:
+        found = objects["data"]
+        return found if isinstance(found, Dataset) else load_data(found)
+    return load_data(plan.data, data_dir=plan.data_dir, seed=plan.data_seed)
+
+
+def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
+    if "model" in objects:
+        return load_teacher(objects["model"], task=plan.task, max_length=plan.length, truncate=plan.truncate)
+    if plan.model == "human":
+        return "human"  # its task is the data's
+    device = None if plan.device == "cpu" else checked_device(plan.device)
+    return load_teacher(
+        str(plan.model), task=plan.task, device=device, max_length=plan.length, truncate=plan.truncate,
+        revision=plan.revision, trust_remote_code=plan.trust_remote_code,
+    )  # fmt: skip
+
+
+def _engine(workers: int | None, threads: int) -> Engine:
+    if workers == 0:
+        return Here()
+    if workers is not None and workers < 0:
+        raise OptionError(f"workers is the number of processes, 0 for none beside this one, not {workers}.")
+    return Local(workers or max(1, (os.cpu_count() or 1) // threads), threads)
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RecordError(f"Could not write into {folder}: {error.strerror or error}. Choose another place.") from error

@@ -1,0 +1,227 @@
+"""What a comparison found: gains with intervals, ranks, and how far students agree. Read without torch."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from didact.errors import OptionError, RecordError
+from didact.records.atomic import with_folder, write_text
+from didact.records.store import canonical
+from didact.stats.bootstrap import Interval
+
+COLUMNS: Final = (
+    "explainer", "student", "size", "seeds", "measure", "median", "q25", "q75", "gain", "low", "high", "p", "rank",
+    "test_rows",
+)  # fmt: skip
+# Where the teacher's own answers are kept among the scores: a correlation is with them.
+REFERENCE: Final = ("", "", 0)
+FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One row per explainer, student and size; measures and gains are fractions.
+
+    `gain` is the mean over seeds of the paired difference to `none`, from `low` to `high` in 95 % of crossed bootstrap
+    samples; `p` is of an exact test over seeds, corrected by Holm over the explainers asked for, and None with a
+    `p_reason` where the seeds cannot reach 0.05. `agreement` holds Kendall's τ between the rankings of the columns.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    failed: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    about: Mapping[str, Any]
+    agreement: Mapping[str, Any]
+    folder: Path
+    scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Comparison({len(self.rows)} rows, {len(self.failed)} failed cells, {str(self.folder)!r})"
+
+    @property
+    def explainers(self) -> list[str]:
+        return list(dict.fromkeys(row["explainer"] for row in self.rows))
+
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """Students and sizes."""
+        return list(dict.fromkeys((row["student"], row["size"]) for row in self.rows))
+
+    def row(self, explainer: str, student: str | None = None, size: int | None = None) -> Mapping[str, Any]:
+        """The one row of this explainer; of this student and size, where there are several."""
+        found = [
+            row for row in self.rows
+            if row["explainer"] == explainer and student in (None, row["student"]) and size in (None, row["size"])
+        ]  # fmt: skip
+        if len(found) != 1:
+            raise OptionError(
+                f"{len(found)} rows are of {explainer!r}, student {student!r}, size {size!r}; name just one. "
+                f"Explainers: {', '.join(self.explainers)}; students and sizes: {', '.join(map(str, self.columns))}."
+            )
+        return found[0]
+
+    def contrast(
+        self,
+        first: tuple[str, str, int],
+        second: tuple[str, str, int],
+        *,
+        replicates: int = 2000,
+    ) -> Interval:
+        """The gain of one row over another, each (explainer, student, size), with its interval."""
+        from didact.experiment.summary import interval_of
+
+        for name in (first, second):
+            if not self.scores:
+                raise OptionError(
+                    f"The students' answers are not read with the table of {self.folder}. Give the same comparison "
+                    "again (didact.compare with this folder as out): nothing is computed twice, and it can contrast."
+                )
+            if name not in self.scores or name == REFERENCE:
+                known = ", ".join(str(one) for one in self.scores if one != REFERENCE)
+                raise OptionError(f"There are no answers of {name}; known are {known}.")
+        seeds = sorted(self.scores[first].keys() & self.scores[second].keys())
+        if not seeds:
+            raise OptionError(f"{first} and {second} share no seed.")
+        return interval_of(
+            [self.scores[first][seed] for seed in seeds],
+            [self.scores[second][seed] for seed in seeds],
+            self.scores.get(REFERENCE, {}).get(0),
+            replicates=replicates,
+        )
+
+    def ranking(self) -> list[dict[str, Any]]:
+        """Explainers from best to worst by their mean rank over all columns; `none` is one of them."""
+        found = []
+        for name in self.explainers:
+            own = [row for row in self.rows if row["explainer"] == name and row["rank"] is not None]
+            gains = [row["gain"] for row in own if row["gain"] is not None]
+            if own:
+                rank = float(np.mean([row["rank"] for row in own]))
+                found.append({"explainer": name, "rank": rank, "gain": float(np.mean(gains)) if gains else None})
+        return sorted(found, key=lambda one: (one["rank"], one["explainer"]))
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON: the rows, the failed cells and what else is to be known."""
+        return {
+            "rows": [dict(row) for row in self.rows],
+            "failed": [dict(one) for one in self.failed],
+            "ranking": self.ranking(),
+            "agreement": dict(self.agreement),
+            "notes": list(self.notes),
+            "about": dict(self.about),
+        }
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per row of the table."""
+        import pandas
+
+        return pandas.DataFrame(
+            [dict(row) for row in self.rows], columns=[*COLUMNS, "mean", "p_reason", "is_control", "lost_rows"]
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the table as .json, .csv or .parquet. The run's own folder holds it already."""
+        path = with_folder(Path(path))
+        if path.suffix == ".json":
+            write_text(path, canonical(self.to_document()) + "\n")
+        elif path.suffix == ".csv":
+            write_text(path, self.to_pandas().to_csv(index=False))
+        elif path.suffix == ".parquet":
+            from didact.records.atomic import write_bytes
+
+            buffer = io.BytesIO()
+            self.to_pandas().to_parquet(buffer, index=False)
+            write_bytes(path, buffer.getvalue())
+        else:
+            raise OptionError(f"A comparison is saved as .json, .csv or .parquet, not {path.name!r}.")
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "Comparison":
+        """What a run kept in its folder. The students' answers stay on disk."""
+        path = Path(folder) / "comparison.json"
+        try:
+            found = json.loads(path.read_bytes())
+            return cls(
+                rows=tuple(found["rows"]), failed=tuple(found["failed"]), notes=tuple(found["notes"]),
+                about=found["about"], agreement=found["agreement"], folder=Path(folder),
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise OptionError(
+                f"{folder} holds no finished comparison. Run `didact compare … --out {folder}`."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecordError(
+                f"{path} is damaged ({error}). Run the same comparison again: its cells are kept."
+            ) from error
+
+    def table(self, *, width: int | None = None) -> str:
+        """The table for people: one line per explainer, a column per student and size."""
+        from rich.console import Console
+
+        # Names and intervals are read and typed: without a width, none is cut.
+        console = Console(file=io.StringIO(), width=width or 10_000, highlight=False)
+        console.print(self.rich_table())
+        text: str = console.file.getvalue()  # type: ignore[attr-defined]
+        return "\n".join([*(line.rstrip() for line in text.rstrip().splitlines()), *self.remarks()])
+
+    def rich_table(self) -> Any:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("explainer", no_wrap=True)
+        for student, size in self.columns:
+            table.add_column(Text(f"{student}\n{size:,} rows"), no_wrap=True)
+        table.add_column(Text("mean\nrank"), justify="right")
+        ranks = {one["explainer"]: one["rank"] for one in self.ranking()}
+        cells = {(row["explainer"], row["student"], row["size"]): row for row in self.rows}
+        ordered = sorted(self.explainers, key=lambda name: (name != "none", ranks.get(name, np.inf)))
+        for name in ordered:
+            line = [Text(name, style="dim" if name in self.about.get("controls", ()) else "")]
+            line += [_cell(cells.get((name, *column))) for column in self.columns]
+            table.add_row(*line, Text(f"{ranks[name]:.1f}" if name in ranks else "–"))
+        return table
+
+    def remarks(self) -> list[str]:
+        """What must be read with the table."""
+        measure = self.about.get("measure", "")
+        percent = "points of 100" if measure != "pearson" else "Pearson's r"
+        said = [
+            f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}, with its 95 % "
+            "interval.",
+            "▲ the interval lies above 0, ▼ below; * p < 0.05 over seeds, Holm-corrected.",
+        ]
+        if any(row["seeds"] < FEW for row in self.rows):
+            said.append(f"° fewer than {FEW} seeds: the interval says little.")
+        reasons = sorted({row["p_reason"] for row in self.rows if row["p_reason"]})
+        said += [f"p: {reason}" for reason in reasons]
+        said += list(self.notes)
+        if self.failed:
+            said.append(f"{len(self.failed)} cells failed: the first with {self.failed[0]['error']!r}.")
+        return said
+
+
+def _cell(row: Mapping[str, Any] | None) -> Any:
+    from rich.text import Text
+
+    if row is None or row["median"] is None:
+        return Text("–")
+    scale = 1.0 if row["measure"] == "pearson" else 100.0
+    digits = 3 if row["measure"] == "pearson" else 1
+    few = "°" if row["seeds"] < FEW else ""
+    if row["explainer"] == "none":
+        return Text(f"{row['mean'] * scale:.{digits}f}{few}")
+    if row["gain"] is None:
+        return Text("–")
+    low, high = row["low"] * scale, row["high"] * scale
+    mark = "▲" if low > 0 else "▼" if high < 0 else " "
+    star = "*" if row["p"] is not None and row["p"] < 0.05 else ""
+    style = "bold green" if low > 0 else "red" if high < 0 else ""
+    text = f"{row['gain'] * scale:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}] {mark}{star}{few}"
+    return Text(text.rstrip(), style=style)

@@ -1,0 +1,27 @@
+"""Who does the cells of a run: processes of this machine (`local`), or this very process (`here`).
+
+An engine takes a manifest and keys, and tells of each cell when it is done. Cells keep their own records, so an engine
+may die at any moment. To add one: a module with an `Engine`, and a name in `compare`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an engine says of one cell: done, failed (recorded), died (with its process), unwritable (the store)."""
+
+    key: str
+    status: str
+    error: str = ""
+    value: float | None = None
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Does cells in any order. Closing the iterator stops the work."""
+
+    def run(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]: ...

@@ -1,0 +1,136 @@
+"""Explanations of a run: computed once, kept, shared by all cells, and only those added that are missing."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from didact.core.function import FunctionTeacher
+from didact.core.model import Model
+from didact.core.row import Row, fingerprint_of
+from didact.core.teacher import Teacher
+from didact.errors import DataError, RecordError
+from didact.experiment.explain import explain, explanation_facts, model_fingerprint
+from didact.experiment.plan import Method
+from didact.records.explanations import Explanations
+from didact.records.parquet import to_parquet
+from didact.records.store import key_of
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A file of explanations in the run's folder, and what goes into the keys of the cells that use it."""
+
+    file: str
+    key: str
+
+
+def teacher_fingerprint(teacher: Teacher, rows: Sequence[Row]) -> str:
+    """A hash of a model; of a function, of what it answers to these rows."""
+    if isinstance(teacher, FunctionTeacher):
+        return teacher.fingerprint(rows)
+    return model_fingerprint(teacher) if isinstance(teacher, Model) else teacher.name
+
+
+def keep_explanations(
+    folder: Path,
+    teacher: Teacher,
+    fingerprint: str,
+    rows: Sequence[Row],
+    method: Method,
+    *,
+    label: str,
+    background: Sequence[Row],
+    progress: bool = False,
+) -> Kept:
+    """The explanations of these rows in a file: those kept before, with the missing ones computed now.
+
+    A plan that grows (more seeds, larger sizes) explains only the rows it adds.
+    """
+    if isinstance(method, str) and method.endswith(".parquet"):
+        method = Explanations.load(method)
+    if isinstance(method, Explanations):
+        return _given(folder, chosen(method, rows, label=label), label, whole=method)
+    facts = explanation_facts(teacher, method, background)
+    if facts is None:
+        return _given(folder, explain(teacher, rows, method, background_rows=background, progress=progress), label)
+    key = key_of({"teacher": fingerprint, **facts})
+    known = {row.id: fingerprint_of([row]) for row in rows}
+    path = folder / f"{_slug(label)}-{key}-{key_of(known)}.parquet"
+    if _loaded(path) is None:
+        _complete(path, teacher, rows, method, background, progress=progress)
+    return Kept(path.name, key)
+
+
+def _complete(
+    path: Path, teacher: Teacher, rows: Sequence[Row], method: Any, background: Sequence[Row], *, progress: bool
+) -> None:
+    """Take over what files of smaller plans hold, and explain the rest."""
+    parts, have = [], set()
+    for other in sorted(path.parent.glob(f"{path.stem.rpartition('-')[0]}-*.parquet")):
+        maps = _loaded(other)
+        if maps is None or maps.task == "image":  # texts tell whether a row is the same; images are not kept
+            continue
+        texts = dict(zip(maps.ids, maps.texts, strict=True))
+        mine = [row for row in rows if row.id not in have and texts.get(row.id) == row.texts]
+        have |= {row.id for row in mine}
+        if mine:
+            parts.append(chosen(maps, mine, label=other.name))
+    missing = [row for row in rows if row.id not in have]
+    draft = path.with_suffix(".missing")
+    if missing:
+        parts.append(explain(teacher, missing, method, background_rows=background, out=draft, progress=progress))
+    marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
+    alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]
+    chosen(Explanations.joined(alike), rows, label=path.name).save(path)
+    draft.unlink(missing_ok=True)
+
+
+def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
+    """The explanations of these rows, found by id; all must be there and be about the same texts."""
+    places = {name: place for place, name in enumerate(maps.ids)}
+    missing = [row.id for row in rows if row.id not in places]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(rows)} rows that students see have no explanation in {label!r}. "
+            "Explain the whole split 'train', or take smaller sizes. The first are:",
+            missing,
+        )
+    other = [row.id for row in rows if row.image is None and maps.texts[places[row.id]] != row.texts]
+    if other:
+        raise DataError(f"{len(other)} explanations in {label!r} are about other texts than the rows have:", other)
+    return maps.select([places[row.id] for row in rows])
+
+
+def _given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
+    """Explanations whose making is not known: their content is their key.
+
+    `whole` is the set they were chosen from, if it was given: it stays the same when a plan grows.
+    """
+    maps = replace(maps, images=None)
+    content = _hash(maps)
+    path = folder / f"{_slug(label)}-{content}.parquet"
+    if _loaded(path) is None:
+        maps.save(path)
+    return Kept(path.name, content if whole is None else _hash(whole))
+
+
+def _hash(maps: Explanations) -> str:
+    return hashlib.sha256(to_parquet(maps)).hexdigest()[:16]
+
+
+def _loaded(path: Path) -> Explanations | None:
+    """The explanations in a file; None if it is missing or damaged."""
+    if not path.is_file():
+        return None
+    try:
+        return Explanations.load(path)
+    except RecordError:
+        return None
+
+
+def _slug(label: Any) -> str:
+    """A label as part of a file name."""
+    return re.sub(r"[^\w]+", "-", Path(str(label)).name).strip("-")[:60] or "explanations"

@@ -1,0 +1,310 @@
+"""What is to be compared, as people write it: a TOML file, keyword arguments or flags. Faults are told all at once."""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from didact.core.explainer import Explainer
+from didact.data import DATASETS
+from didact.errors import DidactError, OptionError, PlanError
+from didact.experiment.explain import COMMON, Asked
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import build_explainer, knows_option
+from didact.learning.fit import Training
+from didact.models import MODELS
+from didact.records.explanations import Explanations
+from didact.registry import Spec, check_types, checked_options, parse_spec, plain, unknown
+from didact.students import STRATEGIES
+from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+
+CONTROLS: Final = ("none", "random", "trivial", "human")
+# What `tune` tries for every explainer alike where it is not told otherwise.
+TUNED: Final[Mapping[str, Sequence[float]]] = {"temperature": (1.0, 0.5, 0.25), "beta": (1.0, 5.0)}
+_TRAINING: Final = ("epochs", "batch_size", "rate", "weight_decay", "warmup", "clip", "schedule", "momentum")
+_TESTS: Final = ("wilcoxon", "sign_flip")
+# How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
+Method = str | Explainer | Explanations | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Teacher × explainers × students × sizes × seeds, and how students are trained.
+
+    `model` and `data` are names here; objects are handed to `compare` beside the plan. `seeds` are the student seeds;
+    a number stands for that many from 0. `tune` gives the values of the strategies' options among which the best on dev
+    is taken, for every explainer alike; empty means that nothing is tuned. `training` changes what each kind of student
+    is trained with. Explanations are computed with `length`, `truncate` and `task` as the teacher is loaded.
+    """
+
+    model: str | None = None
+    data: str | None = None
+    explainers: tuple[str, ...] = ()
+    students: tuple[StudentSpec, ...] = ()
+    sizes: tuple[int, ...] = (500,)
+    seeds: tuple[int, ...] = tuple(range(8))
+    base: str | None = None
+    soft: bool = False
+    tune: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    test: str = "wilcoxon"
+    replicates: int = 2000
+    threads: int = 1
+    device: str = "cpu"
+    task: str | None = None
+    length: int | None = None
+    truncate: bool = False
+    data_dir: str | None = None
+    data_seed: int = 0
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    def trials(self, strategy: Spec) -> list[dict[str, Any]]:
+        """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
+        known = strategy_options(strategy)
+        grid = {name: values for name, values in self.tune.items() if name in known}
+        return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+    def to_toml(self) -> str:
+        """The plan as a file says it; what was not asked for is left out."""
+        import tomli_w
+
+        said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
+        said["students"] = [str(student) for student in self.students]
+        said["tune"] = {name: list(values) for name, values in self.tune.items()}
+        return tomli_w.dumps({name: list(v) if isinstance(v, tuple) else v for name, v in said.items() if v != {}})
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """What a plan file says, not yet checked."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OptionError(
+            f"There is no plan {str(path)!r}. A plan is a TOML file; docs/compare.md shows one."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: {error}") from error
+
+
+def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), objects: Sequence[str] = ()) -> Plan:
+    """A plan of what was said, all of it checked; nothing is loaded.
+
+    `methods` are explainers that are no names, `objects` the entries (model, data) that are handed over beside.
+    """
+    faults: list[str] = []
+    known = [one.name for one in fields(Plan)]
+    for name in said:
+        if name not in known:
+            faults.append(unknown("entry of a plan", name, known))
+    given = {name: plain(value) for name, value in said.items() if name in known and value is not None}
+    checks: dict[str, Callable[[Any], Any]] = {
+        "explainers": _explainers, "students": _students, "sizes": _sizes, "seeds": _seeds, "tune": _tune,
+        "training": _training, "test": _test, "data": _data, "data_seed": _seed,
+        **dict.fromkeys(("model", "base", "task", "data_dir", "revision", "device"), _word),
+        **dict.fromkeys(("soft", "truncate", "trust_remote_code"), _switch),
+        **dict.fromkeys(("replicates", "threads", "length"), _count),
+    }  # fmt: skip
+    kept: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            kept[name] = checks[name](value) if name in checks else value
+        except PlanError as error:
+            faults += [f"{name}: {fault}" for fault in error.faults]
+        except DidactError as error:
+            faults.append(f"{name}: {error}")
+    options = [strategy_options(student.strategy) for student in kept.get("students", ())]
+    for name in kept.get("tune", {}):
+        if options and not any(name in known_here for known_here in options):
+            faults.append(f"tune: {name!r} is an option of none of the students' strategies.")
+    wanted = {"model": "a folder or hub name", "data": "a data set or file"}
+    for name, what in wanted.items():
+        if said.get(name) is None and name not in objects:
+            faults.append(f"{name}: missing; give {what} (--{name}).")
+    if not said.get("explainers") and not methods:
+        faults.append("explainers: name at least one to compare, e.g. gradient_norm. `didact methods` lists them.")
+    if faults:
+        raise PlanError(f"The plan has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
+    return Plan(**kept)
+
+
+def check_method(text: str) -> str:
+    """The spec of an explainer in its one spelling, if name and options exist; a file of explanations as it is."""
+    if text.endswith(".parquet"):
+        if not Path(text).is_file():
+            raise OptionError(f"There is no file {text!r} with explanations.")
+        return text
+    spec = parse_spec(text)
+    EXPLAINERS[spec.name]
+    common = {name: value for name, value in spec.options.items() if name in COMMON}
+    own = {name: value for name, value in spec.options.items() if name not in COMMON}
+    if "level" in common and knows_option(spec.name, "level"):
+        own["level"] = common["level"]
+    check_types(common, Asked, of="every method")
+    Asked(**common)
+    build_explainer(spec.name, **own)
+    return str(spec)
+
+
+def _each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]:
+    """Every part checked, every fault told."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise OptionError(f"a list of {kind} is wanted, not {values!r}.")
+    found, faults = [], []
+    for value in values:
+        try:
+            found.append(check(plain(value)))
+        except DidactError as error:
+            faults.append(str(error))
+    twice = sorted({str(one) for one in found if found.count(one) > 1})
+    faults += [f"{one} is there twice." for one in twice]
+    if faults:
+        raise PlanError("", faults)
+    return tuple(found)
+
+
+def _explainers(values: Any) -> tuple[str, ...]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise OptionError(f"an explainer is written as its name, not {value!r}.")
+        return "none" if value.strip() == "none" else check_method(value)
+
+    return _each(values, check, "explainers")
+
+
+def _students(values: Any) -> tuple[StudentSpec, ...]:
+    def check(value: Any) -> StudentSpec:
+        if not isinstance(value, str):
+            raise OptionError(f"a student is written architecture/strategy, not {value!r}.")
+        student = parse_student(value)
+        build_strategy(student.strategy)
+        name = student.architecture.partition("(")[0].strip()
+        if "(" in student.architecture and name not in MODELS:
+            raise OptionError(unknown("architecture with options", name, [*MODELS]))
+        if "(" in student.architecture:
+            parse_spec(student.architecture)
+        return student
+
+    found = _each(values, check, "students")
+    if not found:
+        raise OptionError("name at least one, e.g. same/attention.")
+    return found
+
+
+def _sizes(values: Any) -> tuple[int, ...]:
+    values = [values] if isinstance(values, int) else values
+    found = _each(values, lambda value: _count(value, what="a size"), "sizes")
+    if not found:
+        raise OptionError("at least one size is needed.")
+    return tuple(sorted(found))
+
+
+def _seeds(values: Any) -> tuple[int, ...]:
+    if isinstance(values, int) and not isinstance(values, bool):
+        if values < 1:
+            raise OptionError(f"at least one seed is needed, not {values}.")
+        return tuple(range(values))
+    found = _each(values, _seed, "seeds")
+    if not found:
+        raise OptionError("at least one seed is needed.")
+    return found
+
+
+def _seed(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise OptionError(f"a seed is a whole number from 0 to 2^31, not {value!r}.")
+    return value
+
+
+def _tune(values: Any) -> dict[str, tuple[Any, ...]]:
+    if values is True:
+        values = TUNED
+    if not values:
+        return {}
+    if not isinstance(values, Mapping):
+        raise OptionError(
+            f"a table of options and their values is wanted, e.g. temperature = [1.0, 0.5], not {values!r}."
+        )
+    faults = []
+    known = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
+    for name, choices in values.items():
+        if name not in known:
+            faults.append(unknown("option of a strategy", name, sorted(known)))
+        elif isinstance(choices, str) or not isinstance(choices, Sequence) or not choices:
+            faults.append(f"{name} needs a list of values to try, not {choices!r}.")
+        else:
+            for choice in choices:
+                faults += _bad_choice(name, choice)
+    if faults:
+        raise PlanError("", faults)
+    return {name: tuple(choices) for name, choices in values.items()}
+
+
+def _bad_choice(name: str, value: Any) -> list[str]:
+    if _is_endless(value):
+        return [f"{name} is tried with numbers, and {value!r} is none."]
+    for strategy in STRATEGIES:
+        if name in strategy_options(Spec(strategy)):
+            try:
+                build_strategy(Spec(strategy), **{name: value})
+            except DidactError as error:
+                return [str(error)]
+    return []
+
+
+def _training(values: Any) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise OptionError(f"a table is wanted, e.g. epochs = 12, not {values!r}.")
+    faults = [unknown("entry of training", name, list(_TRAINING)) for name in values if name not in _TRAINING]
+    given = {name: value for name, value in values.items() if name in _TRAINING and value is not None}
+    faults += [f"{name} is a number, and {value!r} is none." for name, value in given.items() if _is_endless(value)]
+    try:
+        check_types(given, Training, of="training")
+        Training(**given)
+    except DidactError as error:
+        faults.append(str(error))
+    if faults:
+        raise PlanError("", faults)
+    return given
+
+
+def _test(value: Any) -> str:
+    if value not in _TESTS:
+        raise OptionError(unknown("test", str(value), list(_TESTS)))
+    return str(value)
+
+
+def _data(value: Any) -> str:
+    name = _word(value)
+    if name.partition("(")[0].strip() in DATASETS:
+        spec = parse_spec(name)
+        checked_options(spec.options, DATASETS.load(spec.name), of=spec.name)
+    elif not Path(name).exists():
+        raise OptionError(f"{unknown('data set', name, list(DATASETS))} No file or folder of that name exists either.")
+    return name
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise OptionError(f"a name is wanted, not {value!r}.")
+    return str(value)
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"true or false is wanted, not {value!r}.")
+    return value
+
+
+def _is_endless(value: Any) -> bool:
+    """inf and nan, which TOML can write and no key can hold."""
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _count(value: Any, *, what: str = "a number") -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{what} is whole and at least 1, not {value!r}.")
+    return value

@@ -1,0 +1,236 @@
+"""Who takes part in a comparison: explainers and controls, students and where they start, rows to draw from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.errors import DidactError, PlanError
+from didact.experiment.explain import explain, resolve
+from didact.experiment.explained import chosen
+from didact.experiment.plan import CONTROLS, Method, Plan
+from didact.experiment.subset import subset
+from didact.explainers.build import build_explainer, knows_option
+from didact.models.native import NativeModel
+from didact.models.start import Start, student_start
+from didact.records.explanations import Explanations
+from didact.registry import Spec, parse_spec
+from didact.students.build import StudentSpec, build_strategy, parse_student
+
+# What students see where nobody says: on real text the effect shows in small ones on frozen embeddings, cheaply.
+_SMALL: Final = "bilstm_attention(embeddings=base, width=64)/attention"
+
+
+@dataclass(frozen=True, eq=False)
+class Entrant:
+    """One row of the table: an explainer, or a control. `redrawn` ones are drawn anew for every seed."""
+
+    label: str
+    method: Method | None
+    is_control: bool
+    redrawn: bool = False
+
+    def for_seed(self, seed: int) -> Method | None:
+        if not self.redrawn:
+            return self.method
+        spec = parse_spec(str(self.method))
+        return str(Spec(spec.name, {**spec.options, "seed": seed}))
+
+
+class Roster:
+    """Everything that takes part, checked on two rows before hours of work. `notes` tell what was left out, and why."""
+
+    def __init__(self, plan: Plan, teacher: Any, data: Dataset, methods: Sequence[Method]) -> None:
+        self.plan, self.data = plan, data
+        self.teacher: Teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
+        self.notes: list[str] = []
+        self.faults: list[str] = []
+        self._check_fit()
+        self.entrants = self._entrants(methods)
+        self.pool = self._pool()
+        self.used = self._used()
+        self.students = self._students()
+        self.starts = self._starts()
+        self.skipped: set[tuple[str, str]] = set()
+        self._probe()
+        if self.faults:
+            raise _refused(self.faults)
+
+    def _check_fit(self) -> None:
+        """Teacher and data must speak of the same task and classes."""
+        teacher, data = self.teacher, self.data
+        faults = []
+        if teacher.task != data.task:
+            faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+        elif isinstance(teacher, HumanTeacher) and teacher.classes is not None and teacher.classes != data.classes:
+            faults.append("model: the teacher 'human' must have the classes of the data.")
+        for split in ("train", "dev", "test"):
+            if split not in data or not len(data[split]):
+                faults.append(f"data: {data.name!r} has no rows in {split!r}, which students need.")
+        if faults:
+            raise _refused(faults)
+
+    def _entrants(self, methods: Sequence[Method]) -> list[Entrant]:
+        found = [Entrant("none", None, True)]
+        asked: list[Method] = [*self.plan.explainers, *methods]
+        for name in CONTROLS[1:]:
+            if name not in asked and self._is_possible(name):
+                found.append(Entrant(name, name, True, redrawn=name == "random"))
+        for method in asked:
+            if method == "none":
+                continue
+            label = self._label(method, {one.label for one in found})
+            redrawn = False
+            if _is_spec(method):
+                assert isinstance(method, str)
+                try:
+                    _, built = resolve(self.teacher, method, {})
+                except DidactError as error:
+                    self.faults.append(f"explainers: {error}")
+                    continue
+                drawn = bool(getattr(built.explainer, "is_redrawn", False))
+                redrawn = drawn and "seed" not in parse_spec(method).options and knows_option(built.name, "seed")
+            found.append(Entrant(label, method, _is_spec(method) and method in CONTROLS, redrawn))
+        return found
+
+    def _is_possible(self, control: str) -> bool:
+        """Whether a control has a meaning here. What has none is left out, and the table says so."""
+        if control == "trivial" and not self.data.task.has_classes:
+            self.notes.append(f"The control 'trivial' gives away a class, and {self.data.task} has none.")
+            return False
+        if control == "human":
+            marked = sum(row.rationale is not None for row in self.data["train"])
+            if not 0 < marked == len(self.data["train"]):
+                if marked:
+                    self.notes.append(
+                        f"The control 'human' is left out: {marked} of {len(self.data['train'])} train rows have a "
+                        "rationale. Ask for it by name to keep to those rows."
+                    )
+                return False
+        return True
+
+    def _label(self, method: Method, taken: set[str]) -> str:
+        """What the row of the table is called: no two alike, and none like a control or a spec that is asked for."""
+        if isinstance(method, str) and _is_spec(method):
+            return method
+        if isinstance(method, str):
+            name = Path(method).stem
+        else:
+            name = method.method if isinstance(method, Explanations) else build_explainer(method).name
+        number = 2
+        label = name
+        while label in taken | {*CONTROLS, *self.plan.explainers}:
+            label, number = f"{name}#{number}", number + 1
+        return label
+
+    def _pool(self) -> tuple[Row, ...]:
+        """The rows that subsets are drawn from: those that the teacher and the explainers can speak of."""
+        rows = self.data["train"].rows
+        if any(_is_spec(one.method) and str(one.method).partition("(")[0] == "human" for one in self.entrants):
+            kept = tuple(row for row in rows if row.rationale is not None)
+            if len(kept) < len(rows):
+                self.notes.append(f"{len(rows) - len(kept)} of {len(rows)} train rows have no rationale: left out.")
+            rows = kept
+        rows = tuple(row for row in rows if self.is_known(row))
+        if max(self.plan.sizes) > len(rows):
+            self.faults.append(
+                f"sizes: {max(self.plan.sizes):,} rows were asked for, and {self.data.name!r} has {len(rows):,} to "
+                "draw from. Take smaller sizes."
+            )
+        return rows
+
+    def seed_rows(self, seed: int, size: int | None = None) -> list[Row]:
+        """The rows that a student of this seed sees; the largest student, where no size is given."""
+        places = subset([row.id for row in self.pool], size=size or max(self.plan.sizes), seed=seed)
+        return [self.pool[place] for place in places]
+
+    def _used(self) -> tuple[Row, ...]:
+        """All rows that any student sees, in the order of the data."""
+        used = {row.id for seed in self.plan.seeds for row in self.seed_rows(seed)}
+        return tuple(row for row in self.pool if row.id in used)
+
+    def is_known(self, row: Row) -> bool:
+        return not isinstance(self.teacher, HumanTeacher) or self.teacher.knows(row)
+
+    def _students(self) -> tuple[StudentSpec, ...]:
+        if self.plan.students:
+            return self.plan.students
+        is_model, is_native = isinstance(self.teacher, Model), isinstance(self.teacher, NativeModel)
+        if is_model and not is_native and self.data.task.is_text and self.data.task.name != "reading":
+            return (parse_student(_SMALL),)
+        return (parse_student("same/attention" if is_model else "native/attention"),)
+
+    def _starts(self) -> dict[str, Start]:
+        found: dict[str, Start] = {}
+        for student in self.students:
+            if student.architecture in found:
+                continue
+            try:
+                found[student.architecture] = student_start(
+                    student.architecture, teacher=self.teacher, task=self.data.task, classes=self.teacher.classes,
+                    rows=self.pool, base=self.plan.base, trust_remote_code=self.plan.trust_remote_code,
+                )  # fmt: skip
+            except DidactError as error:
+                self.faults.append(f"students: {student.architecture}: {error}")
+        return found
+
+    def _probe(self) -> None:
+        """Explain two rows with every method and teach every student with them, so that what is refused is told now."""
+        rows = self.used[:2]
+        if not rows:
+            return  # a fault already: no size is that small
+        maps: dict[str, Explanations] = {}
+        for one in self.entrants:
+            if one.method is None:
+                continue
+            try:
+                maps[one.label] = self._explained_here(one, rows)
+            except DidactError as error:
+                self.faults.append(f"explainers: {one.label}: {error}")
+        for student in self.students:
+            start = self.starts.get(student.architecture)
+            if start is None:
+                continue
+            try:
+                model = start.build(0)
+                batch = model.encode(rows)
+                strategy = build_strategy(student.strategy)
+                strategy.attach(model, batch)
+            except DidactError as error:
+                self.faults.append(f"students: {student}: {error}")
+                continue
+            for label, found in maps.items():
+                if student.strategy.name == "alignment" and found.alignments is None:
+                    self.skipped.add((label, str(student)))
+                    continue
+                try:
+                    strategy.lesson(found, batch)
+                except DidactError as error:
+                    self.faults.append(f"students: {student} with {label}: {error}")
+            if student.strategy.name == "alignment":
+                left = sorted(label for label, name in self.skipped if name == str(student))
+                if left:
+                    self.notes.append(f"{student} needs aligned spans, which {', '.join(left)} do not give: left out.")
+
+    def _explained_here(self, entrant: Entrant, rows: Sequence[Row]) -> Explanations:
+        method = entrant.for_seed(self.plan.seeds[0])
+        if isinstance(method, str) and method.endswith(".parquet"):
+            method = Explanations.load(method)
+        if isinstance(method, Explanations):  # all that will be needed must be there
+            return chosen(chosen(method, self.used, label=entrant.label), rows, label=entrant.label)
+        assert method is not None
+        return explain(self.teacher, rows, method, background_rows=rows)
+
+
+def _is_spec(method: Method | None) -> bool:
+    """Whether it is a name with options, and no file."""
+    return isinstance(method, str) and not method.endswith(".parquet")
+
+
+def _refused(faults: Sequence[str]) -> PlanError:
+    return PlanError(f"The plan has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was computed:", faults)

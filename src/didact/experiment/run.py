@@ -1,0 +1,350 @@
+"""A comparison carried out: answers, explanations, cells, table. Each step keeps what it made, for the next call."""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from didact import __version__
+from didact.core.row import Row, fingerprint_of
+from didact.errors import RecordError
+from didact.experiment.cell import VERSION, Cell, load_outputs
+from didact.experiment.classroom import Labelled, read_rows, write_rows
+from didact.experiment.comparison import Comparison
+from didact.experiment.engines import Engine, Told
+from didact.experiment.explained import Kept, keep_explanations, teacher_fingerprint
+from didact.experiment.roster import Roster
+from didact.experiment.summary import agreement_of, rows_of_table, scores_of
+from didact.learning.teach import student_training
+from didact.models.start import Start
+from didact.records.atomic import new_folder, write_text
+from didact.records.store import Record, Store, canonical, key_of
+from didact.records.table import Table, write_table
+from didact.registry import Spec
+from didact.render.progress import Progress
+from didact.students import STRATEGIES
+from didact.students.build import StudentSpec, strategy_options
+
+_OLD: Final = 3600.0  # seconds after which a draft is nobody's
+_RESULTS: Final = {
+    "key": "string", "explainer": "string", "student": "string", "size": "int64", "seed": "int64", "status": "string",
+    "measure": "string", "value": "float64", "dev": "float64", "epoch": "int64", "trial": "int64",
+    "lost_rows": "int64", "error": "string",
+}  # fmt: skip
+
+
+class Run:
+    """One comparison in its folder."""
+
+    def __init__(self, roster: Roster, folder: Path, *, progress: bool = False) -> None:
+        self.roster, self.plan, self.folder, self.progress = roster, roster.plan, folder, progress
+
+    def comparison(self, engine: Engine) -> Comparison:
+        """Do what is left to do, and sum up."""
+        try:
+            return self._comparison(engine)
+        except RecordError as error:
+            raise RecordError(
+                f"{error} What was finished is kept in {self.folder}: mend this, and give the same command again to go "
+                "on."
+            ) from error
+
+    def _comparison(self, engine: Engine) -> Comparison:
+        _sweep(self.folder)
+        write_text(self.folder / "plan.toml", self._plan_text())
+        splits = self._labelled()
+        kept = self._explanations()
+        cells = self._cells(splits, kept)
+        store = Store(self.folder / "cells")
+        manifest = self._manifest(cells)
+        self._work(engine, manifest, cells, store)
+        return self._summary(cells, store, splits["test"])
+
+    def _plan_text(self) -> str:
+        plan = replace(self.plan, students=self.roster.students)
+        extra = [
+            one.label for one in self.roster.entrants if one.method is not None and not isinstance(one.method, str)
+        ]
+        lines = [f"# also compared, as objects: {', '.join(extra)}\n"] if extra else []
+        if plan.model is None:
+            lines.append(f"# teacher, as an object: {self.roster.teacher.name}\n")
+        if plan.data is None:
+            lines.append(f"# data, as an object: {self.roster.data.name}\n")
+        return "".join(lines) + plan.to_toml()
+
+    def _labelled(self) -> dict[str, Labelled]:
+        """The rows of all splits with the teacher's answers: as they were kept, or asked for now."""
+        rows = {"train": self.roster.used, **{name: tuple(self._known(name)) for name in ("dev", "test")}}
+        everything = [row for part in rows.values() for row in part]
+        self.fingerprint = teacher_fingerprint(self.roster.teacher, everything)
+        facts = {name: fingerprint_of(part) for name, part in rows.items()}
+        self.rows_file = f"rows-{key_of({'teacher': self.fingerprint, **facts})}.parquet"
+        path = self.folder / "classroom" / self.rows_file
+        try:
+            return read_rows(path)
+        except RecordError:
+            pass
+        found = {}
+        with Progress("asking the teacher", total=len(everything), shown=self.progress) as bar:
+            for name, part in rows.items():
+                found[name] = Labelled(part, self.roster.teacher.predict(part))
+                bar.advance(len(part))
+        write_rows(path, found, task=self.roster.data.task, classes=self.roster.teacher.classes)
+        return read_rows(path)
+
+    def _known(self, split: str) -> list[Row]:
+        return [row for row in self.roster.data[split] if self.roster.is_known(row)]
+
+    def _explanations(self) -> dict[tuple[str, int], Kept]:
+        """By entrant and seed the file that holds its explanations."""
+        folder = self.folder / "explanations"
+        background = (
+            self.roster.data["explain"].rows
+            if "explain" in self.roster.data and len(self.roster.data["explain"])
+            else self.roster.pool
+        )
+        found: dict[tuple[str, int], Kept] = {}
+        for one in self.roster.entrants:
+            if one.method is None:
+                continue
+            shared: Kept | None = None
+            for seed in self.plan.seeds:
+                method = one.for_seed(seed)
+                assert method is not None
+                if shared is None or one.redrawn:
+                    shared = keep_explanations(
+                        folder, self.roster.teacher, self.fingerprint,
+                        self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method, label=one.label,
+                        background=background, progress=self.progress and not one.redrawn,
+                    )  # fmt: skip
+                found[one.label, seed] = shared
+        return found
+
+    # -- cells --------------------------------------------------------------------------------------------------------
+
+    def _cells(self, splits: Mapping[str, Labelled], kept: Mapping[tuple[str, int], Kept]) -> list[Cell]:
+        """Every cell of the plan, `none` first and seed by seed, so that an early look is a fair one."""
+        plan = self.plan
+        held_out = {name: fingerprint_of(splits[name].rows) for name in ("dev", "test")}
+        prepared = {str(student): self._prepared(student) for student in self.roster.students}
+        cells = []
+        for seed in plan.seeds:
+            for size in plan.sizes:
+                rows_key = fingerprint_of(self.roster.seed_rows(seed, size))
+                for student in self.roster.students:
+                    start_name, training = prepared[str(student)]
+                    for one in self.roster.entrants:
+                        if (one.label, str(student)) in self.roster.skipped:
+                            continue
+                        if student.strategy.name == "none" and one.method is not None:
+                            continue
+                        explained = None if one.method is None else kept[one.label, seed]
+                        strategy = student.strategy if explained is not None else Spec("none")
+                        trials = plan.trials(student.strategy)
+                        if explained is None:
+                            trials = [{} for _ in trials]
+                        facts = {
+                            "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out,
+                            "explanations": None if explained is None else explained.key,
+                            "start": start_name, "strategy": strategy.name, "options": strategy_options(strategy),
+                            "strategy_version": STRATEGIES.load(strategy.name).version, "trials": trials,
+                            "training": training, "size": size, "seed": seed, "soft": plan.soft,
+                            "threads": plan.threads, "device": plan.device,
+                        }  # fmt: skip
+                        cells.append(
+                            Cell(
+                                key=key_of(facts), explainer=one.label, student=str(student), start=start_name,
+                                strategy=str(strategy), maps=None if explained is None else explained.file, size=size,
+                                seed=seed, soft=plan.soft, threads=plan.threads, device=plan.device, training=training,
+                                trials=trials,
+                            )
+                        )  # fmt: skip
+        return cells
+
+    def _prepared(self, student: StudentSpec) -> tuple[str, dict[str, Any]]:
+        """Where the student's start is kept, and how it is trained."""
+        start = self.roster.starts[student.architecture]
+        name = key_of(dict(start.facts))
+        folder = self.folder / "classroom" / "starts" / name
+        if not _holds(folder, start):
+            try:
+                with new_folder(folder, overwrite=True) as draft:
+                    start.save(draft)
+            except RecordError:  # or another run was faster; it wrote the same
+                if not _holds(folder, start):
+                    raise
+        training = asdict(replace(student_training(start.build(0), student.optimiser), **self.plan.training))
+        training.pop("seed")
+        return name, training
+
+    def _manifest(self, cells: Sequence[Cell]) -> Path:
+        unique = {cell.key: cell for cell in cells}
+        content = canonical(
+            {"rows": self.rows_file, "threads": self.plan.threads, "cells": [one.plain() for one in unique.values()]}
+        )
+        name = hashlib.sha256(content.encode()).hexdigest()[:16]
+        path = self.folder / "classroom" / f"cells-{name}.json"
+        write_text(path, content + "\n")
+        return path
+
+    def _work(self, engine: Engine, manifest: Path, cells: Sequence[Cell], store: Store) -> None:
+        by_key: dict[str, list[Cell]] = {}
+        for cell in cells:
+            by_key.setdefault(cell.key, []).append(cell)
+        found = {key: _finished(store, key) for key in by_key}
+        waiting = [key for key, record in found.items() if record is None]
+        done = set(by_key) - set(waiting)
+        board = _Board(by_key)
+        for key, record in found.items():
+            if record is not None:
+                board.add(key, record.payload["value"])
+        with Progress("teaching students", total=len(by_key), shown=self.progress) as bar:
+            bar.skip(len(done))
+            told = _told(engine, manifest, waiting)
+            try:
+                for said in told:
+                    if said.status == "unwritable":
+                        raise RecordError(f"{said.error} {len(done):,} of {len(by_key):,} cells are done.")
+                    if said.status == "died":
+                        first = by_key[said.key][0]
+                        payload = {"cell": first.plain(), "error": said.error, "traceback": ""}
+                        store.save(Record(said.key, "failed", payload))
+                    done.add(said.key)
+                    board.add(said.key, said.value)
+                    bar.advance(note=board.best())
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"Stopped. {len(done):,} of {len(by_key):,} cells are kept in {self.folder}; give the same command "
+                    "again to go on."
+                ) from None
+            finally:
+                close = getattr(told, "close", None)
+                if close is not None:
+                    close()
+
+    # -- the table ----------------------------------------------------------------------------------------------------
+
+    def _summary(self, cells: Sequence[Cell], store: Store, test: Labelled) -> Comparison:
+        records = {cell.key: store.load(cell.key) for cell in cells}
+        scores = scores_of(cells, records, store, test)
+        columns = [(str(student), size) for student in self.roster.students for size in self.plan.sizes]
+        controls = [one.label for one in self.roster.entrants if one.is_control]
+        measure = self.roster.data.task.measure
+        lost: dict[tuple[str, str, int], int] = {}
+        for cell in cells:
+            if records[cell.key].status == "done":
+                name = (cell.explainer, cell.student, cell.size)
+                lost[name] = lost.get(name, 0) + records[cell.key].payload["lost_rows"]
+        rows = rows_of_table(
+            scores, explainers=[one.label for one in self.roster.entrants], controls=controls, columns=columns,
+            measure=measure, test=self.plan.test, replicates=self.plan.replicates, lost=lost, test_rows=len(test.rows),
+        )  # fmt: skip
+        failed = [
+            {
+                "key": cell.key, "explainer": cell.explainer, "student": cell.student, "size": cell.size,
+                "seed": cell.seed, "error": records[cell.key].payload["error"],
+            }
+            for cell in cells if records[cell.key].status == "failed"
+        ]  # fmt: skip
+        about = {
+            "didact": __version__, "teacher": self.roster.teacher.name, "teacher_fingerprint": self.fingerprint,
+            "data": self.roster.data.name, "data_fingerprint": self.roster.data.fingerprint,
+            "task": self.roster.data.task.name,
+            "measure": measure, "controls": controls, "seeds": list(self.plan.seeds), "tune": dict(self.plan.tune),
+            "starts": {name: start.origin for name, start in self.roster.starts.items()}, "torch": torch.__version__,
+            "cells": len({cell.key for cell in cells}), "train_rows": len(self.roster.pool), "plan": self._plan_text(),
+        }  # fmt: skip
+        found = Comparison(
+            rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=json.loads(canonical(about)),
+            agreement=agreement_of(rows, columns), folder=self.folder, scores=scores,
+        )  # fmt: skip
+        _write_results(self.folder / "results.parquet", cells, records, measure)
+        found.save(self.folder / "comparison.json")
+        return found
+
+
+def _sweep(folder: Path) -> None:
+    """Drafts that a killed run left. A draft lives for moments, so old ones belong to nobody."""
+    for draft in sorted(folder.rglob("*.tmp")):
+        try:
+            is_old = time.time() - draft.stat().st_mtime > _OLD
+        except OSError:  # gone by now: another run's
+            continue
+        if is_old and draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        elif is_old:
+            draft.unlink(missing_ok=True)
+
+
+def _holds(folder: Path, start: Start) -> bool:
+    """Whether the folder holds this start, whole."""
+    try:
+        kept = Start.load(folder)
+    except RecordError:
+        return False
+    return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
+
+
+def _told(engine: Engine, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
+    return engine.run(manifest, keys) if keys else iter(())
+
+
+def _finished(store: Store, key: str) -> Record | None:
+    """The record of a cell that is done and whole, its answers too."""
+    try:
+        record = store.load(key)
+        if record.status != "done":
+            return None
+        load_outputs(store, record)
+    except RecordError:
+        return None
+    return record
+
+
+def _write_results(path: Path, cells: Sequence[Cell], records: Mapping[str, Record], measure: str) -> None:
+    """One line per cell, sorted by key, without times or hosts: the same results give the same bytes."""
+    lines = []
+    for cell in sorted(cells, key=lambda cell: (cell.key, cell.student)):
+        record = records[cell.key]
+        done = record.payload if record.status == "done" else {}
+        lines.append(
+            {
+                "key": cell.key, "explainer": cell.explainer, "student": cell.student, "size": cell.size,
+                "seed": cell.seed, "status": record.status, "measure": measure, "value": done.get("value"),
+                "dev": done.get("dev"), "epoch": done.get("epoch"), "trial": done.get("trial"),
+                "lost_rows": done.get("lost_rows"), "error": record.payload.get("error"),
+            }
+        )  # fmt: skip
+    columns = {name: [line[name] for line in lines] for name in _RESULTS}
+    write_table(path, Table(columns, {"measure": measure}), types=_RESULTS)
+
+
+class _Board:
+    """Who leads so far: the mean gain over `none` of the seeds that are done."""
+
+    def __init__(self, cells: Mapping[str, Sequence[Cell]]) -> None:
+        self.cells = cells
+        self.values: dict[tuple[str, str, int, int], float] = {}
+
+    def add(self, key: str, value: float | None) -> None:
+        for cell in self.cells[key]:
+            if value is not None:
+                self.values[cell.explainer, cell.student, cell.size, cell.seed] = value
+
+    def best(self) -> str:
+        gains: dict[tuple[str, str, int], list[float]] = {}
+        for (explainer, student, size, seed), value in self.values.items():
+            plain = self.values.get(("none", student, size, seed))
+            if explainer != "none" and plain is not None:
+                gains.setdefault((explainer, student, size), []).append(value - plain)
+        if not gains:
+            return ""
+        name, found = max(gains.items(), key=lambda item: float(np.mean(item[1])))
+        return f"best so far: {name[0]} {np.mean(found):+.3f}"

@@ -1,0 +1,72 @@
+"""A process that does cells: `python -m didact.experiment.worker MANIFEST`. Keys come in, one line about each goes out.
+
+Its parent may be killed at any moment: the end of its input ends the worker at once, and what it had not finished is
+done by the next run.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from didact.errors import RecordError
+from didact.records.store import Record, Store
+
+
+def main(manifest: str) -> None:
+    speech = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints, in Python or in C, must not be taken for an answer
+    asked: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+
+    import torch
+
+    desk = Desk(Path(manifest))
+    torch.set_num_threads(desk.threads)
+    while True:
+        print(json.dumps(desk.work(asked.get())), file=speech, flush=True)
+
+
+def _listen(asked: "queue.Queue[str]") -> None:
+    for line in sys.stdin:
+        asked.put(line.strip())
+    os._exit(0)
+
+
+class Desk:
+    """Where cells are done, one after another."""
+
+    def __init__(self, manifest: Path) -> None:
+        from didact.experiment.cell import Cell
+        from didact.experiment.classroom import Classroom
+
+        content = json.loads(manifest.read_bytes())
+        self.threads: int = content["threads"]
+        self.cells = {cell["key"]: Cell(**cell) for cell in content["cells"]}
+        self.classroom = Classroom(manifest.parent, content["rows"])
+        self.store = Store(manifest.parent.parent / "cells")
+
+    def work(self, key: str) -> dict[str, Any]:
+        """Do one cell and keep it. A cell that raises is kept as failed; a store that cannot be written is told."""
+        from didact.experiment.cell import run_cell, save_cell
+
+        cell = self.cells[key]
+        try:
+            try:
+                payload, outputs = run_cell(cell, self.classroom)
+            except Exception as error:  # the one place: a failure is a record, never a hole
+                text = traceback.format_exc()
+                self.store.save(Record(key, "failed", {"cell": cell.plain(), "error": str(error), "traceback": text}))
+                return {"key": key, "status": "failed", "error": str(error)}
+            save_cell(self.store, cell, payload, outputs)
+        except RecordError as error:
+            return {"key": key, "status": "unwritable", "error": str(error)}
+        return {"key": key, "status": "done", "value": payload["value"], "seconds": payload["seconds"]}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
