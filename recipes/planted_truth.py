@@ -16,7 +16,7 @@ import didact
 from didact.core.words import touches
 from didact.explainers import EXPLAINERS
 
-NOT_HERE = ("attention", "human")  # of models that pool by attention; the truth itself
+NOT_HERE = ("attention", "attention_alignment", "human")  # of attention pooling; of reading; the truth itself
 
 
 def roc_auc(scores: np.ndarray, truth: np.ndarray) -> float:

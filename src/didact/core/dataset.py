@@ -67,6 +67,9 @@ class Dataset(Mapping[str, Split]):
         except KeyError:
             raise UnknownNameError(unknown(f"split of {self.name}", name, dict(self.splits))) from None
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.splits
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)
 

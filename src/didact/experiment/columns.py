@@ -25,10 +25,11 @@ def answers_of(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> tuple[Flo
     else:
         outputs = teacher.predict(rows)
         logits = torch.from_numpy(outputs.values)
-    return logits, _in_words(teacher, outputs)
+    return logits, in_words(teacher, outputs)
 
 
-def _in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
+def in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
+    """Answers as people read them."""
     if teacher.classes is not None:
         return [teacher.classes[label] for label in outputs.labels]
     if outputs.answers is not None:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from didact.core.aim import aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
@@ -18,11 +19,12 @@ from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
 from didact.core.model import Model, TooLongError, by_length
+from didact.core.outputs import Outputs
 from didact.core.players import LEVELS
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
-from didact.experiment.columns import answers_of, columns_of
+from didact.experiment.columns import answers_of, columns_of, in_words
 from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer, knows_option
@@ -66,6 +68,7 @@ def explain(
     background_rows: Any = None,
     batch_size: int | None = None,
     seed: int | None = None,
+    outputs: Outputs | None = None,
     out: str | Path | None = None,
     progress: bool = False,
     **options: Any,
@@ -76,12 +79,13 @@ def explain(
     `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
     softmax(temperature=0.1), top(k=0.1)). All others are the method's own; docs/explainers.md lists them.
     `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
-    are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. With `out` the
-    result is also kept there as Parquet, and a run that was stopped goes on where it was.
+    are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
+    what the teacher answered to these rows, where that is known already: it is not asked again. With `out` the result
+    is also kept there as Parquet, and a run that was stopped goes on where it was.
     """
     rows = rows_of(teacher, data)
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
-    work = _Work(teacher, rows, asked, built, batch_size or 64)
+    work = _Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
     path = None if out is None else check_new_file(Path(out))
     if path is not None and isinstance(teacher, Model):
@@ -165,9 +169,12 @@ class _Work:
     asked: Asked
     built: Built
     batch_size: int
+    outputs: Outputs | None = None
 
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
+        if self.outputs is not None and not {row.id for row in self.rows} <= set(self.outputs.ids):
+            raise ShapeError("The outputs given are not of all rows to explain. Leave them out: the teacher is asked.")
         if isinstance(self.teacher, Model) and len(self.rows) > _SHARD:  # else its one shard is encoded at once
             self.teacher.check_rows(self.rows)
         if self.built.name == "human":
@@ -233,10 +240,22 @@ class _Work:
             self.teacher.check_rows(self.rows)
             raise
 
+    def _answers(self, rows: Sequence[Row], batch: Batch) -> tuple[Tensor, list[str]]:
+        """What the teacher says. Spans are known by characters only, so a reading teacher is always asked."""
+        if self.outputs is None or self.teacher.task.name == "reading":
+            return answers_of(self.teacher, rows, batch)
+        known = self.outputs.select(np.array([self._places[row.id] for row in rows], dtype=np.int64))
+        return torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype()), in_words(self.teacher, known)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        assert self.outputs is not None
+        return {name: place for place, name in enumerate(self.outputs.ids)}
+
     def _batch(self, rows: Sequence[Row], batch: Batch) -> Explanations:
         if self.asked.special:
             batch = replace(batch, units=batch.mask)
-        logits, predictions = answers_of(self.teacher, rows, batch)
+        logits, predictions = self._answers(rows, batch)
         target = aim(self.teacher, rows, batch, logits, target=self.asked.target, scale=self.asked.scale)
         found = self.built.explainer(self.teacher, batch, target)
         if not isinstance(found, Explanation):

@@ -73,7 +73,8 @@ class Plan:
         import tomli_w
 
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-        said["students"] = [str(student) for student in self.students]
+        if self.students:
+            said["students"] = [str(student) for student in self.students]
         said["tune"] = {name: list(values) for name, values in self.tune.items()}
         return tomli_w.dumps({name: list(v) if isinstance(v, tuple) else v for name, v in said.items() if v != {}})
 

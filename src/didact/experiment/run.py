@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from didact import __version__
+from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import RecordError
 from didact.experiment.cell import VERSION, Cell, load_outputs
@@ -60,7 +61,7 @@ class Run:
         _sweep(self.folder)
         write_text(self.folder / "plan.toml", self._plan_text())
         splits = self._labelled()
-        kept = self._explanations()
+        kept = self._explanations(splits["train"].outputs)
         cells = self._cells(splits, kept)
         store = Store(self.folder / "cells")
         manifest = self._manifest(cells)
@@ -102,12 +103,12 @@ class Run:
     def _known(self, split: str) -> list[Row]:
         return [row for row in self.roster.data[split] if self.roster.is_known(row)]
 
-    def _explanations(self) -> dict[tuple[str, int], Kept]:
+    def _explanations(self, outputs: Outputs) -> dict[tuple[str, int], Kept]:
         """By entrant and seed the file that holds its explanations."""
         folder = self.folder / "explanations"
         background = (
             self.roster.data["explain"].rows
-            if "explain" in self.roster.data and len(self.roster.data["explain"])
+            if "explain" in self.roster.data.splits and len(self.roster.data["explain"])
             else self.roster.pool
         )
         found: dict[tuple[str, int], Kept] = {}
@@ -122,7 +123,7 @@ class Run:
                     shared = keep_explanations(
                         folder, self.roster.teacher, self.fingerprint,
                         self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method, label=one.label,
-                        background=background, progress=self.progress and not one.redrawn,
+                        background=background, outputs=outputs, progress=self.progress and not one.redrawn,
                     )  # fmt: skip
                 found[one.label, seed] = shared
         return found

@@ -13,6 +13,8 @@ from didact.records.atomic import with_folder, write_bytes
 from didact.records.store import canonical
 
 _KEY: Final = b"didact"
+# What reading a flipped bit can raise, in Arrow or in what is made of it.
+_BREAKS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,10 @@ def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
     from pyarrow import parquet
 
     arrays = {name: pyarrow.array(table.columns[name], _type(pyarrow, kind)) for name, kind in types.items()}
-    found = pyarrow.table(arrays).replace_schema_metadata({_KEY: canonical(dict(table.about)).encode()})
+    found = pyarrow.table(arrays)
+    about = dict(table.about)
+    header = {"about": about, "checksum": _checksum(_lists(found), about)}
+    found = found.replace_schema_metadata({_KEY: canonical(header).encode()})
     buffer = io.BytesIO()
     parquet.write_table(found, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
     write_bytes(with_folder(path), buffer.getvalue())
@@ -46,11 +51,31 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
         if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
             raise RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
         found = parquet.read_table(pyarrow.BufferReader(content), page_checksum_verification=True)
-        about = json.loads((found.schema.metadata or {})[_KEY])
-    except (OSError, ValueError, KeyError, pyarrow.ArrowException) as error:
+        header = json.loads((found.schema.metadata or {})[_KEY])
+        table = Table(_lists(found), header["about"])
+        intact = header["checksum"] == _checksum(table.columns, table.about)
+    except RecordError:
+        raise
+    except (pyarrow.ArrowException, *_BREAKS) as error:
         reason = " ".join(str(error).split())
         raise RecordError(f"{path} is missing or damaged ({reason}); it will be computed anew.") from error
-    return Table({name: found.column(name).to_pylist() for name in found.column_names}, about)
+    if not intact:
+        raise RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
+    return table
+
+
+def _lists(table: Any) -> dict[str, list[Any]]:
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _checksum(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> str:
+    """A hash of everything that is kept: Parquet's own cover its pages and not its header."""
+    digest = hashlib.sha256(canonical(dict(about)).encode())
+    for name, column in columns.items():
+        digest.update(repr(name).encode())
+        for value in column:
+            digest.update(repr(value).encode())
+    return digest.hexdigest()
 
 
 def _type(pyarrow: Any, name: str) -> Any:

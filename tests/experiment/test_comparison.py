@@ -1,0 +1,242 @@
+"""What a comparison says: numbers that can be recomputed by hand, and a table that can be read."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from didact.core.task import CLASSIFICATION
+from didact.errors import OptionError, RecordError
+from didact.experiment.comparison import Comparison
+from didact.experiment.summary import rows_of_table
+from didact.records.table import read_table
+
+# DESIGN.md, section 4: the columns of `compare`.
+COLUMNS = [
+    "explainer", "student", "size", "seeds", "measure", "median", "q25", "q75", "gain", "low", "high", "p", "rank",
+    "test_rows",
+]  # fmt: skip
+LIME = "lime(samples=8)"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept") / "run"
+
+
+@pytest.fixture
+def result(compare, kept):
+    """A run with two columns, kept for the module."""
+    return compare(
+        explainers=["gradient_norm", LIME], sizes=[8, 12], seeds=3, training={"epochs": 4, "rate": 0.02}, out=kept
+    )
+
+
+class TestNumbers:
+    def test_by_hand(self, result, school):
+        """From the answers on disk alone: accuracies, their paired differences, medians and ranks."""
+        teacher, data = school()
+        told = teacher.predict(data["test"].rows).labels
+        lines = read_table(result.folder / "results.parquet").columns
+        found = {}
+        for key, name, size, seed in zip(*(lines[one] for one in ("key", "explainer", "size", "seed")), strict=True):
+            values = read_table(result.folder / "cells" / f"{key}.parquet").columns["values"]
+            found[name, size, seed] = np.mean(np.argmax(values, 1) == told)
+        assert len(set(found.values())) > 3, "students differ"
+        for row in result.rows:
+            own = np.array([found[row["explainer"], row["size"], seed] for seed in range(3)])
+            plain = np.array([found["none", row["size"], seed] for seed in range(3)])
+            assert row["mean"] == pytest.approx(own.mean())
+            assert row["median"] == pytest.approx(np.median(own))
+            assert (row["q25"], row["q75"]) == pytest.approx(tuple(np.quantile(own, [0.25, 0.75])))
+            assert (row["seeds"], row["test_rows"], row["measure"]) == (3, 16, "accuracy")
+            if row["explainer"] == "none":
+                assert row["gain"] is None
+            else:
+                assert row["gain"] == pytest.approx((own - plain).mean())
+                assert row["low"] <= row["gain"] <= row["high"]
+        for size in (8, 12):
+            rows = [row for row in result.rows if row["size"] == size]
+            means = np.array([row["mean"] for row in rows])
+            for row in rows:
+                wanted = (means > row["mean"]).sum() + ((means == row["mean"]).sum() + 1) / 2
+                assert row["rank"] == pytest.approx(wanted)
+
+    def test_correlations_by_hand(self, compare, school):
+        teacher, data = school("quality")
+        result = compare(teacher, data)
+        told = teacher.predict(data["test"].rows).values[:, 0]
+        lines = read_table(result.folder / "results.parquet").columns
+        found = {}
+        for key, name, seed, value in zip(*(lines[n] for n in ("key", "explainer", "seed", "value")), strict=True):
+            values = read_table(result.folder / "cells" / f"{key}.parquet").columns["values"]
+            found[name, seed] = np.corrcoef(np.array(values)[:, 0], told)[0, 1]
+            assert value == pytest.approx(found[name, seed])
+        for name in ("random", "human", "gradient_norm"):
+            gain = np.mean([found[name, seed] - found["none", seed] for seed in (0, 1)])
+            assert result.row(name)["gain"] == pytest.approx(gain)
+            assert result.row(name)["measure"] == "pearson"
+        assert "gain over none in Pearson's r" in result.table()
+        first, second = ("human", "same/attention", 12), ("random", "same/attention", 12)
+        gain = np.mean([found["human", seed] - found["random", seed] for seed in (0, 1)])
+        assert result.contrast(first, second, replicates=50).gain == pytest.approx(gain)
+        with pytest.raises(OptionError, match="There are no answers of") as caught:
+            result.contrast(("", "", 0), second)
+        assert "('', '', 0), (" not in str(caught.value).partition("known are")[2]
+
+    def test_seeds_that_failed_in_one_arm_are_left_out_of_the_pair(self):
+        scores = {
+            ("none", "s", 9): {0: np.array([1.0, 0.0]), 1: np.array([0.0, 0.0]), 2: np.array([1.0, 1.0])},
+            ("lime", "s", 9): {1: np.array([1.0, 1.0]), 2: np.array([1.0, 0.0]), 5: np.array([0.0, 0.0])},
+        }
+        rows = rows_of_table(
+            scores, explainers=["none", "lime"], controls=["none"], columns=[("s", 9)], measure="accuracy",
+            test="wilcoxon", replicates=20, lost={}, test_rows=2,
+        )  # fmt: skip
+        assert rows[1]["gain"] == pytest.approx((1.0 - 0.5) / 2)
+        assert rows[1]["seeds"] == 2
+
+
+class TestPlaces:
+    def test_frames_have_the_columns_of_the_design(self, result):
+        frame = result.to_pandas()
+        assert list(frame.columns)[: len(COLUMNS)] == COLUMNS
+        assert len(frame) == 2 * 6
+        assert set(result.to_document()) >= {"rows", "failed"}
+        assert set(COLUMNS) <= set(result.to_document()["rows"][0])
+        assert set(result.rows[0]) == set(frame.columns), "a frame holds what a row holds"
+
+    def test_saved_and_loaded(self, result, tmp_path):
+        import pandas
+
+        for ending in ("json", "csv", "parquet"):
+            result.save(tmp_path / "deep" / f"table.{ending}")
+        frame = result.to_pandas()
+        assert json.loads((tmp_path / "deep" / "table.json").read_text())["rows"] == [dict(row) for row in result.rows]
+        csv = pandas.read_csv(tmp_path / "deep" / "table.csv")
+        parquet = pandas.read_parquet(tmp_path / "deep" / "table.parquet")
+        for read in (csv, parquet):
+            assert list(read.columns) == list(frame.columns)
+            np.testing.assert_allclose(read["gain"].astype(float), frame["gain"].astype(float))
+        with pytest.raises(OptionError, match=".json, .csv or .parquet"):
+            result.save(tmp_path / "table.xlsx")
+
+    def test_a_folder_is_read_back(self, result):
+        loaded = Comparison.load(result.folder)
+        assert loaded.table() == result.table()
+        assert loaded.ranking() == result.ranking()
+        assert loaded.to_document() == json.loads(json.dumps(result.to_document()))
+        with pytest.raises(OptionError, match="Give the same comparison again"):
+            loaded.contrast(("human", "same/attention", 8), ("random", "same/attention", 8))
+
+    def test_a_folder_without_one(self, tmp_path):
+        with pytest.raises(OptionError, match="holds no finished comparison"):
+            Comparison.load(tmp_path)
+        (tmp_path / "comparison.json").write_text("{}")
+        with pytest.raises(RecordError, match="is damaged"):
+            Comparison.load(tmp_path)
+
+    def test_one_row(self, result):
+        assert result.row(LIME, size=8)["explainer"] == LIME
+        with pytest.raises(OptionError, match="2 rows are of"):
+            result.row(LIME)
+        with pytest.raises(OptionError, match="0 rows are of 'lime'"):
+            result.row("lime")
+
+    def test_ranking_and_agreement(self, result):
+        ranking = result.ranking()
+        assert [one["rank"] for one in ranking] == sorted(one["rank"] for one in ranking)
+        assert {one["explainer"] for one in ranking} == set(result.explainers)
+        for one in ranking:
+            rows = [row for row in result.rows if row["explainer"] == one["explainer"]]
+            assert one["rank"] == pytest.approx(np.mean([row["rank"] for row in rows]))
+        assert [tuple(one.values()) for one in result.agreement["columns"]] == result.columns
+
+    def test_contrast(self, result):
+        first, second = ("human", "same/attention", 12), ("human", "same/attention", 8)
+        scores = [np.stack([result.scores[name][seed] for seed in range(3)]).mean() for name in (first, second)]
+        found = result.contrast(first, second, replicates=50)
+        assert found.gain == pytest.approx(scores[0] - scores[1])
+        assert result.contrast(second, first, replicates=50).gain == pytest.approx(-found.gain)
+
+    def test_representation(self, result):
+        assert repr(result) == f"Comparison(12 rows, 0 failed cells, {str(result.folder)!r})"
+
+
+def row(name, gain, low, high, *, seeds=8, p=None, student="same/attention", size=500, **more):
+    value = 0.6 + (gain or 0)
+    return {
+        "explainer": name, "student": student, "size": size, "seeds": seeds, "measure": "accuracy", "mean": value,
+        "median": value, "q25": value, "q75": value, "gain": gain, "low": low, "high": high, "p": p, "p_reason": "",
+        "rank": 1.0, "test_rows": 100, "is_control": name == "none", "lost_rows": 0,
+    } | more  # fmt: skip
+
+
+def comparison(*rows, **more) -> Comparison:
+    about = {"measure": CLASSIFICATION.measure, "controls": ["none"]}
+    return Comparison(
+        rows=rows, failed=(), notes=(), about=about, agreement={}, folder=Path("runs/x"), **more
+    )  # fmt: skip
+
+
+class TestTable:
+    def lines(self, found: Comparison) -> dict[str, str]:
+        return {line.split()[0]: line for line in found.table().splitlines() if line.strip()}
+
+    def test_marks(self):
+        lines = self.lines(
+            comparison(
+                row("none", None, None, None), row("lime", 0.05, 0.01, 0.09, p=0.01),
+                row("worse", -0.05, -0.09, -0.01, p=0.2), row("open", 0.01, -0.02, 0.04, p=0.8),
+                row("few", 0.02, 0.01, 0.03, seeds=3),
+            )
+        )  # fmt: skip
+        assert lines["none"].split()[1:] == ["60.0", "1.0"]
+        assert "+5.0 [+1.0, +9.0] ▲*" in lines["lime"]
+        assert "-5.0 [-9.0, -1.0] ▼" in lines["worse"]
+        assert "*" not in lines["worse"]
+        assert not set("▲▼*°") & set(lines["open"])
+        assert "▲°" in lines["few"]
+        assert "fewer than 5 seeds" in lines["°"]
+
+    def test_says_nothing_of_few_seeds_where_there_are_enough(self):
+        assert "°" not in comparison(row("none", None, None, None), row("lime", 0.1, 0.0, 0.2)).table()
+
+    def test_no_name_is_cut(self):
+        """However many columns there are: names are copied into the next command."""
+        students = [f"bilstm_attention(embeddings=base, width={width})/attention@sgd" for width in (32, 64, 128)]
+        method = "integrated_gradients(at=embedding, baseline=pad, steps=50)"
+        rows = [row(name, 0.1, 0.05, 0.15, student=one) for one in students for name in ("random", method)]
+        text = comparison(*rows).table()
+        for name in [*students, method]:
+            assert name in text
+        assert "…" not in text
+        assert text.count("+10.0 [+5.0, +15.0] ▲") == 6
+
+    def test_holes_are_dashes(self):
+        lines = self.lines(
+            comparison(
+                row("none", None, None, None), row("none", None, None, None, size=9), row("lime", None, None, None),
+                row("human", 0.1, 0.0, 0.2),
+            )
+        )  # fmt: skip
+        assert lines["lime"].count("–") == 2
+        assert lines["human"].count("–") == 1
+
+    def test_reasons_notes_and_failures_are_told(self):
+        found = comparison(row("lime", 0.1, 0.0, 0.2, p_reason="3 seeds cannot reach 0.05"))
+        found = replace(found, notes=("Left out: trivial.",), failed=({"error": "no memory"},))
+        text = found.table()
+        for part in ("p: 3 seeds cannot reach 0.05", "Left out: trivial.", "'no memory'"):
+            assert part in text
+
+    def test_of_a_run(self, result):
+        text = result.table()
+        for name in result.explainers:
+            assert sum(line.split()[:1] == [name] for line in text.splitlines()) == 1
+        head = text.splitlines()
+        assert "same/attention" in text
+        assert any("8 rows" in line and "12 rows" in line for line in head)
+        assert all(line == line.rstrip() for line in head)

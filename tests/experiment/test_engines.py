@@ -1,0 +1,176 @@
+"""Processes that do cells: a death is noticed, tried again and told; none outlives its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from didact.experiment.engines import Engine
+from didact.experiment.engines.here import Here
+from didact.experiment.engines.local import Local
+
+# Speaks as didact.experiment.worker does, and starts in no time. What it does is said by the key.
+WORKER = """
+import json, os, pathlib, sys, time
+seen = pathlib.Path(sys.argv[1])
+print("warming up", file=sys.stderr)
+for line in sys.stdin:
+    key = line.strip()
+    (seen / f"{key}-{os.getpid()}").write_text("")
+    times = len(list(seen.glob(f"{key}-*")))
+    if key.startswith("dies") or (key.startswith("once") and times == 1):
+        print("out of memory", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), 9)
+    if key.startswith("exits"):
+        os._exit(7)
+    if key.startswith("sleeps"):
+        time.sleep(600)
+    status = "failed" if key.startswith("fails") else "done"
+    print(json.dumps({"key": key, "status": status, "value": 0.5, "error": "e" * (status == "failed")}), flush=True)
+"""
+
+
+@pytest.fixture
+def local(tmp_path, monkeypatch):
+    (tmp_path / "quick_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return lambda workers=2: Local(workers, 1, module="quick_worker")
+
+
+@pytest.fixture
+def seen(tmp_path) -> Path:
+    (tmp_path / "seen").mkdir()
+    return tmp_path / "seen"
+
+
+def pids(seen: Path) -> set[int]:
+    return {int(path.name.rpartition("-")[2]) for path in seen.iterdir()}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def waited(condition, seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class TestLocal:
+    def test_every_cell_is_told_once(self, local, seen):
+        keys = [f"k{number}" for number in range(9)] + ["fails"]
+        told = list(local(3).run(seen, keys))
+        assert sorted(one.key for one in told) == sorted(keys)
+        assert {one.status for one in told if one.key != "fails"} == {"done"}
+        assert [one.error for one in told if one.key == "fails"] == ["e"]
+        assert len(pids(seen)) <= 3
+        assert waited(lambda: not any(map(is_alive, pids(seen))))
+
+    def test_no_more_processes_than_cells(self, local, seen):
+        list(local(8).run(seen, ["a", "b"]))
+        assert len(pids(seen)) <= 2
+
+    def test_a_cell_whose_process_dies_is_tried_again(self, local, seen):
+        told = {one.key: one for one in local(1).run(seen, ["once", "then"])}
+        assert (told["once"].status, told["then"].status) == ("done", "done")
+        assert len(pids(seen)) == 2
+
+    def test_one_that_always_dies_is_told_with_its_last_words(self, local, seen):
+        told = {one.key: one for one in local(2).run(seen, ["dies", "exits", "a", "b", "c"])}
+        assert told["dies"].status == told["exits"].status == "died"
+        assert "signal 9 (SIGKILL)" in told["dies"].error
+        assert "out of memory" in told["dies"].error
+        assert "code 7" in told["exits"].error
+        assert {told[key].status for key in "abc"} == {"done"}, "the others go on"
+        assert len(list(seen.glob("dies-*"))) == 2
+
+    def test_a_worker_killed_from_outside(self, local, seen):
+        engine = local(1).run(seen, ["a", "sleeps"])
+        assert next(engine).key == "a"
+        assert waited(lambda: len(list(seen.glob("sleeps-*"))) == 1)
+        first = pids(seen)
+        os.kill(next(iter(first)), signal.SIGKILL)
+        assert waited(lambda: len(list(seen.glob("sleeps-*"))) == 2), "another process takes the cell"
+        engine.close()
+        assert not any(map(is_alive, pids(seen)))
+
+    def test_closing_stops_everybody(self, local, seen):
+        engine = local(3).run(seen, ["sleeps1", "sleeps2", "a", "sleeps3"])
+        assert next(engine).key == "a"
+        assert waited(lambda: len(list(seen.glob("sleeps*"))) == 3)
+        engine.close()
+        assert not any(map(is_alive, pids(seen)))
+
+    def test_a_module_that_does_not_start(self, seen):
+        (told,) = Local(1, 1, module="no_such_module").run(seen, ["a"])
+        assert told.status == "died"
+        assert "No module named no_such_module" in told.error
+
+    @pytest.mark.usefixtures("local")
+    def test_workers_end_when_their_parent_is_killed(self, seen, tmp_path):
+        """Those of the real kind too: the end of their input is their end, whatever they are doing."""
+        code = f"""
+import threading
+from pathlib import Path
+from didact.experiment.engines.local import Local
+list(Local(2, 1, module="quick_worker").run(Path({str(seen)!r}), ["sleeps1", "sleeps2"]))
+"""
+        (tmp_path / "quick_worker.py").write_text(_ENDING)
+        parent = subprocess.Popen([sys.executable, "-c", code])
+        try:
+            assert waited(lambda: len(list(seen.iterdir())) == 2)
+            assert all(map(is_alive, pids(seen)))
+        finally:
+            parent.kill()
+            parent.wait()
+        assert waited(lambda: not any(map(is_alive, pids(seen))))
+
+    def test_are_engines(self, local):
+        assert isinstance(local(), Engine)
+        assert isinstance(Here(), Engine)
+
+
+# The real worker's way of listening, without its imports.
+_ENDING = """
+import os, pathlib, sys, threading, time
+from didact.experiment.worker import _listen
+import queue
+asked = queue.Queue()
+threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+key = asked.get()
+(pathlib.Path(sys.argv[1]) / f"{key}-{os.getpid()}").write_text("")
+time.sleep(600)
+"""
+
+
+class TestInARun:
+    @pytest.mark.parametrize(("body", "how"), [("os._exit(9)", "code 9"), ("os.kill(os.getpid(), 11)", "signal 11")])
+    def test_cells_that_kill_their_process_are_failed_records(self, compare, tmp_path, monkeypatch, body, how):
+        from didact.experiment import compare as module
+
+        (tmp_path / "dying_worker.py").write_text(f"import os, sys\nsys.stdin.readline()\n{body}\n")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.setattr(module, "_engine", lambda *_: Local(2, 1, module="dying_worker"))
+        result = compare(seeds=1)
+        assert len(result.failed) == 5
+        assert all(how in one["error"] for one in result.failed)
+        monkeypatch.undo()
+        assert not compare(seeds=1).failed, "the next run tries them again"
+
+    def test_threads_are_given_back(self, compare):
+        import torch
+
+        before = torch.get_num_threads()
+        compare(seeds=1, threads=before + 1)
+        assert torch.get_num_threads() == before

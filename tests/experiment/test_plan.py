@@ -1,0 +1,236 @@
+"""A plan says the same in a file, by keywords and by flags; all its faults are told at once, before anything loads."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from didact.cli import compare as command
+from didact.cli.main import app
+from didact.errors import OptionError, PlanError
+from didact.experiment import compare as module
+from didact.experiment.comparison import Comparison
+from didact.experiment.plan import TUNED, Plan, make_plan, read_plan
+from didact.registry import Spec
+
+GOOD = {
+    "model": "runs/teacher", "data": "planted/sentiment", "explainers": ["gradient_norm", "lime(samples=20)"],
+    "students": ["same/attention", "bilstm/multitask(k=0.2)", "same/attention@sgd"], "sizes": [50, 20], "seeds": [3, 1],
+    "tune": {"beta": [1.0, 5.0]}, "training": {"epochs": 2, "rate": 0.01}, "soft": True, "test": "sign_flip",
+    "replicates": 100, "threads": 2,
+}  # fmt: skip
+FILE = """
+model = "runs/teacher"
+data = "planted/sentiment"
+explainers = ["gradient_norm", "lime(samples=20)"]
+students = ["same/attention", "bilstm/multitask(k=0.2)", "same/attention@sgd"]
+sizes = [50, 20]
+seeds = [3, 1]
+soft = true
+test = "sign_flip"
+replicates = 100
+threads = 2
+[tune]
+beta = [1.0, 5.0]
+[training]
+epochs = 2
+rate = 0.01
+"""
+FLAGS = [
+    "--model", "runs/teacher", "--data", "planted/sentiment", "--explainers", "gradient_norm,lime(samples=20)",
+    "--students", "same/attention,bilstm/multitask(k=0.2),same/attention@sgd", "--sizes", "50,20", "--seeds", "3,1",
+    "--soft", "--test", "sign_flip", "--replicates", "100", "--threads", "2", "--tune", "beta=[1.0,5.0]", "--epochs",
+    "2", "--rate", "0.01",
+]  # fmt: skip
+BAD = {
+    "explainers": ["gradient_nrom", "lime(samples=many)", "lime(sample=3)", "nowhere.parquet", 7],
+    "students": ["same/attentoin", "bilstm/multitask(k=2)", "nativ(width=2)/none", "same/attention@rmsprop"],
+    "sizes": [0, 5.5],
+    "seeds": -1,
+    "sede": 3,
+    "tune": {"betta": [1.0], "beta": [-1.0], "temperature": 0.5, "k": [float("inf")]},
+    "training": {"epoch": 3, "rate": -1.0},
+    "data": "planted/sentimant",
+    "test": "t",
+    "soft": "yes",
+    "threads": 0,
+    "data_seed": "x",
+}
+WANTED = [
+    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'", "not 7",
+    "'attentoin'", "'k' is a share", "named 'nativ'", "'rmsprop' in", "not 0", "not 5.5",
+    "at least one seed is needed, not -1", "entry of a plan named 'sede'", "named 'betta'", "'beta'",
+    "temperature needs",
+    "k is tried with numbers", "named 'epoch'", "rate must be above 0", "'planted/sentimant'", "test named 't'",
+    "true or false is wanted, not 'yes'", "not 0", "data_seed: a seed", "model: missing",
+]  # fmt: skip
+
+
+@pytest.fixture
+def unloaded(monkeypatch):
+    """Nothing may be loaded."""
+    for name in ("load_data", "load_teacher"):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("something was loaded"))
+
+
+class TestFaults:
+    @pytest.mark.usefixtures("unloaded")
+    def test_all_are_told_at_once_and_nothing_is_loaded(self, tmp_path):
+        with pytest.raises(PlanError) as caught:
+            module.run_plan(BAD, out=tmp_path / "run")
+        text = str(caught.value)
+        assert [one for one in WANTED if one not in text] == []
+        assert len(caught.value.faults) == len(WANTED)
+        assert f"{len(WANTED)} faults" in text
+        assert not (tmp_path / "run").exists()
+
+    @pytest.mark.usefixtures("unloaded")
+    def test_also_on_the_command_line(self, tmp_path):
+        arguments = ["compare", "--explainers", "lime(samples=x),nothing", "--students", "same/wrong", "--sizes", "0,x"]
+        result = CliRunner().invoke(app, [*arguments, "--seeds", "x", "--out", str(tmp_path / "run")])
+        assert isinstance(result.exception, PlanError)
+        found = str(result.exception)
+        for part in (
+            "'samples'",
+            "'nothing'",
+            "'wrong'",
+            "not 0",
+            "not 'x'",
+            "seeds:",
+            "model: missing",
+            "data: missi",
+        ):
+            assert part in found
+
+    @pytest.mark.parametrize(
+        ("said", "message"),
+        [
+            ({"sizes": []}, "sizes: at least one size"),
+            ({"seeds": []}, "at least one seed"),
+            ({"students": []}, "students: name at least one"),
+            ({"explainers": []}, "explainers: name at least one"),
+            ({"explainers": "gradient_norm"}, "a list of explainers is wanted"),
+            ({"explainers": ["lime", "lime()"]}, "lime is there twice"),
+            ({"seeds": [1, 1]}, "1 is there twice"),
+            ({"seeds": [True]}, "a seed is a whole number"),
+            ({"tune": {"beta": []}}, "beta needs a list"),
+            ({"tune": {"k": [0.1]}, "students": ["same/alignment"]}, "'k' is an option of none"),
+            ({"data": "planted/sentiment(cuse=3)"}, "named 'cuse'"),
+            ({"training": 3}, "a table is wanted"),
+            ({"training": {"rate": float("nan")}}, "rate is a number"),
+            ({"length": 0}, "length: a number is whole"),
+            ({"model": ""}, "model: a name is wanted"),
+        ],
+    )
+    def test_each(self, said, message):
+        with pytest.raises(PlanError, match=message.replace("(", r"\(")):
+            make_plan(GOOD | said)
+
+    def test_numbers_of_numpy_are_numbers(self):
+        import numpy as np
+
+        plan = make_plan(GOOD | {"sizes": [np.int64(9)], "seeds": np.int64(2), "threads": np.int32(3)})
+        assert (plan.sizes, plan.seeds, plan.threads) == ((9,), (0, 1), 3)
+
+    @pytest.mark.usefixtures("unloaded")
+    def test_workers(self):
+        with pytest.raises(OptionError, match="number of processes"):
+            module.run_plan(GOOD, workers=-1)
+
+
+class TestOnePlanSaidThreeWays:
+    def test_file_keywords_and_flags(self, tmp_path, monkeypatch):
+        seen = []
+        monkeypatch.setattr(module, "run_plan", lambda said, **_: seen.append(make_plan(said)) or pytest.skip)
+        (tmp_path / "plan.toml").write_text(FILE)
+        CliRunner().invoke(app, ["compare", str(tmp_path / "plan.toml")])
+        CliRunner().invoke(app, ["compare", *FLAGS])
+        assert seen == [make_plan(GOOD)] * 2
+        assert seen[0].sizes == (20, 50)
+        assert seen[0] == make_plan(read_plan(tmp_path / "plan.toml"))
+
+    def test_python_and_the_file(self, tmp_path, monkeypatch):
+        seen = []
+        monkeypatch.setattr(module, "Run", lambda roster, *_, **__: seen.append(roster) or _Nothing())
+        monkeypatch.setattr(module, "Roster", lambda plan, *_: plan)
+        for name in ("_loaded_data", "_loaded_teacher"):
+            monkeypatch.setattr(module, name, lambda *_: None)
+        (tmp_path / "plan.toml").write_text(FILE)
+        module.compare(plan=tmp_path / "plan.toml", out=tmp_path / "a")
+        rest = {name: value for name, value in GOOD.items() if name not in ("model", "data", "explainers", "students")}
+        module.compare(GOOD["model"], GOOD["data"], GOOD["explainers"], GOOD["students"], out=tmp_path / "b", **rest)
+        module.compare(plan=tmp_path / "plan.toml", out=tmp_path / "a", seeds=2, sizes=7)
+        assert seen[0] == seen[1] == make_plan(GOOD)
+        assert (seen[2].seeds, seen[2].sizes, seen[2].tune) == ((0, 1), (7,), {"beta": (1.0, 5.0)})
+
+    def test_flags_win_over_the_file(self, tmp_path, monkeypatch):
+        seen = []
+        monkeypatch.setattr(module, "run_plan", lambda said, **_: seen.append(make_plan(said)))
+        (tmp_path / "plan.toml").write_text(FILE)
+        changes = ["--seeds", "2", "--hard", "--epochs", "7", "--tune", "no", "--students", "same/none"]
+        CliRunner().invoke(app, ["compare", str(tmp_path / "plan.toml"), *changes])
+        (plan,) = seen
+        assert (plan.seeds, plan.soft, plan.tune) == ((0, 1), False, {})
+        assert plan.training == {"epochs": 7, "rate": 0.01}, "the file's rate stays"
+        assert [str(one) for one in plan.students] == ["same/none"]
+        assert plan.threads == 2
+
+    def test_what_is_written_reads_back(self, tmp_path):
+        for said in (GOOD, GOOD | {"tune": True}, {name: GOOD[name] for name in ("model", "data", "explainers")}):
+            plan = make_plan(said)
+            (tmp_path / "plan.toml").write_text(plan.to_toml())
+            assert make_plan(read_plan(tmp_path / "plan.toml")) == plan
+        assert make_plan(GOOD | {"tune": True}).tune == {name: tuple(values) for name, values in TUNED.items()}
+
+    def test_a_run_keeps_its_plan(self, compare, folder, tmp_path):
+        asked = {"seeds": [4], "students": None, "tune": {"beta": [1.0]}}
+        done = compare(str(folder), "planted/sentiment(teach=4, explain=4, train=14, dev=4, test=6)", **asked)
+        plan = make_plan(read_plan(tmp_path / "run" / "plan.toml"))
+        assert [str(one) for one in plan.students] == ["same/attention"], "also what nobody asked for is said"
+        again = module.compare(plan=tmp_path / "run" / "plan.toml", out=tmp_path / "again", workers=0)
+        assert again.rows == done.rows
+        parts = [(tmp_path / name / "results.parquet").read_bytes() for name in ("run", "again")]
+        assert parts[0] == parts[1]
+
+    @pytest.mark.parametrize(("text", "wanted"), [("3", 3), ("3,", [3]), ("3,4", [3, 4]), ("x", ["x"])])
+    def test_seeds_are_a_number_or_a_list(self, text, wanted):
+        assert command._seeds(text) == wanted
+
+
+class TestFiles:
+    def test_broken(self, tmp_path):
+        (tmp_path / "plan.toml").write_text("sizes = [1,")
+        with pytest.raises(OptionError, match="cannot be read as TOML"):
+            read_plan(tmp_path / "plan.toml")
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(OptionError, match="There is no plan"):
+            read_plan(tmp_path / "plan.toml")
+
+    def test_a_folder(self, tmp_path):
+        with pytest.raises(OptionError, match="cannot be read"):
+            read_plan(tmp_path)
+
+    def test_bytes_that_are_no_text(self, tmp_path):
+        (tmp_path / "plan.toml").write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(OptionError, match="cannot be read"):
+            read_plan(tmp_path / "plan.toml")
+
+    def test_training_that_is_no_table_is_a_fault_like_others(self, tmp_path):
+        (tmp_path / "plan.toml").write_text("training = 3\nseeds = 0")
+        result = CliRunner().invoke(app, ["compare", str(tmp_path / "plan.toml"), "--epochs", "2"])
+        assert isinstance(result.exception, PlanError)
+        assert "training: a table is wanted" in str(result.exception)
+        assert "seeds:" in str(result.exception)
+
+
+def test_trials_are_the_grid_of_what_the_strategy_knows():
+    plan = Plan(tune={"temperature": (1.0, 0.5), "beta": (1.0, 5.0)})
+    assert len(plan.trials(Spec("attention"))) == 4
+    assert plan.trials(Spec("multitask")) == [{"beta": 1.0}, {"beta": 5.0}]
+    assert Plan().trials(Spec("attention")) == [{}]
+
+
+class _Nothing:
+    def comparison(self, _):
+        return Comparison(rows=(), failed=(), notes=(), about={}, agreement={}, folder=Path())

@@ -1,0 +1,193 @@
+"""Who takes part: what only the loaded teacher and data can refuse is refused at once, and nothing is computed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from didact import Explanations, explain
+from didact.core.dataset import Dataset, Split
+from didact.core.function import FunctionTeacher
+from didact.errors import DidactError, PlanError
+from didact.experiment import run
+from didact.experiment.plan import make_plan
+from didact.experiment.roster import Roster
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """No cell may be started, and the teacher labels nothing."""
+    monkeypatch.setattr(run.Run, "_comparison", lambda *_: pytest.fail("the work began"))
+
+
+def letters(texts: list[str]) -> np.ndarray:
+    many = np.array([text.count("o") > 4 for text in texts])
+    return np.stack([~many, many], 1).astype(float)
+
+
+def faults(compare, *arguments, **options):
+    with pytest.raises(PlanError) as caught:
+        compare(*arguments, **options)
+    return list(caught.value.faults)
+
+
+def changed(data: Dataset, **splits) -> Dataset:
+    return replace(data, splits={**data.splits, **{name: Split(name, rows) for name, rows in splits.items()}})
+
+
+@pytest.mark.usefixtures("idle")
+class TestFaults:
+    def test_of_a_function_are_told_together(self, compare, school):
+        _, data = school()
+        teacher = FunctionTeacher(letters, ["few", "many"])
+        found = faults(
+            compare, teacher, data, ["gradient_norm", "attention_all"], ["same/attention", "bilstm/attention"],
+            sizes=[12, 31, 400],
+        )  # fmt: skip
+        assert len(found) == 5
+        text = "\n".join(found)
+        assert "sizes: 400 rows were asked for" in text
+        assert "has 30 to draw from" in text
+        assert "students: same: Student 'same'" in text
+        assert "explainers: gradient_norm:" in text
+        assert "explainers: attention_all:" in text
+        assert "students: bilstm/attention:" in text
+
+    def test_attention_of_a_student_that_has_none(self, compare, school):
+        found = faults(compare, *school(), students=["same/attention", "bilstm/attention", "bilstm/multitask"])
+        assert len(found) == 1
+        assert "bilstm/attention" in found[0]
+
+    def test_one_fault_is_one(self, compare, school):
+        with pytest.raises(PlanError, match="has 1 fault; nothing was computed"):
+            compare(*school(), sizes=[31])
+
+    def test_another_task(self, compare, school):
+        teacher, data = school()[0], school("quality")[1]
+        (found,) = faults(compare, teacher, data)
+        assert "is regression, and the teacher does classification" in found
+
+    def test_splits_without_rows(self, compare, school):
+        teacher, data = school()
+        found = faults(compare, teacher, changed(data, dev=(), test=()))
+        assert ["'dev'" in found[0], "'test'" in found[1], len(found)] == [True, True, 2]
+
+    def test_people_where_nobody_marked_anything(self, compare, school):
+        teacher, data = school()
+        bare = changed(data, train=[replace(row, rationale=None) for row in data["train"]])
+        assert "has 0 to draw from" in faults(compare, teacher, bare, ["human"])[0]
+
+    def test_explanations_that_lack_rows(self, compare, school, tmp_path):
+        teacher, data = school()
+        few = explain(teacher, data["train"][:10], "gradient_norm")
+        few.save(tmp_path / "few.parquet")
+        found = faults(compare, teacher, data, [few, str(tmp_path / "few.parquet"), "gradient_norm"])
+        assert len(found) == 2
+        for fault, name in zip(sorted(found), ("few", "gradient_norm#2"), strict=True):
+            assert f"have no explanation in '{name}'" in fault
+            assert "Explain the whole split 'train'" in fault
+
+    def test_explanations_of_other_texts(self, compare, school):
+        teacher, data = school()
+        maps = explain(teacher, data["train"], "gradient_norm")
+        other = changed(data, train=[replace(row, texts=(row.texts[0] + " x",)) for row in data["train"]])
+        (found,) = faults(compare, teacher, other, [maps])
+        assert "are about other texts" in found
+
+    def test_a_damaged_file(self, compare, school, tmp_path):
+        teacher, data = school()
+        (tmp_path / "broken.parquet").write_bytes(b"PAR1 no")
+        (found,) = faults(compare, teacher, data, [str(tmp_path / "broken.parquet")])
+        assert "explainers: broken:" in found
+
+    def test_images_of_another_grid(self, compare, school):
+        found = faults(compare, *school("shapes"), students=["native(patch=16, width=16)/attention"])
+        assert found
+        assert all("patches, and the student sees" in fault for fault in found)
+
+
+def roster(teacher, data, methods=(), **said) -> Roster:
+    named = {"model": "m", "data": "planted/sentiment", "sizes": [12], "seeds": 2, "students": ["same/attention"]}
+    return Roster(make_plan(named | said, methods=methods), teacher, data, methods)
+
+
+class TestEntrants:
+    def test_controls_are_always_there(self, school):
+        found = roster(*school(), explainers=["gradient_norm"])
+        assert [one.label for one in found.entrants] == ["none", "random", "trivial", "human", "gradient_norm"]
+        assert [one.is_control for one in found.entrants] == [True] * 4 + [False]
+        assert [one.redrawn for one in found.entrants] == [False, True, False, False, False]
+
+    def test_controls_asked_for_by_name_are_there_once(self, school):
+        found = roster(*school(), explainers=["human", "random", "none", "lime(samples=5)", "random(seed=3)"])
+        labels = [one.label for one in found.entrants]
+        assert labels == ["none", "trivial", "human", "random", "lime(samples=5)", "random(seed=3)"]
+        assert [one.label for one in found.entrants if one.is_control] == ["none", "trivial", "human", "random"]
+        assert [one.label for one in found.entrants if one.redrawn] == ["random"], "a seed that is said is kept"
+
+    @pytest.mark.parametrize("name", ["quality", "reading"])
+    def test_trivial_needs_classes(self, school, name):
+        found = roster(*school(name), explainers=["gradient_norm"])
+        assert [one.label for one in found.entrants] == ["none", "random", "human", "gradient_norm"]
+        assert len(found.notes) == 1
+        assert "'trivial' gives away a class" in found.notes[0]
+
+    def test_human_needs_rationales_of_all_rows(self, school):
+        teacher, data = school()
+        rows = [replace(row, rationale=None) if number < 5 else row for number, row in enumerate(data["train"])]
+        some = roster(teacher, changed(data, train=rows), explainers=["gradient_norm"])
+        assert "human" not in [one.label for one in some.entrants]
+        assert "25 of 30 train rows have a rationale" in "\n".join(some.notes)
+        assert len(some.pool) == 30
+        asked = roster(teacher, changed(data, train=rows), explainers=["human"])
+        assert len(asked.pool) == 25
+        assert "5 of 30 train rows have no rationale: left out" in "\n".join(asked.notes)
+        none = roster(
+            teacher, changed(data, train=[replace(row, rationale=None) for row in rows]), explainers=["gradient_norm"]
+        )
+        assert none.notes == [], "data without rationales are nothing to remark"
+
+    def test_no_two_rows_have_one_name(self, school, tmp_path):
+        """A file may be called as it likes: it is neither a control nor another method."""
+        teacher, data = school()
+        maps = explain(teacher, data["train"], "gradient_norm")
+        names = ["a/human", "b/human", "a/gradient_norm", "a/scores", "b/scores"]
+        for name in names:
+            maps.save(tmp_path / f"{name}.parquet")
+        files = [str(tmp_path / f"{name}.parquet") for name in names]
+        found = roster(teacher, data, explainers=[*files, "gradient_norm"], methods=[maps])
+        labels = [one.label for one in found.entrants]
+        assert labels == [
+            "none", "random", "trivial", "human", "human#2", "human#3", "gradient_norm#2", "scores", "scores#2",
+            "gradient_norm", "gradient_norm#3",
+        ]  # fmt: skip
+        assert [one.label for one in found.entrants if one.is_control] == ["none", "random", "trivial", "human"]
+
+    def test_a_file_called_human_leaves_no_rows_out(self, school, tmp_path):
+        teacher, data = school()
+        bare = changed(data, train=[replace(row, rationale=None) for row in data["train"]])
+        explain(teacher, bare["train"], "gradient_norm").save(tmp_path / "human.parquet")
+        found = roster(teacher, bare, explainers=[str(tmp_path / "human.parquet")])
+        assert len(found.pool) == 30
+
+    @pytest.mark.slow
+    def test_transformers_is_not_imported_for_a_native_teacher(self):
+        """It takes seconds, and a run that is done should say so at once."""
+        import subprocess
+        import sys
+
+        code = "import sys, didact.experiment.compare; sys.exit('transformers' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+    def test_unmarked_methods_are_told_by_their_errors(self, school):
+        def broken(model, batch, target):  # noqa: ARG001
+            raise DidactError("this explainer is not ready")
+
+        with pytest.raises(PlanError, match="explainers: broken: this explainer is not ready"):
+            roster(*school(), methods=[broken])
+
+    def test_explanations_object(self, school):
+        teacher, data = school()
+        maps = explain(teacher, data["train"], "gradient_norm")
+        assert isinstance(maps, Explanations)
+        assert roster(teacher, data, methods=[maps]).entrants[-1].label == "gradient_norm"
