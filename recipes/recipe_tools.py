@@ -63,7 +63,8 @@ def teacher_of(asked: Any, data: Dataset, model: str, **options: Any) -> Any:
     """The teacher in --model, the one kept in --out, or a new one."""
     if asked.model:
         return didact.load_teacher(asked.model)
-    folder = Path(asked.out) / f"teacher{'-quick' * asked.quick}" if asked.out else None
+    name = f"teacher-{asked.data.replace('/', '-')}{'-quick' * asked.quick}"
+    folder = Path(asked.out) / name if asked.out else None
     if folder is not None and (folder / "didact.json").is_file():
         return didact.load_teacher(str(folder))
     began = time.perf_counter()

@@ -98,6 +98,28 @@ class TestNumbers:
         assert rows[1]["gain"] == pytest.approx((1.0 - 0.5) / 2)
         assert rows[1]["seeds"] == 2
 
+    def test_ranks_of_rows_that_lack_seeds_go_by_the_paired_gain(self):
+        """lime failed on the hard seed: its mean is higher than that of all others, and it taught nothing."""
+        easy, hard = np.array([1.0, 1.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0, 0.0])
+        scores = {
+            ("none", "s", 9): {0: easy, 1: hard},
+            ("lime", "s", 9): {0: easy},
+            ("occlusion", "s", 9): {0: easy, 1: np.array([1.0, 1.0, 0.0, 0.0])},
+        }
+        rows = rows_of_table(
+            scores, explainers=["none", "lime", "occlusion"], controls=["none"], columns=[("s", 9)],
+            measure="accuracy", test="wilcoxon", replicates=20, lost={}, test_rows=4,
+        )  # fmt: skip
+        assert [row["rank"] for row in rows] == [2.5, 2.5, 1.0]
+
+    def test_a_column_of_none_alone_ranks_nobody(self, compare):
+        """Else `none` would be first there without a rival, and its mean rank the better for it."""
+        found = compare(students=["same/none", "same/attention"])
+        assert found.row("none", "same/none")["rank"] is None
+        ranking = {one["explainer"]: one["rank"] for one in found.ranking()}
+        assert ranking["none"] == found.row("none", "same/attention")["rank"]
+        assert found.agreement["tau"][0] == [None, None]
+
 
 class TestPlaces:
     def test_frames_have_the_columns_of_the_design(self, result):

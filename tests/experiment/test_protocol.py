@@ -11,6 +11,7 @@ from didact import Explanations, explain
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
+from didact.core.human import HumanTeacher
 from didact.core.task import CLASSIFICATION
 from didact.experiment import cell as cells_module
 from didact.experiment import explained
@@ -275,6 +276,33 @@ class TestWhoCanBeCompared:
         assert result.explainers == ["none", "random", "trivial", "human", "occlusion"]
         assert result.about["teacher"] == "letters"
 
+    def test_the_units_of_a_score_do_not_matter(self, compare, school, tmp_path):
+        """Pearson's r has none; what students learn by squared errors must not have them either."""
+        _, data = school("quality")
+
+        def rated(by: float, more: float):
+            def score(pairs: list[tuple[str, str]]) -> np.ndarray:
+                return np.array([[by * (len(second) - len(first)) / 10 + more] for first, second in pairs])
+
+            return FunctionTeacher(score, task="regression")
+
+        first, second = (
+            compare(rated(*units), data, ["random"], ["native(width=16, heads=2)/attention"], out=tmp_path / name)
+            for name, units in {"plain": (1.0, 0.0), "hundreds": (100.0, 1000.0)}.items()
+        )
+        for one, other in zip(first.rows, second.rows, strict=True):
+            assert one["mean"] == pytest.approx(other["mean"], abs=1e-3)
+        answers = [run.scores["none", first.columns[0][0], 12][0] for run in (first, second)]
+        np.testing.assert_allclose(100 * answers[0] + 1000, answers[1], rtol=1e-3)
+
+    def test_the_rules_of_planted_reading(self, compare, school):
+        """A teacher that is no model, no function and no people: it answers in spans, and has no logits."""
+        _, data = school("reading")
+        student = "native(width=16, layers=1, heads=2)/attention"
+        result = compare(data.oracle(), data, ["random(seed=1)"], [student], seeds=1)
+        assert not result.failed
+        assert result.explainers == ["none", "random", "human", "random(seed=1)"]
+
     def test_the_default_student_of_a_function(self, compare, school):
         result = compare(FunctionTeacher(letters, ["few", "many"]), school()[1], ["random"], None, seeds=1)
         assert {row["student"] for row in result.rows} == {"native/attention"}
@@ -301,7 +329,7 @@ class TestWhoCanBeCompared:
         maps = explain(teacher, data["train"], "gradient_norm")
         maps.save(tmp_path / "own.parquet")
         own = _as_callable("gradient_norm")
-        result = compare(teacher, data, ["gradient_norm", maps, str(tmp_path / "own.parquet"), own], seeds=1)
+        result = compare(teacher, data, ["gradient_norm", maps, tmp_path / "own.parquet", own], seeds=1)
         names = ["gradient_norm", "own", "gradient_norm#2", "by_hand"]
         assert sorted(result.explainers[4:]) == sorted(names)
         for name in names[1:]:
@@ -379,6 +407,14 @@ class TestKeys:
     def test_what_decides_no_result_changes_none(self, compare, monkeypatch, change):
         assert self.keys(compare, monkeypatch) == self.keys(compare, monkeypatch, **change)
 
+    def test_whole_numbers_are_numbers(self, compare, monkeypatch):
+        """1 and 1.0 are the same choice, in an option and in a grid."""
+        spelled = [
+            self.keys(compare, monkeypatch, students=[f"same/attention(beta={beta})"], tune={"temperature": choices})
+            for beta, choices in (("5", [1, 0.5]), ("5.0", [1.0, 0.5]))
+        ]
+        assert sorted(spelled[0].values()) == sorted(spelled[1].values())
+
     def test_the_teachers_weights_do(self, compare, monkeypatch, school):
         import torch
 
@@ -392,6 +428,34 @@ class TestKeys:
             with torch.no_grad():
                 teacher.head.bias.sub_(0.5)
         assert not set(before.values()) & set(after.values())
+
+    def test_weights_changed_where_torch_does_not_count_do(self, compare, monkeypatch, school):
+        teacher, data = school()
+        before = self.keys(compare, monkeypatch, teacher, data)
+        teacher.head.bias.data.add_(0.5)
+        try:
+            after = self.keys(compare, monkeypatch, teacher, data)
+        finally:
+            teacher.head.bias.data.sub_(0.5)
+        assert not set(before.values()) & set(after.values())
+
+    def test_what_any_other_teacher_answers_does(self, compare, monkeypatch, school):
+        """Whatever answers rows is a teacher, and two of one name may answer otherwise."""
+        _, data = school()
+        said = {"explainers": ["random(seed=1)"], "students": ["native(width=16, layers=1, heads=2)/attention"]}
+        before, after = (self.keys(compare, monkeypatch, _Contrary(data, turn), data, **said) for turn in (0, 1))
+        assert not set(before.values()) & set(after.values())
+
+    def test_labels_that_people_change_are_given_away_anew(self, compare, school, tmp_path):
+        """`trivial` codes the teacher's answer: what it coded for the old labels, the same texts, is no more true."""
+        _, data = school()
+        turned = Split("train", [replace(row, label=1 - row.label) for row in data["train"]])
+        for one in (data, replace(data, splits={**data.splits, "train": turned})):
+            compare("human", one, ["random(seed=1)"], ["native(width=16, layers=1, heads=2)/attention"], seeds=1)
+        files = [Explanations.load(path) for path in (tmp_path / "run" / "explanations").glob("trivial-*.parquet")]
+        first, second = (dict(zip(one.ids, one.targets, strict=True)) for one in files)
+        assert first.keys() == second.keys()
+        assert all(first[name] != second[name] for name in first)
 
     @pytest.mark.parametrize("split", ["train", "dev", "test"])
     def test_the_texts_do(self, compare, monkeypatch, school, split):
@@ -425,6 +489,19 @@ class TestKeys:
 
 class _PlannedError(Exception):
     pass
+
+
+class _Contrary:
+    """People's labels, or the opposite of them."""
+
+    name = "one name"
+
+    def __init__(self, data, turn):
+        self.task, self.classes, self.turn = data.task, data.classes, turn
+
+    def predict(self, rows, *, batch_size=32):  # noqa: ARG002
+        people = HumanTeacher(self.task, self.classes)
+        return people.predict([replace(row, label=abs(row.label - self.turn)) for row in rows])
 
 
 def test_a_cell_is_a_pure_function_of_its_description(compare, planned, tmp_path):

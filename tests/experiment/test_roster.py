@@ -8,7 +8,7 @@ import pytest
 from didact import Explanations, explain
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
-from didact.errors import DidactError, PlanError
+from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment import run
 from didact.experiment.plan import make_plan
 from didact.experiment.roster import Roster
@@ -71,6 +71,32 @@ class TestFaults:
         teacher, data = school()
         found = faults(compare, teacher, changed(data, dev=(), test=()))
         assert ["'dev'" in found[0], "'test'" in found[1], len(found)] == [True, True, 2]
+
+    @pytest.mark.parametrize("split", ["train", "dev", "test"])
+    def test_ids_that_are_there_twice(self, compare, school, split):
+        teacher, data = school()
+        rows = [*data[split][:-1], replace(data[split][-1], id=data[split][-2].id)]
+        (found,) = faults(compare, teacher, changed(data, **{split: rows}))
+        assert f"two rows in {split!r} share an id" in found
+
+    @pytest.mark.parametrize("split", ["train", "dev", "test"])
+    def test_empty_texts(self, compare, school, split):
+        teacher, data = school()
+        rows = [*data[split][:-1], replace(data[split][-1], texts=(" ",))]
+        (found,) = faults(compare, teacher, changed(data, **{split: rows}))
+        assert f"1 rows in {split!r} are empty texts" in found
+
+    def test_too_few_test_rows_for_an_interval(self, compare, school):
+        teacher, data = school()
+        (found,) = faults(compare, teacher, changed(data, test=data["test"][:1]))
+        assert "'test' has 1 rows that the teacher can answer, and needs 2 at least" in found
+        bare = changed(data, dev=[replace(row, label=None) for row in data["dev"]])
+        (found,) = faults(compare, "human", bare, ["random"], ["native/attention"])
+        assert "'dev' has 0 rows that the teacher can answer" in found
+
+    def test_what_a_made_teacher_cannot_be_asked(self, compare, school):
+        with pytest.raises(OptionError, match="length, truncate cannot be asked of a teacher that is made already"):
+            compare(*school(), length=9, truncate=True)
 
     def test_people_where_nobody_marked_anything(self, compare, school):
         teacher, data = school()

@@ -120,6 +120,16 @@ class TestDrafts:
         assert drafts[1].exists(), "it may be another run's"
         assert len(list(Store(whole / "cells"))) == 5
 
+    def test_other_peoples_files_are_left_alone(self, compare, whole):
+        """A run may be given any folder, also one with files of other programs."""
+        files = [whole / "notes.tmp", whole / "other" / "cells.7.abcd1234.tmp", whole / "cells" / "mine.tmp"]
+        for file in files:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("mine")
+            os.utime(file, (0, 0))
+        compare(seeds=1, out=whole)
+        assert all(file.exists() for file in files)
+
     def test_none_is_left_by_a_run(self, whole):
         assert list(whole.rglob("*.tmp")) == []
         assert list(whole.rglob("*.missing*")) == []

@@ -106,7 +106,7 @@ def test_imdb_and_again(real_data, tmp_path):
     ]  # fmt: skip
     assert "Temperatures chosen on dev" in first
     assert "above 0" in first
-    assert (tmp_path / "teacher-quick" / "didact.json").is_file()
+    assert (tmp_path / "teacher-imdb-quick" / "didact.json").is_file()
     assert len(list((tmp_path / "cells").glob("*.json"))) == 2 * 5
     again = run("pruthi_imdb", *options)
     assert table(again, "Simulation accuracy") == table(first, "Simulation accuracy")

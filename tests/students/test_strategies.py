@@ -222,6 +222,8 @@ def test_specs():
     assert parse_student("google/electra-small/multitask").architecture == "google/electra-small"
     assert parse_student("bilstm(embeddings=a/b)/none").architecture == "bilstm(embeddings=a/b)"
     assert str(parse_student("same/pruthi").strategy) == "attention(send=top, side=cls)"
+    assert str(parse_student("same/pruthi(k=0.2)").strategy) == "attention(k=0.2, send=top, side=cls)"
+    assert str(parse_student("same/smat(beta=1)").strategy) == "attention(beta=1, side=mix)"
     assert strategy_options(Spec("attention"))["beta"] == 5.0
     for text, error in (("same/atention", UnknownNameError), ("same@sdg", OptionError), ("/attention", OptionError)):
         with pytest.raises(error):

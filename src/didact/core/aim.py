@@ -49,12 +49,14 @@ def aim(
         return Target.value()
     device = logits.device
     if task.name == "reading":
-        if target == "predicted" and not isinstance(teacher, HumanTeacher):  # people have answers, and no logits
+        is_asked = target == "predicted" and not isinstance(teacher, HumanTeacher)
+        if is_asked and logits.ndim == 3:  # what is no model has answers, and no logits
             return Target.span(*best_span(logits), scale=chosen)
-        wanted = goals(batch, _gold(teacher, rows)).to(device)
+        wanted = goals(batch, teacher.predict(rows) if is_asked else _gold(teacher, rows)).to(device)
         lost = [row.id for row, ends in zip(rows, wanted.tolist(), strict=True) if ends[0] < 0]
         if lost:
-            raise DataError(f"The gold answers of {len(lost)} rows lie beyond what the model reads:", lost)
+            whose = "teacher's" if is_asked else "gold"
+            raise DataError(f"The {whose} answers of {len(lost)} rows lie beyond what the model reads:", lost)
         return Target.span(wanted[:, 0], wanted[:, 1], scale=chosen)
     if target == "predicted":
         return Target.label(logits.argmax(-1), scale=chosen)

@@ -1,4 +1,6 @@
-"""What users ask for as a whole: explain a data set, and later compare and evaluate methods on it.
+"""What users ask for as a whole: explain a data set, compare methods by what they teach.
 
-This room composes the others: it receives teachers and rows, calls explainers, and hands back records.
+This room composes the others. `explain.py` hands back explanations. A comparison goes from `plan.py` (what was asked)
+over `roster.py` (who takes part) to `run.py` (what is done and kept): `cell.py` is one student, `classroom.py` what
+worker processes read, `engines/` who does the cells, `summary.py` and `comparison.py` what comes out.
 """

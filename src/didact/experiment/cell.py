@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,7 +57,9 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
     began = time.monotonic()
     examples = classroom.examples(cell.start, cell.soft)
     chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
-    train = examples["train"].select(chosen)
+    train, dev = examples["train"].select(chosen), examples["dev"]
+    scale = _Scale.of(train)
+    train, dev = scale.apply(train), scale.apply(dev)
     maps = None
     if cell.maps is not None:
         found, places = classroom.maps(cell.maps)
@@ -71,7 +73,7 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         start = (cell.seed, "student") if maps is not None or number == 0 else (cell.seed, "student", number)
         student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
         strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
-        taught = teach(student, strategy, maps, train, examples["dev"], training)
+        taught = teach(student, strategy, maps, train, dev, training)
         epoch = best_of(taught.history)
         tried.append(
             {"options": dict(changes) if maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)}
@@ -80,7 +82,7 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         if leader is None or rank > leader:
             leader = rank
             best = {"student": student, "taught": taught, "epoch": epoch, "trial": number}
-    outputs = _answers(best["student"], examples["test"])
+    outputs = scale.undo(_answers(best["student"], examples["test"]))
     if not np.isfinite(outputs.values).all():
         raise TrainingError(
             "The student's answers are not numbers. The learning rate "
@@ -102,6 +104,35 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         "seconds": round(time.monotonic() - began, 3),
     }
     return payload, outputs
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The teacher's scores as students learn them: mean 0 and deviation 1 over the rows they see.
+
+    Pearson's r does not know units, but squared errors do, and with them β, clipping and rate. Other tasks stay as
+    they are.
+    """
+
+    mean: float = 0.0
+    spread: float = 1.0
+
+    @classmethod
+    def of(cls, train: Examples) -> "_Scale":
+        if train.outputs.task.measure != "pearson":
+            return cls()
+        values = train.outputs.values[:, 0]
+        return cls(float(values.mean()), float(values.std()) or 1.0)
+
+    def apply(self, examples: Examples) -> Examples:
+        if self == _Scale():
+            return examples
+        return replace(examples, goal=(examples.goal - self.mean) / self.spread)
+
+    def undo(self, outputs: Outputs) -> Outputs:
+        if self == _Scale():
+            return outputs
+        return replace(outputs, values=outputs.values * self.spread + self.mean)
 
 
 def _answers(student: Any, test: Examples) -> Outputs:

@@ -1,6 +1,7 @@
 """Which explanations teach: students taught with each, and compared on rows they never saw."""
 
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from didact.core.dataset import Dataset
+from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, RecordError
 from didact.experiment.comparison import Comparison
@@ -24,7 +26,7 @@ from didact.models.load import checked_device, load_teacher
 def compare(
     teacher: Any = None,
     data: Any = None,
-    explainers: Sequence[Method] | None = None,
+    explainers: Sequence[Method | Path] | None = None,
     students: Sequence[str] | None = None,
     *,
     sizes: Sequence[int] | int | None = None,
@@ -72,7 +74,8 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     engine = _engine(workers, plan.threads)
-    folder = out or Path("runs") / f"compare-{str(plan.data).replace('/', '-')}"
+    # Some systems refuse some signs in names of folders.
+    folder = out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
     _check_folder(folder)
     loaded = _loaded_data(plan, objects)
     roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
@@ -83,6 +86,7 @@ def _named(said: dict[str, Any], teacher: Any, data: Any) -> tuple[dict[str, Any
     """What can be written into a plan, and the objects that cannot."""
     objects: dict[str, Any] = {"explainers": []}
     if isinstance(said.get("explainers"), list | tuple):
+        said["explainers"] = [str(one) if isinstance(one, Path) else one for one in said["explainers"]]
         objects["explainers"] = [one for one in said["explainers"] if not isinstance(one, str | int | float | None)]
         said["explainers"] = [one for one in said["explainers"] if isinstance(one, str | int | float | None)]
     for name, value in (("model", teacher), ("data", data)):
@@ -103,6 +107,12 @@ def _loaded_data(plan: Plan, objects: Mapping[str, Any]) -> Dataset:
 
 def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
     if "model" in objects:
+        late = [name for name in ("task", "length", "truncate", "revision") if getattr(plan, name)]
+        if late and isinstance(objects["model"], Teacher):
+            raise OptionError(
+                f"{', '.join(late)} cannot be asked of a teacher that is made already. Load it with what it is to "
+                "have (didact.load_teacher), or name its folder."
+            )
         return load_teacher(objects["model"], task=plan.task, max_length=plan.length, truncate=plan.truncate)
     if plan.model == "human":
         return "human"  # its task is the data's

@@ -195,7 +195,7 @@ class Comparison:
         said = [
             f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}, with its 95 % "
             "interval.",
-            "▲ the interval lies above 0, ▼ below; * p < 0.05 over seeds, Holm-corrected.",
+            "▲ the interval lies above 0, ▼ below; * p < 0.05 over seeds, Holm-corrected (controls are not).",
         ]
         if any(row["seeds"] < FEW for row in self.rows):
             said.append(f"° fewer than {FEW} seeds: the interval says little.")

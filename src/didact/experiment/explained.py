@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from didact.core.function import FunctionTeacher
+from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
-from didact.experiment.explain import explain, explanation_facts, model_fingerprint
+from didact.experiment.explain import explain, explanation_facts
 from didact.experiment.plan import Method
 from didact.explainers import EXPLAINERS
 from didact.models.native import NativeModel
@@ -34,10 +37,18 @@ class Kept:
 
 
 def teacher_fingerprint(teacher: Teacher, rows: Sequence[Row]) -> str:
-    """A hash of a model; of a function, of what it answers to these rows."""
+    """A hash of a model; of whatever else answers, of what it answers to these rows."""
+    if isinstance(teacher, Model):
+        return teacher.fingerprint()  # not the remembered one: changes through .data leave no trace torch counts
     if isinstance(teacher, FunctionTeacher):
         return teacher.fingerprint(rows)
-    return model_fingerprint(teacher) if isinstance(teacher, Model) else teacher.name
+    if isinstance(teacher, HumanTeacher):
+        return teacher.name  # its answers are the rows' labels, which rows are known by
+    said = teacher.predict(rows)
+    classes = None if teacher.classes is None else list(teacher.classes)
+    answers = None if said.answers is None else [list(one) for one in said.answers]
+    values = np.round(said.values, 6).tolist()
+    return key_of({"task": teacher.task.name, "classes": classes, "values": values, "answers": answers})
 
 
 def keep_explanations(
@@ -71,7 +82,8 @@ def keep_explanations(
     path = folder / f"{_slug(label)}-{key}-{key_of(known)}.parquet"
     if _loaded(path) is None:
         # Where labels or rationales decide the scores, the same text may now have others.
-        by_text = EXPLAINERS[facts["method"]].needs != "rationales" and facts["options"]["target"] != "gold"
+        is_label = facts["options"]["target"] == "gold" or isinstance(teacher, HumanTeacher)
+        by_text = EXPLAINERS[facts["method"]].needs != "rationales" and not is_label
         others = sorted(folder.glob(f"{path.stem.rpartition('-')[0]}-*.parquet")) if by_text else []
         _complete(path, teacher, rows, method, others, asked)
     return Kept(path.name, key)

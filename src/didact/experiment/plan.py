@@ -19,7 +19,7 @@ from didact.models import MODELS
 from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, plain, unknown
 from didact.students import STRATEGIES
-from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+from didact.students.build import StudentSpec, alike, build_strategy, parse_student, strategy_options
 
 CONTROLS: Final = ("none", "random", "trivial", "human")
 # What `tune` tries for every explainer alike where it is not told otherwise.
@@ -66,7 +66,8 @@ class Plan:
         """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
         known = strategy_options(strategy)
         grid = {name: values for name, values in self.tune.items() if name in known}
-        return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+        found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+        return [{name: alike(value, known[name]) for name, value in one.items()} for one in found]
 
     def to_toml(self) -> str:
         """The plan as a file says it; what was not asked for is left out."""

@@ -1,5 +1,6 @@
 """Who takes part in a comparison: explainers and controls, students and where they start, rows to draw from."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,8 +73,26 @@ class Roster:
         for split in ("train", "dev", "test"):
             if split not in data.splits or not len(data[split]):
                 faults.append(f"data: {data.name!r} has no rows in {split!r}, which students need.")
+            else:
+                faults += [f"data: {fault}" for fault in self._split_faults(split)]
         if faults:
             raise _refused(faults)
+
+    def _split_faults(self, split: str) -> list[str]:
+        """What would end a run half way, or pair answers with the wrong rows."""
+        rows = self.data[split].rows
+        faults = []
+        known = sum(map(self.is_known, rows))
+        least = 2 if split == "test" else 1
+        if known < least:
+            faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")
+        twice = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
+        if twice:
+            faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, twice[:3]))}.")
+        blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+        if blank:
+            faults.append(f"{len(blank)} rows in {split!r} are empty texts; leave them out: {', '.join(blank[:3])}.")
+        return faults
 
     def _entrants(self, methods: Sequence[Method]) -> list[Entrant]:
         found = [Entrant("none", None, True)]
@@ -162,7 +181,9 @@ class Roster:
             return self.plan.students
         is_model, is_native = isinstance(self.teacher, Model), isinstance(self.teacher, NativeModel)
         if is_model and not is_native and self.data.task.is_text and self.data.task.name != "reading":
-            return (parse_student(_SMALL),)
+            if self.plan.base is not None or getattr(self.teacher, "record", {}).get("base"):
+                return (parse_student(_SMALL),)
+            self.notes.append("No base model of the teacher is recorded (--base names one): its students are 'same'.")
         return (parse_student("same/attention" if is_model else "native/attention"),)
 
     def _starts(self) -> dict[str, Start]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,9 @@ from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options
 
 _OLD: Final = 3600.0  # seconds after which a draft is nobody's
+_ASKED: Final = 256  # rows the teacher answers between two looks at the clock
+_PLACES: Final = ("cells", "classroom", "explanations")
+_DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `records.atomic` names them
 _RESULTS: Final = {
     "key": "string", "explainer": "string", "student": "string", "size": "int64", "seed": "int64", "status": "string",
     "measure": "string", "value": "float64", "dev": "float64", "epoch": "int64", "trial": "int64",
@@ -95,8 +99,11 @@ class Run:
         found = {}
         with Progress("asking the teacher", total=len(everything), shown=self.progress) as bar:
             for name, part in rows.items():
-                found[name] = Labelled(part, self.roster.teacher.predict(part))
-                bar.advance(len(part))
+                said = []
+                for start in range(0, len(part), _ASKED):
+                    said.append(self.roster.teacher.predict(part[start : start + _ASKED]))
+                    bar.advance(len(said[-1]))
+                found[name] = Labelled(part, Outputs.joined(said))
         write_rows(path, found, task=self.roster.data.task, classes=self.roster.teacher.classes)
         return read_rows(path)
 
@@ -272,8 +279,12 @@ class Run:
 
 
 def _sweep(folder: Path) -> None:
-    """Drafts that a killed run left. A draft lives for moments, so old ones belong to nobody."""
-    for draft in sorted(folder.rglob("*.tmp")):
+    """Drafts that a killed run left. A draft lives for moments, so old ones belong to nobody.
+
+    The folder may hold other people's files: only what is named as our drafts are, where they are, is looked at.
+    """
+    places = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in _PLACES)]
+    for draft in sorted(path for place in places for path in place if _DRAFT.search(path.name)):
         try:
             is_old = time.time() - draft.stat().st_mtime > _OLD
         except OSError:  # gone by now: another run's

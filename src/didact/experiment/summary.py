@@ -52,8 +52,14 @@ def interval_of(
 ) -> Interval:
     """The gain of one arm over the other. `reference` is there where the measure is a correlation."""
     if reference is not None:
-        return crossed_bootstrap_pearson(np.stack(arm), np.stack(control), reference, replicates=replicates)
-    return crossed_bootstrap(np.stack(arm), np.stack(control), replicates=replicates)
+        found = crossed_bootstrap_pearson(np.stack(arm), np.stack(control), reference, replicates=replicates)
+        return _within(found, 2.0)
+    return _within(crossed_bootstrap(np.stack(arm), np.stack(control), replicates=replicates), 1.0)
+
+
+def _within(found: Interval, most: float) -> Interval:
+    """The interval within what a gain can be: two or three seeds can stretch it beyond."""
+    return Interval(found.gain, max(found.low, -most), min(found.high, most))
 
 
 def rows_of_table(
@@ -102,10 +108,21 @@ def rows_of_table(
         asked = [row for row in column if not row["is_control"]]
         for row, p in zip(asked, holm([row["p"] for row in asked]), strict=True):
             row["p"] = p
-        for row, rank in zip(column, ranks(np.array([row["mean"] for row in column])), strict=True):
-            row["rank"] = float(rank)
+        if len(column) > 1:  # alone, nobody is first
+            whole = len({frozenset(scores[row["explainer"], student, size]) for row in column}) == 1
+            for row, rank in zip(
+                column, ranks(np.array([_standing(row, column, whole) for row in column])), strict=True
+            ):
+                row["rank"] = float(rank)
         rows += column
     return rows
+
+
+def _standing(row: Mapping[str, Any], column: Sequence[Mapping[str, Any]], whole: bool) -> float:
+    """What a row is ranked by: its mean. Where seeds failed, means are of other seeds each, and gains are paired."""
+    mean: float = row["mean"]
+    plain = next((one["mean"] for one in column if one["explainer"] == "none"), None)
+    return mean if whole or plain is None or row["gain"] is None else plain + row["gain"]
 
 
 def agreement_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
@@ -113,7 +130,8 @@ def agreement_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[tuple[str,
     names = list(dict.fromkeys(row["explainer"] for row in rows))
     table = np.full((len(columns), len(names)), np.nan)
     for row in rows:
-        table[columns.index((row["student"], row["size"])), names.index(row["explainer"])] = row["mean"]
+        if row["rank"] is not None:
+            table[columns.index((row["student"], row["size"])), names.index(row["explainer"])] = -row["rank"]
     matrix = kendall_matrix(table)
     return {
         "columns": [{"student": student, "size": size} for student, size in columns],

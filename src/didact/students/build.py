@@ -46,7 +46,9 @@ def parse_student(text: str) -> StudentSpec:
         after = body[cut + 1 :]
         name = after.partition("(")[0].strip()
         if name in PRESETS:
-            body, strategy = body[:cut], parse_spec(PRESETS[name])
+            preset = parse_spec(PRESETS[name])
+            own = parse_spec(after).options  # said beside the preset, they win over it
+            body, strategy = body[:cut], Spec(preset.name, {**preset.options, **own})
         elif name in STRATEGIES:
             body, strategy = body[:cut], parse_spec(after)
         elif "(" in after or body[:cut] == "same" or "(" in body[:cut]:
@@ -69,7 +71,13 @@ def strategy_options(spec: Spec) -> dict[str, Any]:
     """All options of a strategy as they are in force, also those nobody named."""
     known = inspect.signature(STRATEGIES.load(spec.name)).parameters
     own = {name: one.default for name, one in known.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
-    return own | dict(spec.options)
+    return own | {name: alike(value, own.get(name)) for name, value in spec.options.items()}
+
+
+def alike(value: Any, default: Any) -> Any:
+    """A number as its option has it: 1 and 1.0 are the same strategy, and must have the same key."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_whole and isinstance(default, float) else value
 
 
 def _last_slash(text: str) -> int:
