@@ -118,12 +118,12 @@ def main() -> None:
         shutil.copytree(place / "first", place / folder, ignore=shutil.ignore_patterns("cells", "cells-*"))
         compared(folder, workers)
 
-    fresh("here", 0)
+    layer = seconds(lambda: fresh("here", 0))
     manifest = next((place / "here" / "classroom").glob("cells-*.json"))
     desk = Desk(manifest)
     cells = list(desk.cells.values())
     one = next(cell for cell in cells if cell.explainer == "attention_all")
-    mine, bare = in_turn(5, lambda: run_cell(one, desk.classroom), lambda: bare_cell(one, desk.classroom))
+    mine, bare = in_turn(3, lambda: run_cell(one, desk.classroom), lambda: bare_cell(one, desk.classroom))
     print(f"cell: {mine:.2f} s; over a bare PyTorch loop of the same steps: {mine / bare:.2f}")
 
     def loops() -> None:
@@ -131,10 +131,10 @@ def main() -> None:
         for cell in cells:
             taught(cell, classroom)
 
-    layer, bare = in_turn(2, lambda: fresh("here", 0), loops)
+    bare = seconds(loops)
     print(f"layer: {len(cells)} cells in {layer:.1f} s; over the bare training loops: {layer / bare:.2f}")
 
-    single, double = in_turn(2, lambda: fresh("one", 1), lambda: fresh("two", 2))
+    single, double = in_turn(1, lambda: fresh("one", 1), lambda: fresh("two", 2))
     print(f"workers: {len(cells)} cells in {single:.1f} s with one, {double:.1f} s with two: {single / double:.2f}x")
     shutil.rmtree(place)
 
