@@ -66,7 +66,6 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         maps = found.select([places[row.id] for row in train.rows])
     training = Training(**cell.training, seed=cell.seed)
     tried = []
-    leader: tuple[float, float] | None = None
     best: dict[str, Any] = {}
     for number, changes in enumerate(cell.trials):
         # A student without explanations has nothing to tune: its trials start from other weights.
@@ -78,9 +77,7 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         tried.append(
             {"options": dict(changes) if maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)}
         )
-        rank = (float(np.nan_to_num(epoch.dev_measure, nan=-1.0)), -epoch.dev_loss)
-        if leader is None or rank > leader:
-            leader = rank
+        if not best or epoch.rank > best["epoch"].rank:
             best = {"student": student, "taught": taught, "epoch": epoch, "trial": number}
     outputs = scale.undo(_answers(best["student"], examples["test"]))
     if not np.isfinite(outputs.values).all():

@@ -71,7 +71,7 @@ class Roster:
         elif isinstance(teacher, HumanTeacher) and teacher.classes is not None and teacher.classes != data.classes:
             faults.append("model: the teacher 'human' must have the classes of the data.")
         for split in ("train", "dev", "test"):
-            if split not in data.splits or not len(data[split]):
+            if split not in data or not len(data[split]):
                 faults.append(f"data: {data.name!r} has no rows in {split!r}, which students need.")
             else:
                 faults += [f"data: {fault}" for fault in self._split_faults(split)]

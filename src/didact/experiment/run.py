@@ -115,7 +115,7 @@ class Run:
         folder = self.folder / "explanations"
         background = (
             self.roster.data["explain"].rows
-            if "explain" in self.roster.data.splits and len(self.roster.data["explain"])
+            if "explain" in self.roster.data and len(self.roster.data["explain"])
             else self.roster.pool
         )
         found: dict[tuple[str, int], Kept] = {}

@@ -69,6 +69,11 @@ class Epoch:
     dev_loss: float
     dev_measure: float
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What makes one epoch better than another: the measure on dev, and of equal ones the lower loss."""
+        return float(np.nan_to_num(self.dev_measure, nan=-1.0)), -self.dev_loss
+
 
 _OPTIMISERS = ("adamw", "adam", "sgd")
 
@@ -165,7 +170,7 @@ def fit(
             history.append(Epoch(number, float(np.mean(losses)), *_dev(model, dev_parts)))
             seen(history[-1])
             shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
-            rank = (float(np.nan_to_num(history[-1].dev_measure, nan=-1.0)), -history[-1].dev_loss)
+            rank = history[-1].rank
             # A lower loss at the same measure makes a better checkpoint, but is no reason to go on for ever.
             waited = 0 if leader is None or rank[0] > leader[0] else waited + 1
             if leader is None or rank > leader:
@@ -178,8 +183,8 @@ def fit(
 
 
 def best_of(history: Sequence[Epoch]) -> Epoch:
-    """The epoch whose weights `fit` leaves: the best measure on dev, and of equal ones the lowest loss."""
-    return max(history, key=lambda one: (float(np.nan_to_num(one.dev_measure, nan=-1.0)), -one.dev_loss))
+    """The epoch whose weights `fit` leaves; of equal ones the first."""
+    return max(history, key=lambda one: one.rank)
 
 
 def answers(model: Model, parts: Sequence[Examples]) -> Outputs:
