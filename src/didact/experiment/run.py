@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import re
-import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,7 +23,7 @@ from didact.experiment.roster import Roster
 from didact.experiment.summary import agreement_of, rows_of_table, scores_of
 from didact.learning.teach import student_training
 from didact.models.start import Start
-from didact.records.atomic import new_folder, write_text
+from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.store import Record, Store, canonical, key_of
 from didact.records.table import Table, write_table
 from didact.registry import Spec
@@ -34,10 +31,8 @@ from didact.render.progress import Progress
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options
 
-_OLD: Final = 3600.0  # seconds after which a draft is nobody's
 _ASKED: Final = 256  # rows the teacher answers between two looks at the clock
 _PLACES: Final = ("cells", "classroom", "explanations")
-_DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `records.atomic` names them
 _RESULTS: Final = {
     "key": "string", "explainer": "string", "student": "string", "size": "int64", "seed": "int64", "status": "string",
     "measure": "string", "value": "float64", "dev": "float64", "epoch": "int64", "trial": "int64",
@@ -62,7 +57,7 @@ class Run:
             ) from error
 
     def _comparison(self, engine: Engine) -> Comparison:
-        _sweep(self.folder)
+        sweep(self.folder, inside=_PLACES)
         write_text(self.folder / "plan.toml", self._plan_text())
         splits = self._labelled()
         kept = self._explanations(splits["train"].outputs)
@@ -276,23 +271,6 @@ class Run:
         _write_results(self.folder / "results.parquet", cells, records, measure)
         found.save(self.folder / "comparison.json")
         return found
-
-
-def _sweep(folder: Path) -> None:
-    """Drafts that a killed run left. A draft lives for moments, so old ones belong to nobody.
-
-    The folder may hold other people's files: only what is named as our drafts are, where they are, is looked at.
-    """
-    places = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in _PLACES)]
-    for draft in sorted(path for place in places for path in place if _DRAFT.search(path.name)):
-        try:
-            is_old = time.time() - draft.stat().st_mtime > _OLD
-        except OSError:  # gone by now: another run's
-            continue
-        if is_old and draft.is_dir():
-            shutil.rmtree(draft, ignore_errors=True)
-        elif is_old:
-            draft.unlink(missing_ok=True)
 
 
 def _holds(folder: Path, start: Start) -> bool:

@@ -1,11 +1,14 @@
 """Writing that is either done or not: into a draft first, then moved into place."""
 
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from didact.errors import OptionError, RecordError
 
@@ -73,6 +76,24 @@ def with_folder(path: Path) -> Path:
     return path
 
 
+def sweep(folder: Path, *, inside: Sequence[str] = ()) -> None:
+    """Remove drafts that a killed run left. A draft lives for moments, so old ones belong to nobody.
+
+    The folder may hold other people's files: only what is named as our drafts are, there and in the folders `inside`,
+    is looked at.
+    """
+    places = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in inside)]
+    for draft in sorted(path for place in places for path in place if _DRAFT.search(path.name)):
+        try:
+            is_old = time.time() - draft.stat().st_mtime > _OLD
+        except OSError:  # gone by now: another run's
+            continue
+        if is_old and draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        elif is_old:
+            draft.unlink(missing_ok=True)
+
+
 def _probe(path: Path) -> None:
     """An error if nothing can be made beside `path`."""
     try:
@@ -103,6 +124,10 @@ def _sync(file: Path) -> None:
     if file.is_file():
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
+
+
+_DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
+_OLD: Final = 3600.0  # seconds after which a draft is nobody's
 
 
 def _draft(path: Path) -> Path:
