@@ -105,21 +105,21 @@ def parse_spec(text: str) -> Spec:
     return Spec(match["name"], options)
 
 
-def split_list(text: str) -> list[str]:
-    """Split at commas outside brackets and quotes: `a,b(c=1,d=2)` has two parts."""
+def split_list(text: str, sign: str = ",") -> list[str]:
+    """Split at commas (or another sign) outside brackets and quotes: `a,b(c=1,d=2)` has two parts."""
     parts, depth, quote, start = [], 0, "", 0
-    for position, sign in enumerate(text):
+    for position, letter in enumerate(text):
         if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "\"'":
-            quote = sign
-        elif sign in "([{":
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "([{":
             depth += 1
-        elif sign in ")]}":
+        elif letter in ")]}":
             depth -= 1
             if depth < 0:
                 raise OptionError(f"There is a closing bracket too many in {text!r}.")
-        elif sign == "," and depth == 0:
+        elif letter == sign and depth == 0:
             parts.append(text[start:position])
             start = position + 1
     if depth or quote:

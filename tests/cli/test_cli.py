@@ -21,7 +21,7 @@ def didact(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 def imported_by(code: str) -> set[str]:
     """Which of the heavy packages a piece of code imports, in a fresh interpreter."""
-    heavy = ("torch", "transformers", "pandas", "scipy", "sklearn", "pyarrow")
+    heavy = ("torch", "transformers", "pandas", "scipy", "sklearn", "pyarrow", "altair", "vl_convert")
     program = f"import sys\n{code}\nprint(*[name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     return set(done.stdout.splitlines()[-1].split())
@@ -34,7 +34,7 @@ class TestLightness:
             "import didact",
             "import didact.cli.main",
             "import didact.data, didact.models, didact.registry",
-            "import didact.records.store, didact.render.terminal, didact.render.progress",
+            "import didact.records.store, didact.render.terminal, didact.render.progress, didact.render.mix",
             "from typer.testing import CliRunner\nfrom didact.cli.main import app\n"
             "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
             "assert 'planted/sentiment' in CliRunner().invoke(app, ['data', 'list', '--json']).output\n"

@@ -134,7 +134,7 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys\nfrom typer.testing import CliRunner\nfrom didact.cli.main import app\n"
         "assert CliRunner().invoke(app, ['compare', '--help']).exit_code == 0\n"
-        "print(*({'torch', 'numpy', 'pandas', 'transformers', 'scipy', 'pyarrow'} & set(sys.modules)))"
+        "print(*({'torch', 'numpy', 'pandas', 'transformers', 'scipy', 'pyarrow', 'altair'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -131,6 +131,19 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             "value_zeroing:ValueZeroing", "distribution", "attention", "n + 1 forwards", "Mohebbi et al. 2023",
             "layers joined by rollout; renormalised over the units",
         ),
+        # learned (didact learn smat); unlearned, all parts count alike
+        "attention_mix": _entry(
+            "mix:AttentionMix", "distribution", "attention", "1 forward", "Fernandes et al. 2022, section 4",
+            "softmax over the units only; unlearned it is attention_all",
+        ),
+        "gradient_mix": _entry(
+            "mix:GradientMix", "distribution", "gradients", "1 forward, 1 backward", "Fernandes et al. 2022, section 8",
+            "gradient × input per layer, by size; the paper left it to future work",
+        ),
+        "blend": _entry(
+            "mix:Blend", "distribution", "predictions", "that of its members", "ours",
+            "a log-linear pool of what its members would send",
+        ),
     },
     group="didact.explainers",
 )  # fmt: skip

@@ -53,7 +53,7 @@ class AttentionAll(Explainer):
         self.temperature = _above_zero(temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = _mean_logits(white_box(teacher, "attention_all"), batch).mean((1, 2))
+        logits = mean_logits(white_box(teacher, "attention_all"), batch).mean((1, 2))
         return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
 
 
@@ -65,7 +65,7 @@ class AttentionLast(Explainer):
         self.temperature = _above_zero(temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = _mean_logits(white_box(teacher, "attention_last"), batch)[:, -1].mean(1)
+        logits = mean_logits(white_box(teacher, "attention_last"), batch)[:, -1].mean(1)
         return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
 
 
@@ -121,7 +121,8 @@ def _reading(model: Model, batch: Batch) -> Float[Tensor, "batch layer head toke
     return reading
 
 
-def _mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+def mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+    """Attention logits of every head, each key's averaged over the queries that may see it."""
     with evaluating(model), torch.no_grad():
         mean = model(batch, listen=["mean"]).mean
     assert mean is not None

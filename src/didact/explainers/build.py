@@ -30,7 +30,12 @@ def knows_option(method: str, option: str) -> bool:
 
 
 def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
-    """The explainer for a spec like `lime(samples=200)` with more options, or the one that is given."""
+    """The explainer for a spec like `lime(samples=200)` with more options, in a folder, or the one that is given."""
+    from didact.explainers.learned import fingerprint_of_weights, is_learned, load_explainer
+    from didact.explainers.mix import Mix
+
+    if is_learned(method):
+        method = load_explainer(str(method))
     if isinstance(method, str):
         spec = parse_spec(method)
         kind = EXPLAINERS.load(spec.name)
@@ -46,6 +51,9 @@ def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any
     checked_options(options, lambda: None, of=f"a finished explainer ({_name(method)})")
     if not isinstance(method, Explainer):
         return Built(method, _name(method), {}, is_known=False)
+    if isinstance(method, Mix):  # what it learned is known, and with it what decides its scores
+        learned = {"weights": fingerprint_of_weights(method)} if method.names else {}
+        return Built(method, _name(method), method.options | learned)
     own = {name: getattr(method, name, None) for name in _options_of(type(method))}
     shown = {name: value for name, value in own.items() if isinstance(value, int | float | str)}
     return Built(method, _name(method), shown, is_known=False)

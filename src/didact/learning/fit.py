@@ -140,19 +140,19 @@ def fit(
     steps = -(-len(train) // training.batch_size) * training.epochs
     parameters = [one for one in model.parameters() if one.requires_grad]
     parameters += [] if beside is None else list(beside.parameters())
-    optimiser = _optimiser(parameters, training)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, training))
+    optimiser = make_optimiser(parameters, training)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, steps, training))
     history: list[Epoch] = []
     best: dict[str, Tensor] = {}
     leader: tuple[float, float] | None = None
     waited = 0
     dev_parts = dev.parts(max(training.batch_size, 64))
-    with torch.random.fork_rng(devices=_devices(model)), Progress("training", total=steps, shown=progress) as shown:
+    with torch.random.fork_rng(devices=devices_of(model)), Progress("training", total=steps, shown=progress) as shown:
         torch.manual_seed(seed_from(training.seed, "dropout"))
         for number in range(1, training.epochs + 1):
             losses = []
             model.train()
-            for chosen in _shuffled(train.batch, training, number):
+            for chosen in shuffled(train.batch, training, number):
                 loss = _loss(model, train, torch.from_numpy(chosen), beside)
                 if not torch.isfinite(loss):
                     raise TrainingError(
@@ -167,7 +167,7 @@ def fit(
                 losses.append(loss.item())
                 shown.advance()
             model.eval()
-            history.append(Epoch(number, float(np.mean(losses)), *_dev(model, dev_parts)))
+            history.append(Epoch(number, float(np.mean(losses)), *dev_of(model, dev_parts)))
             seen(history[-1])
             shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
             rank = history[-1].rank
@@ -194,7 +194,7 @@ def answers(model: Model, parts: Sequence[Examples]) -> Outputs:
     return Outputs.joined(found)
 
 
-def _optimiser(parameters: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+def make_optimiser(parameters: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
     if training.optimiser == "sgd":
         return torch.optim.SGD(
             parameters, lr=training.rate, momentum=training.momentum, weight_decay=training.weight_decay, fused=True
@@ -203,7 +203,7 @@ def _optimiser(parameters: list[nn.Parameter], training: Training) -> torch.opti
     return kind(parameters, lr=training.rate, weight_decay=training.weight_decay, fused=True)
 
 
-def _rate(step: int, steps: int, training: Training) -> float:
+def rate_at(step: int, steps: int, training: Training) -> float:
     """Linear warm-up, then linear decay to a twentieth, or none."""
     rising = max(1, round(training.warmup * steps)) if training.warmup else 0
     if step < rising:
@@ -214,11 +214,11 @@ def _rate(step: int, steps: int, training: Training) -> float:
 def _loss(model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: Beside | None) -> Float[Tensor, ""]:
     batch = examples.batch.select(chosen).to(model.device)
     trace = model(batch, listen=() if beside is None else beside.listen)
-    losses = task_loss(model.task, trace.logits, _goal(model, examples.goal[chosen]))
+    losses = task_loss(model.task, trace.logits, goal_on(model, examples.goal[chosen]))
     return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()
 
 
-def _goal(model: Model, goal: Shaped[Tensor, "row *goal"]) -> Shaped[Tensor, "row *goal"]:
+def goal_on(model: Model, goal: Shaped[Tensor, "row *goal"]) -> Shaped[Tensor, "row *goal"]:
     if goal.is_floating_point():  # some devices have no double precision
         goal = goal.to(next(model.parameters()).dtype)
     return goal.to(model.device)
@@ -228,19 +228,19 @@ def _logits(model: Model, part: Examples) -> Float[Tensor, "row *output"]:
     return model(part.batch.to(model.device)).logits
 
 
-def _dev(model: Model, parts: Sequence[Examples]) -> tuple[float, float]:
+def dev_of(model: Model, parts: Sequence[Examples]) -> tuple[float, float]:
     """Loss and measure on dev, in one pass."""
     total, found = 0.0, []
     with torch.no_grad():
         for part in parts:
             logits = _logits(model, part)
-            total += task_loss(model.task, logits, _goal(model, part.goal)).sum().item()
+            total += task_loss(model.task, logits, goal_on(model, part.goal)).sum().item()
             found.append(model.outputs_of(part.rows, part.batch, logits))
     reference = Outputs.joined([part.outputs for part in parts])
     return total / len(reference), measure(Outputs.joined(found), reference)
 
 
-def _shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
+def shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
     """Batches in random order. Rows of similar length meet: sixteen batches' worth are sorted before they are cut."""
     generator = numpy_generator(training.seed, "order", epoch)
     order = generator.permutation(len(batch))
@@ -255,5 +255,5 @@ def _shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.n
         yield parts[position]
 
 
-def _devices(model: Model) -> list[torch.device]:
+def devices_of(model: Model) -> list[torch.device]:
     return [model.device] if model.device.type == "cuda" else []

@@ -188,11 +188,11 @@ def heat_text(heat: Heat, segment: int, *, colour: bool = True) -> Text:
     shown = Text()
     for part, covering in parts(heat.texts[segment][1], [_span(unit) for unit in units]):
         best = max((units[name] for name in covering), key=lambda unit: abs(unit.score), default=None)
-        visible = _plain(part)
+        visible = plain(part)
         if best is None:
             shown.append(visible)
         elif colour:
-            shown.append(visible, _style(heat.shade(best.score)))
+            shown.append(visible, style(heat.shade(best.score)))
         elif id(best) in strongest:
             shown.append(f"[{visible} {number(best.score, heat.kind)}]")
         else:
@@ -234,10 +234,10 @@ def drawing(section: Section, *, colour: bool = True) -> Group:
     for heat in section.heats:
         method = heat.method
         for name, shown in _lines(heat, section, colour=colour):
-            labels = [Text(_plain(method))] * is_compared + [Text(_plain(name))] * is_named
+            labels = [Text(plain(method))] * is_compared + [Text(plain(name))] * is_named
             grid.add_row(*labels, shown)
             method = ""  # said once, beside the first line
-    header = Text().append(_plain(section.id), "bold")
+    header = Text().append(plain(section.id), "bold")
     header.append_text(_facts(section.facts(), before="  "))
     return Group(header, grid, Text())
 
@@ -248,7 +248,7 @@ def legend(kinds: Sequence[str], *, colour: bool = True) -> Text:
         return Text("[brackets]: the strongest units of each row, with their scores", style="dim")
     shown = Text()
     for hue, words in meanings(kinds):
-        shown.append(f" {words} ", _style(Shade(hue, LEVELS))).append("  ")
+        shown.append(f" {words} ", style(Shade(hue, LEVELS))).append("  ")
     return shown.append("each row by its strongest unit", "dim")
 
 
@@ -264,13 +264,18 @@ def show(sections: Sequence[Section], *, more: str = "", console: Any = None) ->
     Sixteen colours cannot tell pale orange from pale blue: brackets are used there too.
     """
     console = console or Console(highlight=False)
-    colour = console.color_system in ("256", "truecolor") and not console.no_color
+    colour = has_colours(console)
     for section in sections:
         console.print(drawing(section, colour=colour))
     if sections:
         console.print(legend([heat.kind for section in sections for heat in section.heats], colour=colour))
     if more:
         console.print(Text(more, style="dim"))
+
+
+def has_colours(console: Console) -> bool:
+    """Whether the console can tell the steps of the scale apart."""
+    return console.color_system in ("256", "truecolor") and not console.no_color
 
 
 def _lines(heat: Heat, section: Section, *, colour: bool) -> list[tuple[str, Text]]:
@@ -288,18 +293,19 @@ def _lines(heat: Heat, section: Section, *, colour: bool) -> list[tuple[str, Tex
 
 
 def _outside(heat: Heat) -> Text:
-    units = [f"{_plain(unit.token)} {number(unit.score, heat.kind)}".rstrip() for unit in heat.outside()]
+    units = [f"{plain(unit.token)} {number(unit.score, heat.kind)}".rstrip() for unit in heat.outside()]
     return Text("not in the text: " + ", ".join(units), style="dim") if units else Text()
 
 
 def _facts(facts: Sequence[tuple[str, str]], *, before: str = "") -> Text:
     shown = Text()
     for position, (name, value) in enumerate(facts):
-        shown.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(_plain(value), "none")
+        shown.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(plain(value), "none")
     return shown
 
 
-def _style(shade: Shade) -> Style | None:
+def style(shade: Shade) -> Style | None:
+    """The colours of a step in a terminal, light or dark; none for the lowest steps."""
     if shade.level <= 1:  # as grey as the ground it starts from
         return None
     back, ink = colours(shade, page=_GREY)
@@ -310,7 +316,8 @@ def _span(unit: Unit) -> Span:
     return unit.place[0], unit.place[1]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """The text without anything that would control a terminal."""
     return "".join(map(visible, text))
 
 

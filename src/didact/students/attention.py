@@ -1,15 +1,16 @@
 """The student's own attention is drawn to the explanation."""
 
+import math
 from collections.abc import Collection
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
-from entmax import sparsemax
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.model import Model, evaluating
+from didact.core.simplex import sparsemax
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
 from didact.records.explanations import Explanations
@@ -18,12 +19,13 @@ from didact.students.strategy import Strategy
 
 Send = Literal["whole", "top"]
 Side = Literal["mix", "cls"]
+Direction = Literal["forward", "reverse"]
 # Where the student gives a unit no chance at all, its logarithm is cut here: the loss stays finite.
 _LEAST = -30.0
 
 
 class Attention(Strategy):
-    """`beta` times KL(explanation ‖ the student's attention), both over the units only.
+    """`beta` times KL(explanation ‖ the student's attention), both over the units only; `direction=reverse` turns it.
 
     The student's side is a learned sparse mix of the attention logits of all its heads (`side=mix`: Fernandes et al.
     2022, the S-explainer), or the last layer's attention from where the student answers, mean of the heads, before
@@ -32,11 +34,14 @@ class Attention(Strategy):
     how signed scores are sent: by size (absolute), positive ones alone (positive), or softmax(s / temperature).
     """
 
+    version: ClassVar[int] = 2  # 2: sparsemax of our own, equal but for rounding
+
     def __init__(
         self,
         *,
         send: str = "whole",
         side: str = "mix",
+        direction: str = "forward",
         beta: float = 5.0,
         k: float = 0.1,
         signed: str = "absolute",
@@ -44,7 +49,9 @@ class Attention(Strategy):
         floor: float = 1e-3,
     ) -> None:
         super().__init__()
-        for name, value, choices in (("send", send, Send), ("side", side, Side), ("signed", signed, Signed)):
+        choice = {"send": (send, Send), "side": (side, Side), "signed": (signed, Signed)}
+        choice["direction"] = (direction, Direction)
+        for name, (value, choices) in choice.items():
             if value not in get_args(choices):
                 known = " or ".join(map(repr, get_args(choices)))
                 raise OptionError(f"Option {name!r} of strategy 'attention' is {known}, not {value!r}.")
@@ -54,7 +61,7 @@ class Attention(Strategy):
                 f"beta={beta}, temperature={temperature}, floor={floor} was asked for."
             )
         check_share("k", k)
-        self.send, self.side, self.signed = send, side, signed
+        self.send, self.side, self.signed, self.direction = send, side, signed, direction
         self.beta, self.k, self.temperature, self.floor = beta, k, temperature, floor
 
     @property
@@ -79,14 +86,18 @@ class Attention(Strategy):
         assert lesson.mass is not None
         sent = lesson.mass.to(trace.logits)
         own = self.own(trace, batch).clamp_min(_LEAST).masked_fill(~batch.units, 0.0)
-        return self.beta * (torch.xlogy(sent, sent) - sent * own).sum(-1)
+        if self.direction == "reverse":
+            theirs = sent.clamp_min(math.exp(_LEAST)).log().masked_fill(~batch.units, 0.0)
+            return self.beta * (own.exp() * batch.units * (own - theirs)).sum(-1)
+        # What was sent has an entropy that no student can change; its slope at 0 is infinite, so it is left out.
+        return self.beta * (torch.xlogy(sent, sent).detach() - sent * own).sum(-1)
 
     def own(self, trace: Trace, batch: Batch) -> Float[Tensor, "batch token"]:
         """The student's side: log-probabilities over the units, minus infinity elsewhere."""
         if self.side == "mix":
             assert trace.mean is not None
             heads = trace.mean.flatten(1, 2)
-            logits = torch.einsum("h,bht->bt", sparsemax(self.coefficients, dim=0), heads)
+            logits = torch.einsum("h,bht->bt", sparsemax(self.coefficients), heads)
         else:
             assert trace.reading is not None
             # The heads' probabilities are averaged; a sum in the logarithm does it without underflow.

@@ -1,6 +1,7 @@
 """From the teacher's units to the student's pieces, by the characters they cover."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -31,6 +32,36 @@ def crossed_mass(
         found[row, pieces] = sent @ (overlap / np.where(total > 0, total, 1))
         lost[row] = sent[total[:, 0] == 0].sum() > _NOTICED * sent.sum()
     return found, lost
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """`crossed_mass` as a linear map: each entry sends a share of a row's unit to one of the student's positions.
+
+    Units are counted within their row. The entries of row r are those from `bounds[r]` to `bounds[r + 1]`.
+    """
+
+    units: Int[np.ndarray, " entry"]
+    pieces: Int[np.ndarray, " entry"]
+    shares: Float[np.ndarray, " entry"]
+    bounds: Int[np.ndarray, " row_and_one"]
+
+
+def crossing(maps: Explanations, batch: Batch) -> Crossing:
+    """Where the mass of every row's units goes."""
+    units, pieces, shares, bounds = [], [], [], [0]
+    for _, _, own, overlap in _rows(maps, batch):
+        if overlap is None:
+            found, places, share = np.arange(len(own)), np.arange(len(own)), np.ones(len(own))
+        else:
+            found, places = np.nonzero(overlap)
+            share = overlap[found, places] / overlap.sum(1)[found]
+        units.append(found)
+        pieces.append(own[places])
+        shares.append(share)
+        bounds.append(bounds[-1] + len(found))
+    joined = np.concatenate(units), np.concatenate(pieces), np.concatenate(shares)
+    return Crossing(*joined, np.array(bounds, dtype=np.int64))
 
 
 def crossed_marks(

@@ -1,0 +1,46 @@
+"""What a learned explainer weighs, computed once for all rows: one look at the teacher, however long learning takes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from didact.core.batch import Batch
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.row import Row
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.experiment.explain import explain
+from didact.explainers.mix import Mix
+from didact.records.parts import Parts
+
+
+def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: Mix, **options: Any) -> Parts:
+    """The scores of the explainer's parts for these rows. `options` are those of `explain`."""
+    recorder = _Recorder(explainer)
+    maps = explain(teacher, rows, recorder, **options)
+    values = np.concatenate([recorder.found[name] for name in maps.ids])
+    return Parts(maps, explainer.names, values)
+
+
+class _Recorder(Explainer):
+    """Explains as the explainer does, and keeps what it weighed."""
+
+    def __init__(self, explainer: Mix) -> None:
+        super().__init__()
+        self.explainer = explainer
+        self.found: dict[str, Float[np.ndarray, "unit part"]] = {}
+
+    def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
+        self.explainer.prepare(teacher, rows)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        parts = self.explainer.parts(teacher, batch, target)
+        for name, row, units in zip(batch.ids, parts, batch.units, strict=True):
+            self.found[name] = row[:, units].T.detach().cpu().float().numpy()
+        with torch.no_grad():
+            scores = self.explainer.mixed(parts, batch.units)
+        return Explanation(scores, batch.mask, batch.units, "distribution")

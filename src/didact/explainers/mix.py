@@ -1,0 +1,250 @@
+"""Explainers with parameters: a mix of scores that a teacher gives once, weighed as students taught us to.
+
+Every family scores a row in several ways, one per *part* (a head, a layer, another explainer). The parts never change;
+how much each counts is learned (didact.learning.smat). Unlearned, all count alike.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.encode import device_of
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.model import Model, evaluating
+from didact.core.row import Row
+from didact.core.simplex import NORMALISERS
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, UnsupportedError
+from didact.explainers.attention import mean_logits, softmax_over
+from didact.explainers.slopes import frozen, white_box
+from didact.render.mix import MixView
+
+# A unit that a part gives nothing keeps this share of an even part, so that its logarithm is a number.
+_FLOOR: Final = 1e-3
+
+
+class Mix(Explainer):
+    """softmax(Σ λ · part / T) over the units, with λ = normaliser(coefficients); Fernandes et al. 2022, equation 11.
+
+    `normaliser` is sparsemax, softmax, entmax15 or none (weights as they are). `temperature` divides the logits;
+    with `learn_temperature` it is only where learning starts.
+    """
+
+    def __init__(
+        self, *, normaliser: str = "sparsemax", temperature: float = 1.0, learn_temperature: bool = False
+    ) -> None:
+        super().__init__()
+        if normaliser not in NORMALISERS:
+            raise OptionError(f"Option 'normaliser' is {' or '.join(map(repr, NORMALISERS))}, not {normaliser!r}.")
+        if not temperature > 0:
+            raise OptionError(f"A temperature must be above 0, not {temperature}.")
+        self.normaliser, self.temperature, self.learn_temperature = normaliser, temperature, learn_temperature
+        self.names: tuple[str, ...] = ()
+        self.coefficients = nn.Parameter(torch.zeros(0))
+        self.log_temperature = nn.Parameter(torch.zeros(()), requires_grad=learn_temperature)
+        self.learned: Mapping[str, Any] = {}  # what it was learned from, and how that went
+
+    @abstractmethod
+    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+        """What this teacher's parts are called, in order. Refuses a teacher that has none."""
+
+    @abstractmethod
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
+        """The scores to be weighed, as logits. They do not depend on what is learned."""
+
+    def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
+        names = self.part_names(teacher, rows[0])
+        if not self.names:
+            self.names = names
+            # As the paper starts: every part counts alike.
+            start = torch.full((len(names),), 1 / len(names), device=device_of(teacher))
+            self.coefficients = nn.Parameter(start)
+            self.log_temperature = nn.Parameter(start.new_zeros(()), requires_grad=self.learn_temperature)
+        elif names != self.names:
+            raise OptionError(
+                f"This explainer weighs {len(self.names)} parts ({_some(self.names)}), and teacher {teacher.name!r} has "
+                f"{len(names)} ({_some(names)}). It was learned for another one: learn it anew (didact learn smat)."
+            )
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        with torch.no_grad():
+            scores = self.mixed(self.parts(teacher, batch, target), batch.units)
+        return Explanation(scores, batch.mask, batch.units, "distribution")
+
+    def mixed(
+        self, parts: Float[Tensor, "batch part token"], units: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token"]:
+        """The explanation; gradients flow to what is learned."""
+        return softmax_over(self.logits(parts), units)
+
+    def logits(self, parts: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch token"]:
+        heat = self.temperature * self.log_temperature.exp().to(parts)
+        return torch.einsum("p,bpt->bt", self.weights.to(parts), parts) / heat
+
+    @property
+    def weights(self) -> Float[Tensor, " part"]:
+        """How much each part counts."""
+        return NORMALISERS[self.normaliser](self.coefficients)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "normaliser": self.normaliser,
+            "temperature": self.temperature,
+            "learn_temperature": self.learn_temperature,
+        }
+
+    def view(self, title: str = "") -> MixView:
+        """The weights, for people: `print(explainer.view())`, or a picture of them."""
+        return MixView(self.names, tuple(self.weights.detach().double().tolist()), title)
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def save_pretrained(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Keep it in a folder: model.safetensors, config.json and a README for people."""
+        from didact.explainers.learned import save_explainer
+
+        save_explainer(self, Path(folder), overwrite=overwrite)
+
+    def push_to_hub(self, name: str, *, private: bool = True, token: str | None = None) -> str:
+        """Upload it to the Hugging Face hub as `name` (owner/name); gives its address."""
+        from didact.explainers.learned import push_explainer
+
+        return push_explainer(self, name, private=private, token=token)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, revision: str | None = None) -> "Mix":
+        """A learned explainer from its folder, or from the hub."""
+        from didact.explainers.learned import load_explainer
+
+        found = load_explainer(source, revision=revision)
+        if not isinstance(found, cls):
+            raise OptionError(f"{source} holds a {type(found).__name__}, not a {cls.__name__}.")
+        return found
+
+
+class AttentionMix(Mix):
+    """The attention logits of every head, each key's averaged over queries (Fernandes et al. 2022, section 4)."""
+
+    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+        model = white_box(teacher, "attention_mix")
+        layers, heads = mean_logits(model, model.encode([row]).to(model.device)).shape[1:3]
+        return tuple(f"{layer}.{head}" for layer in range(layers) for head in range(heads))
+
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:  # noqa: ARG002
+        return mean_logits(white_box(teacher, "attention_mix"), batch).flatten(1, 2)
+
+
+class GradientMix(Mix):
+    """Gradient × input at the input of the first layer and the output of each, as ln(|s| / Σ|s|).
+
+    The future work of Fernandes et al. 2022. A mix that counts one layer alone gives just its |s| / Σ|s|.
+    """
+
+    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+        model = white_box(teacher, "gradient_mix")
+        with evaluating(model), torch.no_grad():
+            hidden = model(model.encode([row]).to(model.device), listen=["hidden"]).hidden
+        assert hidden is not None
+        return ("embeddings", *(f"layer {number}" for number in range(len(hidden) - 1)))
+
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
+        model = white_box(teacher, "gradient_mix")
+        with frozen(model), torch.enable_grad():
+            trace = model.run(model.embed(batch).detach().requires_grad_(), batch, listen=["hidden"])
+            assert trace.hidden is not None
+            found = torch.autograd.grad(target.of(trace.logits).sum(), trace.hidden, allow_unused=True)
+        products = [
+            torch.zeros_like(state[..., 0]) if slope is None else (state.detach() * slope).sum(-1)
+            for state, slope in zip(trace.hidden, found, strict=True)
+        ]
+        return logs_of(torch.stack(products, 1), batch.units)
+
+
+class Blend(Mix):
+    """Other explainers, weighed: ln of what each would send. Serves black boxes too.
+
+    `members` are specs joined by "+": `"gradient_norm + lime(samples=200)"`. By default, what the teacher can serve
+    of attention_all, gradient_norm, gradient_input, integrated_gradients and occlusion; of a black box occlusion, lime
+    and kernel_shap. A blend that counts one member alone gives just what this member would.
+    """
+
+    def __init__(
+        self,
+        *,
+        members: str = "auto",
+        normaliser: str = "sparsemax",
+        temperature: float = 1.0,
+        learn_temperature: bool = False,
+    ) -> None:
+        super().__init__(normaliser=normaliser, temperature=temperature, learn_temperature=learn_temperature)
+        self.members = members
+        self._built: tuple[Explainer, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"members": self.members, **super().options}
+
+    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+        return members_of(self.members, teacher, row)
+
+    def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
+        from didact.explainers.build import build_explainer  # it builds blends, too
+
+        super().prepare(teacher, rows)
+        built = [build_explainer(name).explainer for name in self.names]
+        self._built = tuple(one for one in built if isinstance(one, Explainer))
+        for one in self._built:
+            one.prepare(teacher, rows)
+
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
+        sent = [one(teacher, batch, target).as_distribution() for one in self._built]
+        return logs_of(torch.stack(sent, 1), batch.units)
+
+
+def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
+    """The specs of a blend's members, each in its one spelling and checked."""
+    from didact.explainers.build import build_explainer
+    from didact.registry import parse_spec, split_list
+
+    if members == "auto":
+        if not isinstance(teacher, Model):
+            return ("occlusion", "lime", "kernel_shap")
+        found = ("gradient_norm", "gradient_input", "integrated_gradients", "occlusion")
+        try:
+            mean_logits(teacher, teacher.encode([row]).to(teacher.device))
+        except UnsupportedError:
+            return found
+        return ("attention_all", *found)
+    specs = [parse_spec(one) for one in split_list(members, "+")]
+    names = tuple(str(one) for one in specs)
+    if len(set(names)) < max(2, len(names)):
+        raise OptionError(f"A blend needs two different members at least, joined by '+', not {members!r}.")
+    for one in specs:
+        if one.name == "blend":
+            raise OptionError("A blend cannot be a member of a blend.")
+        build_explainer(str(one))
+    return names
+
+
+def logs_of(
+    scores: Float[Tensor, "batch part token"], units: Bool[Tensor, "batch token"]
+) -> Float[Tensor, "batch part token"]:
+    """ln of each part's shares |s| / Σ|s| over the units; what has next to none keeps a thousandth of an even share."""
+    size = scores.abs() * units[:, None]
+    total = size.sum(-1, keepdim=True)
+    count = units.sum(-1)[:, None, None].clamp_min(1).to(scores.dtype)
+    share = torch.where(total > 0, size / torch.where(total > 0, total, torch.ones_like(total)), 1 / count)
+    return torch.maximum(share, _FLOOR / count).log().masked_fill(~units[:, None], 0.0)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

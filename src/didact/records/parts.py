@@ -1,0 +1,56 @@
+"""What a learned explainer weighs: the scores of its parts, computed once and kept. No torch."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from didact.errors import RecordError, ShapeError
+from didact.records.atomic import with_folder, write_bytes
+from didact.records.explanations import Explanations
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """One logit per unit and part. `maps` say which units these are; their scores weigh all parts alike."""
+
+    maps: Explanations
+    names: tuple[str, ...]
+    values: Float[np.ndarray, "unit part"]
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.maps.scores), len(self.names)):
+            raise ShapeError(
+                f"{len(self.maps.scores)} units and {len(self.names)} parts do not go with scores of shape "
+                f"{self.values.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def select(self, rows: Sequence[int]) -> "Parts":
+        """These rows, in this order."""
+        bounds = self.maps.bounds
+        places = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
+        return Parts(self.maps.select(list(rows)), self.names, self.values[np.concatenate(places)])
+
+    def save(self, path: Path) -> None:
+        """Two files: the maps as .parquet, the values beside them as .safetensors."""
+        about = {"names": json.dumps(list(self.names), ensure_ascii=False)}
+        content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
+        write_bytes(with_folder(path.with_suffix(".safetensors")), content)
+        self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
+
+    @classmethod
+    def load(cls, path: Path) -> "Parts":
+        maps = Explanations.load(path.with_suffix(".parquet"))
+        try:
+            with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
+                return cls(maps, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, ShapeError) as error:
+            raise RecordError(f"{path.with_suffix('.safetensors')} is damaged: {error}") from error

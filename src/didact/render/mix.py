@@ -1,0 +1,286 @@
+"""The coefficients of a learned mix: a layer × head map of attention heads, or a bar for each named member.
+
+In the terminal numbers stand on colours, so that they are read without colours too. Pictures are drawn by altair and
+vl-convert, offline; both are imported when the first picture is asked for.
+"""
+
+import io
+import json
+import math
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from jaxtyping import Float
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from didact.errors import MissingExtraError, OptionError, ShapeError
+from didact.render.heat import LEVELS, Shade, has_colours, plain, shade, style
+
+if TYPE_CHECKING:
+    import altair as alt
+
+KINDS: Final = ("png", "svg", "html", "json")
+
+_HEAD: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_GREENS: Final = ["#bfe8da", "#009e73", "#00382a"]  # starts well below white, which is kept for exact zeros
+_BOTH_SIGNS: Final = ["#0072b2", "#e4e4e4", "#e66a08"]
+_BLANK, _BORDER, _QUIET = "#ffffff", "#d9dce1", "#5c6370"
+# Vega compiles its expressions at run time; nothing may be fetched.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+)
+_DRAW: Final = (
+    "vegaEmbed('#mix', JSON.parse(document.getElementById('spec').textContent), {actions: false, renderer: 'svg'});"
+)
+
+
+@dataclass(frozen=True)
+class MixView:
+    """Members and their weights, ready to be drawn. Heads are named "layer.head", both from 0: "3.7"."""
+
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.weights):
+            raise ShapeError(
+                f"A mix has one weight per name: got {len(self.names)} names, {len(self.weights)} weights."
+            )
+        if not self.names:
+            raise OptionError("A mix without members cannot be shown. Give at least one name with its weight.")
+        if len(set(map(plain, self.names))) < len(self.names):
+            raise OptionError(f"Members of a mix need names of their own, and some of {list(self.names)} are the same.")
+        wrong = [name for name, weight in zip(self.names, self.weights, strict=True) if not math.isfinite(weight)]
+        if wrong:
+            raise OptionError(f"Weights of a mix are finite numbers; those of {', '.join(wrong)} are not.")
+
+    @cached_property
+    def grid(self) -> tuple[tuple[int, ...], tuple[int, ...], Float[np.ndarray, "layer head"]] | None:
+        """Layers, heads and the weight of each pair; None unless the names are all pairs of some layers and heads."""
+        found = [_HEAD.fullmatch(name) for name in self.names]
+        places = [(int(match[1]), int(match[2])) for match in found if match]
+        layers, heads = (tuple(sorted({place[side] for place in places})) for side in (0, 1))
+        if len(places) < len(self.names) or len(places) < len(layers) * len(heads):
+            return None
+        weights = np.zeros((len(layers), len(heads)))
+        for (layer, head), weight in zip(places, self.weights, strict=True):
+            weights[layers.index(layer), heads.index(head)] = weight
+        return layers, heads, weights
+
+    @property
+    def active(self) -> int:
+        """How many weights are above 0."""
+        return sum(weight > 0 for weight in self.weights)
+
+    @property
+    def entropy(self) -> float:
+        """In nats, of the absolute weights scaled to sum to one: 0 for one member, log n for n equal ones."""
+        absolute = np.abs(np.array(self.weights, dtype=float))
+        if not absolute.any():
+            return 0.0
+        shares = absolute[absolute > 0] / absolute.sum()
+        return max(0.0, float(-(shares * np.log(shares)).sum()))
+
+    @property
+    def summary(self) -> str:
+        """How sparse the mix is, in one line."""
+        count = len(self.names)
+        below = sum(weight < 0 for weight in self.weights)
+        negative = f", {below} below 0" if below else ""
+        return f"{self.active} of {count} active{negative}, entropy {self.entropy:.2f} of at most {math.log(count):.2f}"
+
+    def text(self, *, width: int = 80, colour: bool = True) -> Text:
+        """Heads as a table, a line per layer and as many heads side by side as fit; members as bars, largest first.
+
+        Weights are in percent, "·" is exactly 0 and "~0" is less than 0.05 percent.
+        """
+        shown = Text(no_wrap=True)
+        if self.title:
+            shown.append(plain(self.title), "bold").append("\n")
+        shown.append_text(self._bars(width, colour=colour) if self.grid is None else self._table(width, colour=colour))
+        shown.append(self.summary)
+        return shown.append("; weights in %, · is exactly 0" if 0 in self.weights else "; weights in %", "dim")
+
+    def show(self, *, console: Console | None = None) -> None:
+        """Print it, with colours where the terminal has at least 256 of them."""
+        console = console or Console(highlight=False)
+        console.print(self.text(width=console.width, colour=has_colours(console)), soft_wrap=True)
+
+    def picture(self, kind: str) -> bytes:
+        """The content of a picture file: png, svg, html (one page that works offline) or json (Vega-Lite).
+
+        Heads are a heat map after Fernandes et al. (2022), Figure 5, with layer 0 at the top. The darker, the larger;
+        heads of weight exactly 0 are blank with a thin border. Named members are bars, largest first.
+        """
+        if kind not in KINDS:
+            raise OptionError(f"There is no picture of kind {kind!r}. Choose one of {', '.join(KINDS)}.")
+        chart = self._chart()
+        if kind == "json":
+            return chart.to_json().encode()
+        if kind == "html":
+            return _document(plain(self.title) or "Mix", chart.to_dict()).encode()
+        if kind == "svg":
+            drawn = io.StringIO()
+            chart.save(drawn, format="svg")
+            return drawn.getvalue().encode()
+        painted = io.BytesIO()
+        chart.save(painted, format="png", scale_factor=2)
+        return painted.getvalue()
+
+    @cached_property
+    def _scale(self) -> float:
+        return max(map(abs, self.weights))
+
+    @property
+    def _is_signed(self) -> bool:
+        return min(self.weights) < 0
+
+    def _shade(self, weight: float) -> Shade:
+        return shade(weight, self._scale, "signed" if self._is_signed else "strength")
+
+    def _ranked(self) -> list[tuple[str, float]]:
+        members = zip(self.names, map(float, self.weights), strict=True)
+        return sorted(((plain(name), weight) for name, weight in members), key=lambda member: -member[1])
+
+    def _table(self, width: int, *, colour: bool) -> Text:
+        assert self.grid is not None
+        layers, heads, weights = self.grid
+        label = max(len("layer"), len(str(layers[-1])))
+        cells = [[_percent(weight) for weight in row] for row in weights.tolist()]
+        cell = max(len(written) for row in [[str(heads[-1])], *cells] for written in row) + 2
+        fitting = max(1, (width - label) // cell)
+        shown = Text()
+        for first in range(0, len(heads), fitting):
+            band = slice(first, first + fitting)
+            shown.append(" " * label + "head".rjust(cell) + "\n", "dim")
+            shown.append("layer".rjust(label) + "".join(f"{head:>{cell - 1}} " for head in heads[band]) + "\n", "dim")
+            for layer, row, written in zip(layers, weights.tolist(), cells, strict=True):
+                shown.append(str(layer).rjust(label), "dim")
+                for weight, words in zip(row[band], written[band], strict=True):
+                    look = (style(self._shade(weight)) or "") if weight and colour else "dim" * (not weight)
+                    shown.append(f"{words:>{cell - 1}} ", look)
+                shown.append("\n")
+        return shown
+
+    def _bars(self, width: int, *, colour: bool) -> Text:
+        members = [(name, weight, _percent(weight)) for name, weight in self._ranked()]
+        label = min(max(cell_len(name) for name, _, _ in members), max(8, width // 2))
+        written = max(len(words) for _, _, words in members)
+        room = max(1, width - label - written - 4)
+        shown = Text()
+        for name, weight, words in members:
+            is_cut = cell_len(name) > label
+            shown.append(set_cell_size(name, label - 1) + "…" if is_cut else set_cell_size(name, label))
+            shown.append(f"  {words:>{written}}  ", "" if weight else "dim")
+            length = round(room * abs(weight) / self._scale) if self._scale else 0
+            bar = "█" * length or "▏" * (weight != 0)
+            look = style(Shade(self._shade(weight).hue, LEVELS)) if colour and bar else None
+            shown.append(bar, look.bgcolor.name if look and look.bgcolor else "")
+            shown.append("\n")
+        return shown
+
+    def _chart(self) -> "alt.Chart | alt.LayerChart":
+        alt = _altair()
+        note = f"{self.summary}; blank: exactly 0" if self.grid is not None and 0 in self.weights else self.summary
+        title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=_QUIET)
+        if self.title:
+            title = alt.TitleParams(plain(self.title), subtitle=note, anchor="start", fontSize=15, subtitleColor=_QUIET)
+        chart = self._member_chart(alt) if self.grid is None else self._head_chart(alt)
+        return chart.properties(title=title).configure_view(stroke=None)
+
+    def _head_chart(self, alt: Any) -> Any:
+        assert self.grid is not None
+        layers, heads, weights = self.grid
+        rows = [
+            {"layer": layer, "head": head, "weight": float(weight)}
+            for layer, line in zip(layers, weights, strict=True)
+            for head, weight in zip(heads, line, strict=True)
+        ]
+        top = self._scale or 1.0
+        domain, colours = ([-top, 0, top], _BOTH_SIGNS) if self._is_signed else ([0, top / 2, top], _GREENS)
+        scale = alt.Scale(domain=domain, range=colours, interpolate="lab")
+        is_zero = alt.datum.weight == 0
+        axis: dict[str, Any] = {"labelAngle": 0, "ticks": False, "domain": False, "labelPadding": 6}
+        return (
+            alt.Chart(alt.Data(values=rows), width=alt.Step(26), height=alt.Step(26))
+            .mark_rect(strokeWidth=1)
+            .encode(
+                x=alt.X("head:O", title="head", axis=alt.Axis(**axis), scale=alt.Scale(padding=0.06)),
+                y=alt.Y("layer:O", title="layer", axis=alt.Axis(**axis), scale=alt.Scale(padding=0.06)),
+                color=alt.condition(
+                    is_zero, alt.value(_BLANK), alt.Color("weight:Q", scale=scale, legend=alt.Legend(title="weight"))
+                ),
+                stroke=alt.condition(is_zero, alt.value(_BORDER), alt.value(None)),
+                tooltip=["layer:O", "head:O", alt.Tooltip("weight:Q", format=".4~g")],
+            )
+        )
+
+    def _member_chart(self, alt: Any) -> Any:
+        # Numbers of negative weights stand right of zero: left of their bars they would cover the names.
+        rows = [
+            {"member": name, "weight": weight, "end": max(weight, 0.0), "written": f"{weight:.3g}"}
+            for name, weight in self._ranked()
+        ]
+        names = [row["member"] for row in rows]
+        axis = alt.Axis(labelLimit=320, ticks=False, domain=False, labelPadding=6)
+        base = alt.Chart(alt.Data(values=rows), width=360, height=alt.Step(26)).encode(
+            y=alt.Y("member:N", title=None, sort=names, axis=axis),
+            tooltip=["member:N", alt.Tooltip("weight:Q", format=".4~g")],
+        )
+        bars = base.mark_bar(height={"band": 0.7}).encode(
+            x=alt.X("weight:Q", title="weight", axis=alt.Axis(gridColor="#e6e8eb", tickCount=5)),
+            color=alt.condition(alt.datum.weight < 0, alt.value(_BOTH_SIGNS[0]), alt.value(_GREENS[1])),
+        )
+        return bars + base.mark_text(align="left", dx=4).encode(x="end:Q", text="written:N")
+
+
+def _percent(weight: float) -> str:
+    percent = 100 * weight
+    if not weight:
+        return "·"
+    if abs(percent) < 0.05:
+        return "~0"
+    return f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}"
+
+
+def _altair() -> Any:
+    try:
+        import altair
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            f"Pictures are drawn by altair and vl-convert, and {error.name} cannot be imported: "
+            "pip install altair vl-convert-python."
+        ) from None
+    return altair
+
+
+def _document(title: str, spec: dict[str, Any]) -> str:
+    # The words of the data stay out of the script: as JSON, without a "<" that could end the element.
+    data = json.dumps(spec).replace("<", "\\u003c")
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f'</head>\n<body>\n<div id="mix"></div>\n<script type="application/json" id="spec">{data}</script>',
+            f"<script>{_script()}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+@cache
+def _script() -> str:
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
+    return vl_convert.javascript_bundle(_DRAW, vl_version=version).replace("</script", "<\\/script")
