@@ -9,12 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from didact.core.measure import measure
+from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.seeds import seed_from
 from didact.errors import TrainingError
 from didact.experiment.classroom import Classroom
+from didact.experiment.learner import parse_learner
 from didact.experiment.subset import subset
-from didact.learning.fit import Examples, Training, answers, best_of
+from didact.learning.fit import Epoch, Examples, Training, answers, best_of
+from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
 from didact.records.store import Record, Store
 from didact.records.table import Table, read_table, write_table
@@ -31,7 +34,9 @@ class Cell:
     """What is to be done. `key` hashes everything that decides the result; names are for people.
 
     `trials` are changes to the strategy's options, tried one after another; the best on dev is kept. `maps` is the file
-    with the explanations; without one the student sees the teacher's answers alone.
+    with the explanations; without one the student sees the teacher's answers alone. With `learner`, an explainer is
+    learned beside the student from the `parts` in that file, and becomes part of the record. With `extra` the student
+    learns from the dev rows too, and is kept as its last epoch leaves it.
     """
 
     key: str
@@ -47,6 +52,9 @@ class Cell:
     device: str
     training: Mapping[str, Any]
     trials: Sequence[Mapping[str, Any]]
+    learner: str | None = None
+    parts: str | None = None
+    extra: bool = False
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -58,49 +66,102 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
     examples = classroom.examples(cell.start, cell.soft)
     chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
     train, dev = examples["train"].select(chosen), examples["dev"]
+    if cell.extra:
+        model = classroom.start(cell.start).build(0)
+        rows, said = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
+        train = Examples.of(model, rows, said, soft=cell.soft)
     scale = _Scale.of(train)
     train, dev = scale.apply(train), scale.apply(dev)
+    taught = _learned(cell, classroom, train, dev) if cell.learner is not None else _tried(cell, classroom, train, dev)
+    outputs = scale.undo(_answers(taught.student, examples["test"]))
+    if not np.isfinite(outputs.values).all():
+        raise TrainingError(
+            "The student's answers are not numbers. The learning rate "
+            f"({cell.training['rate']:g}) is probably too high: lower it (rate, --rate)."
+        )
+    payload = {
+        "cell": cell.plain(),
+        "value": _number(measure(outputs, examples["test"].outputs)),
+        "dev": _number(taught.epoch.dev_measure),
+        "epoch": taught.epoch.number,
+        "trial": taught.trial,
+        "trials": taught.trials,
+        "lost_rows": taught.lost_rows,
+        "epochs": [
+            {"loss": _number(one.loss), "dev_loss": _number(one.dev_loss), "dev": _number(one.dev_measure)}
+            for one in taught.history
+        ],
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    return payload | ({} if taught.learned is None else {"learned": taught.learned}), outputs
+
+
+@dataclass(frozen=True, eq=False)
+class _Done:
+    """A student that was taught, and how it came about."""
+
+    student: Model
+    history: Sequence[Epoch]
+    epoch: Epoch
+    trial: int
+    trials: Sequence[Mapping[str, Any]]
+    lost_rows: int
+    learned: Mapping[str, Any] | None = None
+
+
+def _tried(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> _Done:
+    """The best on dev of the students that the trials teach."""
     maps = None
     if cell.maps is not None:
         found, places = classroom.maps(cell.maps)
         maps = found.select([places[row.id] for row in train.rows])
     training = Training(**cell.training, seed=cell.seed)
     tried = []
-    best: dict[str, Any] = {}
+    best: _Done | None = None
+    keep = "last" if cell.extra else "best"
     for number, changes in enumerate(cell.trials):
         # A student without explanations has nothing to tune: its trials start from other weights.
         start = (cell.seed, "student") if maps is not None or number == 0 else (cell.seed, "student", number)
         student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
         strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
-        taught = teach(student, strategy, maps, train, dev, training)
-        epoch = best_of(taught.history)
+        taught = teach(student, strategy, maps, train, dev, training, keep=keep)
+        epoch = taught.history[-1] if cell.extra else best_of(taught.history)
         tried.append(
             {"options": dict(changes) if maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)}
         )
-        if not best or epoch.rank > best["epoch"].rank:
-            best = {"student": student, "taught": taught, "epoch": epoch, "trial": number}
-    outputs = scale.undo(_answers(best["student"], examples["test"]))
-    if not np.isfinite(outputs.values).all():
-        raise TrainingError(
-            "The student's answers are not numbers. The learning rate "
-            f"({training.rate:g}) is probably too high: lower it (rate, --rate)."
-        )
-    value = measure(outputs, examples["test"].outputs)
-    payload = {
-        "cell": cell.plain(),
-        "value": _number(value),
-        "dev": _number(best["epoch"].dev_measure),
-        "epoch": best["epoch"].number,
-        "trial": best["trial"],
-        "trials": tried,
-        "lost_rows": best["taught"].lost_rows,
+        if best is None or epoch.rank > best.epoch.rank:
+            best = _Done(student, taught.history, epoch, number, tried, taught.lost_rows)
+    assert best is not None
+    return best
+
+
+def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> _Done:
+    """The student that an explainer was learned with, and what it learned.
+
+    It starts from weights of its own: the students that the finished explainer teaches are new to it.
+    """
+    assert cell.learner is not None
+    assert cell.parts is not None
+    learner = parse_learner(cell.learner)
+    found, places = classroom.parts(cell.parts)
+    parts = found.select([places[row.id] for row in train.rows])
+    explainer = learner.explainer()
+    explainer.start(parts.names)
+    student = classroom.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
+    training = Training(**cell.training, seed=cell.seed)
+    strategy = build_strategy(parse_spec(cell.strategy))
+    done = learn_mix(student, strategy, explainer, parts, train, dev, training, learner.smat)
+    learned = {
+        "names": list(explainer.names), "coefficients": explainer.coefficients.tolist(),
+        "log_temperature": float(explainer.log_temperature), "weights": explainer.weights.tolist(),
+        "entropy": done.kept.entropy, "active": done.kept.active, "temperature": done.kept.temperature,
+        "route": done.route, "notes": done.notes,
         "epochs": [
-            {"loss": _number(one.loss), "dev_loss": _number(one.dev_loss), "dev": _number(one.dev_measure)}
-            for one in best["taught"].history
+            {"outer_loss": one.outer_loss, "entropy": one.entropy, "active": one.active} for one in done.history
         ],
-        "seconds": round(time.monotonic() - began, 3),
-    }
-    return payload, outputs
+    }  # fmt: skip
+    trials: list[Mapping[str, Any]] = [{"options": {}, "dev": _number(done.kept.dev_measure)}]
+    return _Done(student, done.history, done.kept, 0, trials, 0, learned)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from didact.core.task import Task, task_named
 from didact.learning.fit import Examples
 from didact.models.start import Start
 from didact.records.explanations import Explanations
+from didact.records.parts import Parts
 from didact.records.table import Table, read_table, write_table
 
 SPLITS: Final = ("train", "dev", "test")
@@ -79,6 +80,7 @@ class Classroom:
         self.start = lru_cache(maxsize=8)(self._start)
         self.examples = lru_cache(maxsize=4)(self._examples)
         self.maps = lru_cache(maxsize=16)(self._maps)
+        self.parts = lru_cache(maxsize=2)(self._parts)
 
     @cached_property
     def labelled(self) -> dict[str, Labelled]:
@@ -91,6 +93,11 @@ class Classroom:
         """The splits as students of this start read them: all of them share one tokenizer."""
         model = self.start(start).build(0)
         return {name: Examples.of(model, split.rows, split.outputs, soft=soft) for name, split in self.labelled.items()}
+
+    def _parts(self, name: str) -> tuple[Parts, Mapping[str, int]]:
+        """What learned explainers weigh, and where each row is."""
+        found = Parts.load(self.folder.parent / "explanations" / name)
+        return found, {row: place for place, row in enumerate(found.maps.ids)}
 
     def _maps(self, name: str) -> tuple[Explanations, Mapping[str, int]]:
         """Kept explanations, and where each row is."""

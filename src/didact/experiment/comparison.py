@@ -12,6 +12,7 @@ import numpy as np
 from didact.errors import OptionError, RecordError
 from didact.records.atomic import with_folder, write_text
 from didact.records.store import canonical
+from didact.render.mix import MixView
 from didact.stats.bootstrap import Interval
 
 COLUMNS: Final = (
@@ -30,6 +31,7 @@ class Comparison:
     `gain` is the mean over seeds of the paired difference to `none`, from `low` to `high` in 95 % of crossed bootstrap
     samples; `p` is of an exact test over seeds, corrected by Holm over the explainers asked for, and None with a
     `p_reason` where the seeds cannot reach 0.05. `agreement` holds Kendall's τ between the rankings of the columns.
+    `learned` tells what every learned explainer became, one entry per student, size and seed.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -38,6 +40,7 @@ class Comparison:
     about: Mapping[str, Any]
     agreement: Mapping[str, Any]
     folder: Path
+    learned: tuple[Mapping[str, Any], ...] = ()
     scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -94,6 +97,21 @@ class Comparison:
             replicates=replicates,
         )
 
+    def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> MixView:
+        """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
+        found = [
+            one for one in self.learned
+            if one["explainer"] == explainer and student in (None, one["student"]) and size in (None, one["size"])
+        ]  # fmt: skip
+        if not found:
+            known = sorted({one["explainer"] for one in self.learned})
+            raise OptionError(f"Nothing was learned by {explainer!r}; learned were: {', '.join(known) or 'none'}.")
+        if len({tuple(one["names"]) for one in found}) > 1:
+            raise OptionError(f"The explainers learned by {explainer!r} weigh different parts: name student and size.")
+        weights = np.mean([one["weights"] for one in found], axis=0)
+        title = f"{explainer}: mean of {len(found)} learned mixes"
+        return MixView(tuple(found[0]["names"]), tuple(weights.tolist()), title)
+
     def ranking(self) -> list[dict[str, Any]]:
         """Explainers from best to worst by their mean rank over all columns; `none` is one of them."""
         found = []
@@ -112,6 +130,7 @@ class Comparison:
             "failed": [dict(one) for one in self.failed],
             "ranking": self.ranking(),
             "agreement": dict(self.agreement),
+            "learned": [dict(one) for one in self.learned],
             "notes": list(self.notes),
             "about": dict(self.about),
         }
@@ -149,6 +168,7 @@ class Comparison:
             return cls(
                 rows=tuple(found["rows"]), failed=tuple(found["failed"]), notes=tuple(found["notes"]),
                 about=found["about"], agreement=found["agreement"], folder=Path(folder),
+                learned=tuple(found.get("learned", ())),
             )  # fmt: skip
         except FileNotFoundError:
             raise OptionError(

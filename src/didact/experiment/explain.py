@@ -28,6 +28,7 @@ from didact.experiment.columns import answers_of, columns_of, in_words
 from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer, knows_option
+from didact.explainers.learned import is_learned, load_explainer
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
 from didact.records.explanations import Explanations
@@ -129,6 +130,8 @@ def resolve(
     given = {name: plain(value) for name, value in options.items()}
     shared = {"batch_size": plain(batch_size), "seed": plain(seed)}
     shared = {name: value for name, value in shared.items() if value is not None}
+    if is_learned(method):
+        method = load_explainer(str(method))
     if isinstance(method, str):
         spec = parse_spec(method)
         EXPLAINERS[spec.name]  # an unknown method is told before an unknown option

@@ -17,11 +17,16 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
 from didact.experiment.explain import explain, explanation_facts
+from didact.experiment.parts import parts_of
 from didact.experiment.plan import Method
 from didact.explainers import EXPLAINERS
+from didact.explainers.learned import name_of
+from didact.explainers.mix import Mix
+from didact.explainers.parts import blended
 from didact.models.native import NativeModel
 from didact.records.explanations import Explanations
 from didact.records.parquet import to_parquet
+from didact.records.parts import Parts
 from didact.records.store import key_of
 
 # Larger batches of a large model spend their time in page faults: MiniLM, 128 pieces, 64 rows against 16: 1.3 to 1.5x.
@@ -68,8 +73,7 @@ def keep_explanations(
     A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
     """
     asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-    if isinstance(teacher, Model) and not isinstance(teacher, NativeModel) and teacher.device.type == "cpu":
-        asked["batch_size"] = _ON_CPU
+    asked |= _batches(teacher)
     if isinstance(method, str) and method.endswith(".parquet"):
         method = Explanations.load(method)
     if isinstance(method, Explanations):
@@ -79,7 +83,7 @@ def keep_explanations(
         return _given(folder, explain(teacher, rows, method, **asked), label)
     key = key_of({"teacher": fingerprint, **facts})
     known = {row.id: fingerprint_of([row]) for row in rows}
-    path = folder / f"{_slug(label)}-{key}-{key_of(known)}.parquet"
+    path = folder / f"{slug(label)}-{key}-{key_of(known)}.parquet"
     if _loaded(path) is None:
         # Where labels or rationales decide the scores, the same text may now have others.
         is_label = facts["options"]["target"] == "gold" or isinstance(teacher, HumanTeacher)
@@ -87,6 +91,44 @@ def keep_explanations(
         others = sorted(folder.glob(f"{path.stem.rpartition('-')[0]}-*.parquet")) if by_text else []
         _complete(path, teacher, rows, method, others, asked)
     return Kept(path.name, key)
+
+
+def keep_parts(
+    folder: Path,
+    teacher: Teacher,
+    fingerprint: str,
+    rows: Sequence[Row],
+    explainer: Mix,
+    *,
+    members: Sequence[tuple[str, Kept]] = (),
+    background: Sequence[Row],
+    outputs: Outputs | None = None,
+    progress: bool = False,
+) -> Kept:
+    """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
+    name = name_of(explainer)
+    key = key_of({
+        "teacher": fingerprint, "family": name, "version": explainer.version, "rows": fingerprint_of(rows),
+        "members": [(label, kept.key) for label, kept in members],
+    })  # fmt: skip
+    path = folder / f"parts-{name}-{key}"
+    try:
+        Parts.load(path)
+    except RecordError:
+        if members:
+            found = [(label, Explanations.load(folder / kept.file)) for label, kept in members]
+            blended(found).save(path)
+        else:
+            asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
+            parts_of(teacher, rows, explainer, **asked, **_batches(teacher)).save(path)
+    return Kept(path.name, key)
+
+
+def _batches(teacher: Teacher) -> dict[str, int]:
+    """Large models on the CPU are asked in smaller batches."""
+    if isinstance(teacher, Model) and not isinstance(teacher, NativeModel) and teacher.device.type == "cpu":
+        return {"batch_size": _ON_CPU}
+    return {}
 
 
 def _complete(
@@ -136,7 +178,7 @@ def _given(folder: Path, maps: Explanations, label: str, *, whole: Explanations 
     """
     maps = replace(maps, images=None)
     content = _hash(maps)
-    path = folder / f"{_slug(label)}-{content}.parquet"
+    path = folder / f"{slug(label)}-{content}.parquet"
     if _loaded(path) is None:
         maps.save(path)
     return Kept(path.name, content if whole is None else _hash(whole))
@@ -144,6 +186,11 @@ def _given(folder: Path, maps: Explanations, label: str, *, whole: Explanations 
 
 def _hash(maps: Explanations) -> str:
     return hashlib.sha256(to_parquet(maps)).hexdigest()[:16]
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file holds explanations that can be read."""
+    return _loaded(path) is not None
 
 
 def _loaded(path: Path) -> Explanations | None:
@@ -156,6 +203,6 @@ def _loaded(path: Path) -> Explanations | None:
         return None
 
 
-def _slug(label: Any) -> str:
+def slug(label: Any) -> str:
     """A label as part of a file name."""
     return re.sub(r"[^\w]+", "-", Path(str(label)).name).strip("-")[:60] or "explanations"

@@ -12,8 +12,10 @@ from didact.core.explainer import Explainer
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment.explain import COMMON, Asked
+from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer, knows_option
+from didact.explainers.learned import is_learned
 from didact.learning.fit import Training
 from didact.models import MODELS
 from didact.records.explanations import Explanations
@@ -134,11 +136,15 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
 
 
 def check_method(text: str) -> str:
-    """The spec of an explainer in its one spelling, if name and options exist; a file of explanations as it is."""
+    """The spec of an explainer in its one spelling, if name and options exist; files and folders as they are."""
     if text.endswith(".parquet"):
         if not Path(text).is_file():
             raise OptionError(f"There is no file {text!r} with explanations.")
         return text
+    if is_learned(text):
+        return text
+    if is_learner(text):
+        return parse_learner(text).label
     spec = parse_spec(text)
     EXPLAINERS[spec.name]
     common = {name: value for name, value in spec.options.items() if name in COMMON}

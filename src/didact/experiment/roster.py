@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
@@ -14,27 +14,44 @@ from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
 from didact.experiment.explain import explain, resolve
 from didact.experiment.explained import chosen
+from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.experiment.plan import CONTROLS, Method, Plan
 from didact.experiment.subset import subset
 from didact.explainers.build import build_explainer, knows_option
+from didact.explainers.learned import is_learned
+from didact.learning.fit import Training
+from didact.learning.teach import student_training
 from didact.models.native import NativeModel
 from didact.models.start import Start, student_start
 from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec
-from didact.students.build import StudentSpec, build_strategy, parse_student
+from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 # What students see where nobody says: on real text the effect shows in small ones on frozen embeddings, cheaply.
 _SMALL: Final = "bilstm_attention(embeddings=base, width=64)/attention"
 
 
+# What stands beside a learned explainer (DESIGN: fair controls). `fresh` is the explainer's own row.
+Role = Literal["", "fresh", "cotrained", "flattened", "matched", "sharpened", "extra"]
+# The temperatures among which `attention_all(sharpened)` takes the best on dev.
+SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
+STATIC: Final = "attention_all"
+
+
 @dataclass(frozen=True, eq=False)
 class Entrant:
-    """One row of the table: an explainer, or a control. `redrawn` ones are drawn anew for every seed."""
+    """One row of the table: an explainer, or a control. `redrawn` ones are drawn anew for every seed.
+
+    Rows with a `learner` are made by what it learns: with a student of their own (cotrained), frozen for new students
+    (fresh), as flat as it was before it learned (flattened), or its start made as sharp as it became (matched).
+    """
 
     label: str
     method: Method | None
     is_control: bool
     redrawn: bool = False
+    role: Role = ""
+    learner: Learner | None = None
 
     def for_seed(self, seed: int) -> Method | None:
         if not self.redrawn:
@@ -53,6 +70,7 @@ class Roster:
         self.faults: list[str] = []
         self._check_fit()
         self.entrants = self._entrants(methods)
+        self._add_companions()
         self.pool = self._pool()
         self.used = self._used()
         self.students = self._students()
@@ -105,6 +123,10 @@ class Roster:
                 continue
             label = self._label(method, {one.label for one in found})
             redrawn = False
+            if is_learner(method):
+                learner = parse_learner(str(method))
+                found.append(Entrant(label, None, False, role="fresh", learner=learner))
+                continue
             if _is_spec(method):
                 assert isinstance(method, str)
                 try:
@@ -116,6 +138,40 @@ class Roster:
                 redrawn = drawn and "seed" not in parse_spec(method).options and knows_option(built.name, "seed")
             found.append(Entrant(label, method, _is_spec(method) and method in CONTROLS, redrawn))
         return found
+
+    def _add_companions(self) -> None:
+        """What must stand beside a learned explainer, so that its row can be read."""
+        learners = [one.learner for one in self.entrants if one.learner is not None]
+        if not learners:
+            return
+        found: list[Entrant] = []
+        is_extra = False
+        for learner in learners:
+            found.append(Entrant(learner.row("cotrained"), None, True, role="cotrained", learner=learner))
+            if learner.family == "attention_mix":
+                name = f"{STATIC}(matched)" if not learner.spec.options else f"{STATIC}(matched, {learner.label})"
+                found.append(Entrant(learner.row("flattened"), None, True, role="flattened", learner=learner))
+                found.append(Entrant(name, None, True, role="matched", learner=learner))
+            if learner.family == "blend":
+                found += [Entrant(name, name, True) for name in self._members(learner)]
+            is_extra = is_extra or learner.smat.outer == "dev"
+        if any(learner.family == "attention_mix" for learner in learners):
+            found.append(Entrant(STATIC, STATIC, True))
+            found.append(Entrant(f"{STATIC}(sharpened)", STATIC, True, role="sharpened"))
+        if is_extra:
+            found.append(Entrant("none+extra", None, True, role="extra"))
+        taken = {one.label for one in self.entrants}
+        for one in found:
+            if one.label not in taken:
+                self.entrants.append(one)
+                taken.add(one.label)
+
+    def _members(self, learner: Learner) -> tuple[str, ...]:
+        try:
+            return learner.explainer().part_names(self.teacher, self.data["train"][0])
+        except DidactError as error:
+            self.faults.append(f"explainers: {learner.label}: {error}")
+            return ()
 
     def _is_possible(self, control: str) -> bool:
         """Whether a control has a meaning here. What has none is left out, and the table says so."""
@@ -138,7 +194,7 @@ class Roster:
         if isinstance(method, str) and _is_spec(method):
             return method
         if isinstance(method, str):
-            name = Path(method).stem
+            name = Path(method).name.removesuffix(".parquet")
         else:
             name = method.method if isinstance(method, Explanations) else build_explainer(method).name
         number = 2
@@ -207,6 +263,8 @@ class Roster:
             return  # a fault already: no size is that small
         maps: dict[str, Explanations] = {}
         for one in self.entrants:
+            if one.role == "fresh":
+                self._probe_learner(one, rows)
             if one.method is None:
                 continue
             try:
@@ -238,6 +296,38 @@ class Roster:
                 if left:
                     self.notes.append(f"{student} needs aligned spans, which {', '.join(left)} do not give: left out.")
 
+    def _probe_learner(self, entrant: Entrant, rows: Sequence[Row]) -> None:
+        """Whether the teacher can serve the family, students can be taught by it, and there are rows enough."""
+        learner = entrant.learner
+        assert learner is not None
+        try:
+            explain(self.teacher, rows, learner.explainer(), background_rows=rows)
+        except DidactError as error:
+            self.faults.append(f"explainers: {entrant.label}: {error}")
+        for student in self.students:
+            options = strategy_options(student.strategy)
+            if student.strategy.name != "attention" or options["send"] != "whole":
+                labels = [one.label for one in self.entrants if one.learner == learner]
+                self.skipped |= {(label, str(student)) for label in labels}
+                self.notes.append(
+                    f"{learner.label} is learned through what it sends whole: left out for student {student}."
+                )
+            elif student.architecture in self.starts:
+                training = self.training(student)
+                size = learner.smat.outer_batch or training.batch_size
+                needed = training.batch_size + (size if learner.smat.outer == "train" else 0)
+                if min(self.plan.sizes) < needed:
+                    self.faults.append(
+                        f"sizes: {entrant.label} needs {needed} rows to learn from ({training.batch_size} to teach "
+                        f"{student} and {needed - training.batch_size} others to judge it by), and "
+                        f"{min(self.plan.sizes)} were asked for. Take larger sizes, or a smaller batch_size."
+                    )
+
+    def training(self, student: StudentSpec) -> Training:
+        """How this student is trained."""
+        kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
+        return replace(kind, **self.plan.training)
+
     def _explained_here(self, entrant: Entrant, rows: Sequence[Row]) -> Explanations:
         method = entrant.for_seed(self.plan.seeds[0])
         if isinstance(method, str) and method.endswith(".parquet"):
@@ -249,8 +339,8 @@ class Roster:
 
 
 def _is_spec(method: Method | None) -> bool:
-    """Whether it is a name with options, and no file."""
-    return isinstance(method, str) and not method.endswith(".parquet")
+    """Whether it is a name with options, and no file or folder."""
+    return isinstance(method, str) and not method.endswith(".parquet") and not is_learned(method)
 
 
 def _refused(faults: Sequence[str]) -> PlanError:

@@ -18,12 +18,14 @@ from didact.experiment.cell import VERSION, Cell, load_outputs
 from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Told
-from didact.experiment.explained import Kept, keep_explanations, teacher_fingerprint
-from didact.experiment.roster import Roster
+from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
+from didact.experiment.roster import SHARPNESS, STATIC, Entrant, Roster
 from didact.experiment.summary import agreement_of, rows_of_table, scores_of
-from didact.learning.teach import student_training
+from didact.explainers.parts import explained_by
 from didact.models.start import Start
 from didact.records.atomic import new_folder, sweep, write_text
+from didact.records.parts import Parts
+from didact.records.sharpness import matching_temperature, mean_entropy, tempered
 from didact.records.store import Record, Store, canonical, key_of
 from didact.records.table import Table, write_table
 from didact.registry import Spec
@@ -45,6 +47,8 @@ class Run:
 
     def __init__(self, roster: Roster, folder: Path, *, progress: bool = False) -> None:
         self.roster, self.plan, self.folder, self.progress = roster, roster.plan, folder, progress
+        # By file of explanations: the cell whose explainer makes them, and for which row.
+        self.derived: dict[str, tuple[str, Entrant]] = {}
 
     def comparison(self, engine: Engine) -> Comparison:
         """Do what is left to do, and sum up."""
@@ -61,10 +65,15 @@ class Run:
         write_text(self.folder / "plan.toml", self._plan_text())
         splits = self._labelled()
         kept = self._explanations(splits["train"].outputs)
-        cells = self._cells(splits, kept)
+        parts = self._parts(splits["train"].outputs, kept)
+        cells = self._cells(splits, kept, parts)
         store = Store(self.folder / "cells")
         manifest = self._manifest(cells)
-        self._work(engine, manifest, cells, store)
+        learning = [cell for cell in cells if cell.learner is not None]
+        if learning:
+            self._work(engine, manifest, learning, store, "learning explainers")
+            self._derive(cells, store)
+        self._work(engine, manifest, cells, store, "teaching students")
         return self._summary(cells, store, splits["test"])
 
     def _plan_text(self) -> str:
@@ -108,11 +117,7 @@ class Run:
     def _explanations(self, outputs: Outputs) -> dict[tuple[str, int], Kept]:
         """By entrant and seed the file that holds its explanations."""
         folder = self.folder / "explanations"
-        background = (
-            self.roster.data["explain"].rows
-            if "explain" in self.roster.data and len(self.roster.data["explain"])
-            else self.roster.pool
-        )
+        background = self._background()
         found: dict[tuple[str, int], Kept] = {}
         for one in self.roster.entrants:
             if one.method is None:
@@ -124,15 +129,42 @@ class Run:
                 if shared is None or one.redrawn:
                     shared = keep_explanations(
                         folder, self.roster.teacher, self.fingerprint,
-                        self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method, label=one.label,
+                        self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method,
+                        label=STATIC if one.role == "sharpened" else one.label,
                         background=background, outputs=outputs, progress=self.progress and not one.redrawn,
                     )  # fmt: skip
                 found[one.label, seed] = shared
         return found
 
+    def _background(self) -> Sequence[Row]:
+        data = self.roster.data
+        return data["explain"].rows if "explain" in data and len(data["explain"]) else self.roster.pool
+
+    def _parts(self, outputs: Outputs, kept: Mapping[tuple[str, int], Kept]) -> dict[str, Kept]:
+        """By learner the files of what it weighs. A blend is made of its members' explanations, which are rows too."""
+        found = {}
+        for one in self.roster.entrants:
+            if one.role != "fresh" or one.learner is None:
+                continue
+            explainer = one.learner.explainer()
+            members: list[tuple[str, Kept]] = []
+            if one.learner.family == "blend":
+                names = explainer.part_names(self.roster.teacher, self.roster.used[0])
+                members = [(name, kept[name, self.plan.seeds[0]]) for name in names]
+            found[one.label] = keep_parts(
+                self.folder / "explanations", self.roster.teacher, self.fingerprint, self.roster.used, explainer,
+                members=members, background=self._background(), outputs=outputs, progress=self.progress,
+            )  # fmt: skip
+        return found
+
     # -- cells --------------------------------------------------------------------------------------------------------
 
-    def _cells(self, splits: Mapping[str, Labelled], kept: Mapping[tuple[str, int], Kept]) -> list[Cell]:
+    def _cells(
+        self,
+        splits: Mapping[str, Labelled],
+        kept: Mapping[tuple[str, int], Kept],
+        parts: Mapping[str, Kept],
+    ) -> list[Cell]:
         """Every cell of the plan, `none` first and seed by seed, so that an early look is a fair one."""
         plan = self.plan
         held_out = {name: fingerprint_of(splits[name].rows) for name in ("dev", "test")}
@@ -142,34 +174,106 @@ class Run:
             for size in plan.sizes:
                 rows_key = fingerprint_of(self.roster.seed_rows(seed, size))
                 for student in self.roster.students:
-                    start_name, training = prepared[str(student)]
-                    for one in self.roster.entrants:
+                    start, training = prepared[str(student)]
+                    common = {
+                        "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out, "start": start,
+                        "training": training, "size": size, "seed": seed, "soft": plan.soft, "threads": plan.threads,
+                        "device": plan.device,
+                    }  # fmt: skip
+                    learned: dict[str, str] = {}
+                    for one in sorted(self.roster.entrants, key=lambda one: one.role != "cotrained"):
                         if (one.label, str(student)) in self.roster.skipped:
                             continue
-                        if student.strategy.name == "none" and one.method is not None:
+                        if student.strategy.name == "none" and (one.method is not None or one.learner is not None):
                             continue
-                        explained = None if one.method is None else kept[one.label, seed]
-                        strategy = student.strategy if explained is not None else Spec("none")
-                        trials = plan.trials(student.strategy)
-                        if explained is None:
-                            trials = [{} for _ in trials]
-                        facts = {
-                            "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out,
-                            "explanations": None if explained is None else explained.key,
-                            "start": start_name, "strategy": strategy.name, "options": strategy_options(strategy),
-                            "strategy_version": STRATEGIES.load(strategy.name).version, "trials": trials,
-                            "training": training, "size": size, "seed": seed, "soft": plan.soft,
-                            "threads": plan.threads, "device": plan.device,
-                        }  # fmt: skip
-                        cells.append(
-                            Cell(
-                                key=key_of(facts), explainer=one.label, student=str(student), start=start_name,
-                                strategy=str(strategy), maps=None if explained is None else explained.file, size=size,
-                                seed=seed, soft=plan.soft, threads=plan.threads, device=plan.device, training=training,
-                                trials=trials,
-                            )
-                        )  # fmt: skip
-        return cells
+                        cell = self._cell(one, student, common, kept, parts, learned)
+                        if one.role == "cotrained" and one.learner is not None:
+                            learned[one.learner.label] = cell.key
+                        cells.append(cell)
+        places = {one.label: place for place, one in enumerate(self.roster.entrants)}
+        columns = {str(student): place for place, student in enumerate(self.roster.students)}
+        order = {seed: place for place, seed in enumerate(plan.seeds)}
+        return sorted(
+            cells, key=lambda cell: (order[cell.seed], cell.size, columns[cell.student], places[cell.explainer])
+        )
+
+    def _cell(
+        self,
+        one: Entrant,
+        student: StudentSpec,
+        common: Mapping[str, Any],
+        kept: Mapping[tuple[str, int], Kept],
+        parts: Mapping[str, Kept],
+        learned: Mapping[str, str],
+    ) -> Cell:
+        """The cell of one row of the table. `learned` are the keys of the cells that learn explainers here."""
+        trials = self.plan.trials(student.strategy)
+        strategy, explained = student.strategy, None
+        facts: dict[str, Any] = {}
+        if one.role in ("fresh", "flattened", "matched"):
+            assert one.learner is not None
+            key = key_of({"learned": learned[one.learner.label], "role": one.role})
+            explained = Kept(f"{slug(one.label)}-{key}.parquet", key)
+            self.derived[explained.file] = (learned[one.learner.label], one)
+        elif one.role == "cotrained":
+            assert one.learner is not None
+            trials = [{}]
+            facts["learner"] = {**one.learner.facts(), "parts": parts[one.learner.label].key}
+        elif one.method is not None:
+            explained = kept[one.label, common["seed"]]
+        else:
+            strategy, trials = Spec("none"), [{} for _ in trials]
+        if one.role == "sharpened":
+            others = list(
+                {canonical({k: v for k, v in trial.items() if k != "temperature"}): trial for trial in trials}.values()
+            )
+            trials = [{**trial, "temperature": sharp} for trial in others for sharp in SHARPNESS]
+        if one.role == "extra":
+            trials, facts["extra"] = [{}], True
+        facts |= {
+            **common, "explanations": None if explained is None else explained.key, "strategy": strategy.name,
+            "options": strategy_options(strategy), "strategy_version": STRATEGIES.load(strategy.name).version,
+            "trials": trials,
+        }  # fmt: skip
+        is_learning = one.role == "cotrained" and one.learner is not None
+        return Cell(
+            key=key_of(facts), explainer=one.label, student=str(student), start=common["start"],
+            strategy=str(strategy), maps=None if explained is None else explained.file, size=common["size"],
+            seed=common["seed"], soft=common["soft"], threads=common["threads"], device=common["device"],
+            training=common["training"], trials=trials,
+            learner=one.learner.label if is_learning and one.learner is not None else None,
+            parts=parts[one.learner.label].file if is_learning and one.learner is not None else None,
+            extra=one.role == "extra",
+        )  # fmt: skip
+
+    def _derive(self, cells: Sequence[Cell], store: Store) -> None:
+        """The explanations of what was learned, for the cells that teach with them. What was not learned is told."""
+        by_key = {cell.key: cell for cell in cells}
+        folder = self.folder / "explanations"
+        waiting = {cell.maps: cell for cell in cells if cell.maps in self.derived}
+        for file, cell in waiting.items():
+            assert file is not None
+            source, one = self.derived[file]
+            record = store.load(source)
+            if record.status != "done":
+                error = f"Its explainer could not be learned: {record.payload['error']}"
+                store.save(Record(cell.key, "failed", {"cell": cell.plain(), "error": error, "traceback": ""}))
+                continue
+            if is_whole(folder / file):
+                continue
+            assert one.learner is not None
+            learning = by_key[source]
+            assert learning.parts is not None
+            parts = Parts.load(folder / learning.parts)
+            places = {row: place for place, row in enumerate(parts.maps.ids)}
+            rows = self.roster.seed_rows(cell.seed, cell.size)
+            own = parts.select([places[row.id] for row in rows])
+            maps = explained_by(one.learner.restored(record.payload["learned"]), own)
+            if one.role == "flattened":
+                maps = tempered(maps, matching_temperature(maps, mean_entropy(own.maps)))
+            elif one.role == "matched":
+                maps = tempered(own.maps, matching_temperature(own.maps, mean_entropy(maps)))
+            maps.save(folder / file)
 
     def _prepared(self, student: StudentSpec) -> tuple[str, dict[str, Any]]:
         """Where the student's start is kept, and how it is trained."""
@@ -183,7 +287,7 @@ class Run:
             except RecordError:  # or another run was faster; it wrote the same
                 if not _holds(folder, start):
                     raise
-        training = asdict(replace(student_training(start.build(0), student.optimiser), **self.plan.training))
+        training = asdict(self.roster.training(student))
         training.pop("seed")
         return name, training
 
@@ -197,18 +301,19 @@ class Run:
         write_text(path, content + "\n")
         return path
 
-    def _work(self, engine: Engine, manifest: Path, cells: Sequence[Cell], store: Store) -> None:
+    def _work(self, engine: Engine, manifest: Path, cells: Sequence[Cell], store: Store, what: str) -> None:
         by_key: dict[str, list[Cell]] = {}
         for cell in cells:
             by_key.setdefault(cell.key, []).append(cell)
         found = {key: _finished(store, key) for key in by_key}
-        waiting = [key for key, record in found.items() if record is None]
+        hopeless = {cell.key for cell in cells if cell.maps in self.derived and not self._is_there(cell)}
+        waiting = [key for key, record in found.items() if record is None and key not in hopeless]
         done = set(by_key) - set(waiting)
         board = _Board(by_key)
         for key, record in found.items():
             if record is not None:
                 board.add(key, record.payload["value"])
-        with Progress("teaching students", total=len(by_key), shown=self.progress) as bar:
+        with Progress(what, total=len(by_key), shown=self.progress) as bar:
             bar.skip(len(done))
             told = _told(engine, manifest, waiting)
             try:
@@ -231,6 +336,10 @@ class Run:
                 close = getattr(told, "close", None)
                 if close is not None:
                     close()
+
+    def _is_there(self, cell: Cell) -> bool:
+        """Whether the explanations that the cell teaches with were made: not if nothing was learned."""
+        return cell.maps is not None and (self.folder / "explanations" / cell.maps).is_file()
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
@@ -264,9 +373,16 @@ class Run:
             "starts": {name: start.origin for name, start in self.roster.starts.items()}, "torch": torch.__version__,
             "cells": len({cell.key for cell in cells}), "train_rows": len(self.roster.pool), "plan": self._plan_text(),
         }  # fmt: skip
+        learned = [
+            {
+                "explainer": cell.learner, "student": cell.student, "size": cell.size, "seed": cell.seed,
+                **{name: value for name, value in records[cell.key].payload["learned"].items() if name != "epochs"},
+            }
+            for cell in cells if cell.learner is not None and records[cell.key].status == "done"
+        ]  # fmt: skip
         found = Comparison(
             rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=json.loads(canonical(about)),
-            agreement=agreement_of(rows, columns), folder=self.folder, scores=scores,
+            agreement=agreement_of(rows, columns), folder=self.folder, learned=tuple(learned), scores=scores,
         )  # fmt: skip
         _write_results(self.folder / "results.parquet", cells, records, measure)
         found.save(self.folder / "comparison.json")

@@ -28,7 +28,7 @@ from didact.explainers.slopes import frozen, white_box
 from didact.render.mix import MixView
 
 # A unit that a part gives nothing keeps this share of an even part, so that its logarithm is a number.
-_FLOOR: Final = 1e-3
+FLOOR: Final = 1e-3
 
 
 class Mix(Explainer):
@@ -63,16 +63,19 @@ class Mix(Explainer):
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         names = self.part_names(teacher, rows[0])
         if not self.names:
-            self.names = names
-            # As the paper starts: every part counts alike.
-            start = torch.full((len(names),), 1 / len(names), device=device_of(teacher))
-            self.coefficients = nn.Parameter(start)
-            self.log_temperature = nn.Parameter(start.new_zeros(()), requires_grad=self.learn_temperature)
+            self.start(names)
+            self.to(device_of(teacher))
         elif names != self.names:
             raise OptionError(
-                f"This explainer weighs {len(self.names)} parts ({_some(self.names)}), and teacher {teacher.name!r} has "
+                f"This explainer weighs {len(self.names)} parts ({_some(self.names)}), and {teacher.name!r} has "
                 f"{len(names)} ({_some(names)}). It was learned for another one: learn it anew (didact learn smat)."
             )
+
+    def start(self, names: Sequence[str]) -> None:
+        """Parts of these names, all of which count alike: where the paper starts."""
+        self.names = tuple(names)
+        self.coefficients = nn.Parameter(torch.full((len(names),), 1 / len(names)))
+        self.log_temperature = nn.Parameter(torch.zeros(()), requires_grad=self.learn_temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad():
@@ -243,7 +246,7 @@ def logs_of(
     total = size.sum(-1, keepdim=True)
     count = units.sum(-1)[:, None, None].clamp_min(1).to(scores.dtype)
     share = torch.where(total > 0, size / torch.where(total > 0, total, torch.ones_like(total)), 1 / count)
-    return torch.maximum(share, _FLOOR / count).log().masked_fill(~units[:, None], 0.0)
+    return torch.maximum(share, FLOOR / count).log().masked_fill(~units[:, None], 0.0)
 
 
 def _some(names: Sequence[str]) -> str:

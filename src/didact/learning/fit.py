@@ -130,10 +130,13 @@ def fit(
     training: Training,
     *,
     beside: Beside | None = None,
+    keep: str = "best",
     progress: bool = False,
     seen: Callable[[Epoch], Any] = lambda _: None,
 ) -> list[Epoch]:
     """Train the model in place; it ends with the weights of its best dev epoch, in evaluation mode.
+
+    `keep="last"` leaves those of the last epoch: for a model that has learned from the dev rows too.
 
     Two calls with one seed on one machine, with one number of threads, give the same bytes.
     """
@@ -178,7 +181,8 @@ def fit(
                 best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
             if waited >= training.patience:
                 break
-    model.load_state_dict(best)
+    if keep == "best":
+        model.load_state_dict(best)
     return history
 
 

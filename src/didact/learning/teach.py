@@ -56,18 +56,20 @@ def teach(
     dev: Examples,
     training: Training,
     *,
+    keep: str = "best",
     progress: bool = False,
 ) -> Taught:
     """Train the student in place. `maps` explain the rows of `train`, in their order; None teaches by answers alone."""
     if maps is None:
-        return Taught(fit(student, train, dev, training, progress=progress), 0)
+        return Taught(fit(student, train, dev, training, keep=keep, progress=progress), 0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_from(training.seed, "strategy"))
         strategy.attach(student, train.batch)
     strategy.to(student.device)
     lesson = strategy.lesson(maps, train.batch).to(student.device)
     lost = 0 if lesson.lost is None else int(lesson.lost.sum())
-    return Taught(fit(student, train, dev, training, beside=_Beside(strategy, lesson), progress=progress), lost)
+    beside = _Beside(strategy, lesson)
+    return Taught(fit(student, train, dev, training, beside=beside, keep=keep, progress=progress), lost)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ class Parts:
 
     @classmethod
     def load(cls, path: Path) -> "Parts":
+        if not path.with_suffix(".parquet").is_file():
+            raise RecordError(f"There are no parts of an explainer in {path}.")
         maps = Explanations.load(path.with_suffix(".parquet"))
         try:
             with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:

@@ -1,0 +1,95 @@
+"""`smat(family=blend, outer=dev)`: what is to be learned and how, as people write it."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from didact.errors import OptionError
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import build_explainer, knows_option
+from didact.explainers.mix import Mix
+from didact.learning.smat import Smat
+from didact.registry import Spec, check_types, parse_spec, unknown
+
+NAME: Final = "smat"
+FAMILIES: Final = ("attention_mix", "gradient_mix", "blend")
+_SMAT: Final = tuple(one.name for one in fields(Smat))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A family of explainers with its options, and how it is learned."""
+
+    spec: Spec
+    family: str
+    mix: Mapping[str, Any]
+    smat: Smat
+
+    @property
+    def label(self) -> str:
+        return str(self.spec)
+
+    def row(self, what: str) -> str:
+        """What a companion of this learner is called: `smat(cotrained)`, `smat(outer=dev, cotrained)`."""
+        return f"{NAME}({what})" if not self.spec.options else f"{self.label[:-1]}, {what})"
+
+    def explainer(self) -> Mix:
+        """The family's explainer, unlearned."""
+        found = build_explainer(self.family, **self.mix).explainer
+        assert isinstance(found, Mix)
+        return found
+
+    def restored(self, learned: Mapping[str, Any]) -> Mix:
+        """The explainer with what a cell learned."""
+        found = self.explainer()
+        found.names = tuple(learned["names"])
+        found.coefficients = nn.Parameter(torch.tensor(learned["coefficients"]))
+        found.log_temperature = nn.Parameter(
+            torch.tensor(learned["log_temperature"]), requires_grad=found.learn_temperature
+        )
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """All options in force: part of a cell's key."""
+        found = self.explainer()
+        return {"family": self.family, "version": found.version, "mix": found.options, "smat": asdict(self.smat)}
+
+
+def is_learner(text: object) -> bool:
+    """Whether this is a spec of something to be learned."""
+    return isinstance(text, str) and text.partition("(")[0].strip() == NAME
+
+
+def parse_learner(text: str) -> Learner:
+    """Read `smat(option=value, …)`. Options are those of learning, those of the family, and `family` itself."""
+    spec = parse_spec(text)
+    if spec.name != NAME:
+        raise OptionError(unknown("learner", spec.name, [NAME]))
+    return learner_of(spec.options)
+
+
+def learner_of(options: Mapping[str, Any]) -> Learner:
+    """The learner with these options."""
+    given = {name: value for name, value in options.items() if value is not None}
+    family = given.get("family", FAMILIES[0])
+    if family not in FAMILIES:
+        raise OptionError(unknown("family of explainers that can be learned", str(family), list(FAMILIES)))
+    own = {name: value for name, value in given.items() if name in _SMAT}
+    mix = {name: value for name, value in given.items() if name not in (*_SMAT, "family")}
+    for name in mix:
+        if not knows_option(family, name):
+            known = [*_SMAT, "family", *(one for one in _mix_options() if knows_option(family, one))]
+            raise OptionError(unknown(f"option of {NAME} with family {family!r}", name, known))
+    check_types(own, Smat, of=NAME)
+    found = Learner(Spec(NAME, given), family, mix, Smat(**own))
+    found.explainer()  # refuses values that its family does not take
+    return found
+
+
+def _mix_options() -> list[str]:
+    every = [name for family in FAMILIES for name in inspect.signature(EXPLAINERS.load(family)).parameters]
+    return list(dict.fromkeys(every))
