@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from didact.experiment.compare import compare
     from didact.experiment.comparison import Comparison
     from didact.experiment.explain import explain
+    from didact.experiment.learn import learn_smat
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
@@ -21,6 +22,7 @@ __all__ = [
     "__version__",
     "compare",
     "explain",
+    "learn_smat",
     "load_data",
     "load_teacher",
     "teacher_from_function",
@@ -33,6 +35,7 @@ _PUBLIC = {
     "Explanations": "didact.records.explanations:Explanations",
     "compare": "didact.experiment.compare:compare",
     "explain": "didact.experiment.explain:explain",
+    "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
     "teacher_from_function": "didact.core.function:teacher_from_function",

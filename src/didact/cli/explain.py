@@ -25,7 +25,10 @@ def explain(
     ] = None,
     model: Annotated[str, typer.Option("--model", help="A folder or a hub name.")] = ...,  # type: ignore[assignment]
     method: Annotated[
-        str, typer.Option("--method", help="A name from `didact methods`, with options; or several, to look at.")
+        str,
+        typer.Option(
+            "--method", help="A name from `didact methods`, with options; a learned one's folder; or several."
+        ),
     ] = "integrated_gradients",
     data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
     split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
@@ -62,12 +65,13 @@ def explain(
 
     Prints heat maps of the first rows, or JSON. A run with --out that was stopped goes on where it was.
     """
-    from didact.explainers import EXPLAINERS
+    from didact.explainers import EXPLAINERS, is_learned
     from didact.registry import parse_spec
 
     asked = split_list(method)
     for one in asked:  # a wrong name is told before anything heavy is loaded
-        EXPLAINERS[parse_spec(one).name]
+        if not is_learned(one):
+            EXPLAINERS[parse_spec(one).name]
     if not asked:
         raise OptionError("Name a method: --method lime. `didact methods` lists them.")
     if len(asked) > 1 and (out is not None or as_json):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import compare, data, demo, explain, methods, train
+from didact.cli import compare, data, demo, explain, learn, methods, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("train")(train.train)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare)
 app.command("methods")(methods.methods)
+app.add_typer(learn.app, name="learn")
 app.add_typer(data.app, name="data")
 
 

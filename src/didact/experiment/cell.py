@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from didact.core.seeds import seed_from
 from didact.errors import TrainingError
 from didact.experiment.classroom import Classroom
 from didact.experiment.learner import parse_learner
+from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
@@ -70,10 +71,10 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         model = classroom.start(cell.start).build(0)
         rows, said = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
         train = Examples.of(model, rows, said, soft=cell.soft)
-    scale = _Scale.of(train)
+    scale = Scale.of(train)
     train, dev = scale.apply(train), scale.apply(dev)
     taught = _learned(cell, classroom, train, dev) if cell.learner is not None else _tried(cell, classroom, train, dev)
-    outputs = scale.undo(_answers(taught.student, examples["test"]))
+    outputs = scale.undo(answers_in_order(taught.student, examples["test"]))
     if not np.isfinite(outputs.values).all():
         raise TrainingError(
             "The student's answers are not numbers. The learning rate "
@@ -164,36 +165,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     return _Done(student, done.history, done.kept, 0, trials, 0, learned)
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """The teacher's scores as students learn them: mean 0 and deviation 1 over the rows they see.
-
-    Pearson's r does not know units, but squared errors do, and with them β, clipping and rate. Other tasks stay as
-    they are.
-    """
-
-    mean: float = 0.0
-    spread: float = 1.0
-
-    @classmethod
-    def of(cls, train: Examples) -> "_Scale":
-        if train.outputs.task.measure != "pearson":
-            return cls()
-        values = train.outputs.values[:, 0]
-        return cls(float(values.mean()), float(values.std()) or 1.0)
-
-    def apply(self, examples: Examples) -> Examples:
-        if self == _Scale():
-            return examples
-        return replace(examples, goal=(examples.goal - self.mean) / self.spread)
-
-    def undo(self, outputs: Outputs) -> Outputs:
-        if self == _Scale():
-            return outputs
-        return replace(outputs, values=outputs.values * self.spread + self.mean)
-
-
-def _answers(student: Any, test: Examples) -> Outputs:
+def answers_in_order(student: Model, test: Examples) -> Outputs:
     """The student's answers in the order of the test rows."""
     found = answers(student, test.parts(256))
     place = {name: number for number, name in enumerate(found.ids)}

@@ -26,9 +26,9 @@ from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
 from didact.experiment.columns import answers_of, columns_of, in_words
 from didact.experiment.rows import rows_of
-from didact.explainers import EXPLAINERS
+from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
-from didact.explainers.learned import is_learned, load_explainer
+from didact.explainers.learned import load_explainer
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
 from didact.records.explanations import Explanations

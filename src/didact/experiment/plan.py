@@ -13,9 +13,8 @@ from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment.explain import COMMON, Asked
 from didact.experiment.learner import is_learner, parse_learner
-from didact.explainers import EXPLAINERS
+from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
-from didact.explainers.learned import is_learned
 from didact.learning.fit import Training
 from didact.models import MODELS
 from didact.records.explanations import Explanations
@@ -142,6 +141,7 @@ def check_method(text: str) -> str:
             raise OptionError(f"There is no file {text!r} with explanations.")
         return text
     if is_learned(text):
+        build_explainer(text)
         return text
     if is_learner(text):
         return parse_learner(text).label

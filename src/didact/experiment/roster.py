@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.row import Row, fingerprint_of
+from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
 from didact.experiment.explain import explain, resolve
@@ -17,8 +18,10 @@ from didact.experiment.explained import chosen
 from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.experiment.plan import CONTROLS, Method, Plan
 from didact.experiment.subset import subset
+from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
-from didact.explainers.learned import is_learned
+from didact.explainers.learned import load_explainer
+from didact.explainers.mix import Mix
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models.native import NativeModel
@@ -71,6 +74,7 @@ class Roster:
         self._check_fit()
         self.entrants = self._entrants(methods)
         self._add_companions()
+        self._check_seen()
         self.pool = self._pool()
         self.used = self._used()
         self.students = self._students()
@@ -166,6 +170,21 @@ class Roster:
                 self.entrants.append(one)
                 taken.add(one.label)
 
+    def _check_seen(self) -> None:
+        """A learned explainer says which rows it saw: never those that students are tested on."""
+        for one in self.entrants:
+            found = load_explainer(one.method) if isinstance(one.method, str) and is_learned(one.method) else one.method
+            seen = set(found.learned.get("rows", ())) if isinstance(found, Mix) else set()
+            tested = sum(fingerprint_of([row]) in seen for row in self.data["test"]) if seen else 0
+            drawn = sum(fingerprint_of([row]) in seen for row in self.data["train"]) if seen else 0
+            if tested:
+                self.faults.append(
+                    f"explainers: {one.label} learned from {tested} of the rows in 'test': it would be judged by what "
+                    "it saw. Learn it from other rows."
+                )
+            if drawn:
+                self.notes.append(f"{one.label} has learned from {drawn} of the train rows; students may see others.")
+
     def _members(self, learner: Learner) -> tuple[str, ...]:
         try:
             return learner.explainer().part_names(self.teacher, self.data["train"][0])
@@ -235,12 +254,9 @@ class Roster:
     def _students(self) -> tuple[StudentSpec, ...]:
         if self.plan.students:
             return self.plan.students
-        is_model, is_native = isinstance(self.teacher, Model), isinstance(self.teacher, NativeModel)
-        if is_model and not is_native and self.data.task.is_text and self.data.task.name != "reading":
-            if self.plan.base is not None or getattr(self.teacher, "record", {}).get("base"):
-                return (parse_student(_SMALL),)
-            self.notes.append("No base model of the teacher is recorded (--base names one): its students are 'same'.")
-        return (parse_student("same/attention" if is_model else "native/attention"),)
+        found, note = default_student(self.teacher, self.data.task, self.plan.base)
+        self.notes += [note] if note else []
+        return (found,)
 
     def _starts(self) -> dict[str, Start]:
         found: dict[str, Start] = {}
@@ -336,6 +352,17 @@ class Roster:
             return chosen(chosen(method, self.used, label=entrant.label), rows, label=entrant.label)
         assert method is not None
         return explain(self.teacher, rows, method, background_rows=rows)
+
+
+def default_student(teacher: Teacher, task: Task, base: str | None) -> tuple[StudentSpec, str]:
+    """The student where nobody says, and what is to be told of the choice."""
+    is_model, is_native = isinstance(teacher, Model), isinstance(teacher, NativeModel)
+    note = ""
+    if is_model and not is_native and task.is_text and task.name != "reading":
+        if base is not None or getattr(teacher, "record", {}).get("base"):
+            return parse_student(_SMALL), note
+        note = "No base model of the teacher is recorded (--base names one): its students are 'same'."
+    return parse_student("same/attention" if is_model else "native/attention"), note
 
 
 def _is_spec(method: Method | None) -> bool:

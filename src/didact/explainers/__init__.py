@@ -6,8 +6,24 @@ entry point group `didact.explainers`.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from didact.registry import Entry, Registry
+
+# What the folder of a learned explainer holds.
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+
+
+def is_learned(method: object) -> bool:
+    """Whether this names a learned explainer: a folder that holds one, or what can only be a folder or hub name."""
+    if isinstance(method, Path):
+        return method.suffix != ".parquet"
+    if not isinstance(method, str) or method.endswith(".parquet"):
+        return False
+    holds = (Path(method) / CONFIG).is_file() and (Path(method) / WEIGHTS).is_file()
+    return holds or "/" in method.partition("(")[0]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from didact.core.explainer import Explainer
 from didact.errors import OptionError
-from didact.explainers import EXPLAINERS
+from didact.explainers import EXPLAINERS, is_learned
 from didact.registry import check_types, checked_options, parse_spec, plain
 
 
@@ -31,7 +31,7 @@ def knows_option(method: str, option: str) -> bool:
 
 def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
     """The explainer for a spec like `lime(samples=200)` with more options, in a folder, or the one that is given."""
-    from didact.explainers.learned import fingerprint_of_weights, is_learned, load_explainer
+    from didact.explainers.learned import fingerprint_of_weights, load_explainer
     from didact.explainers.mix import Mix
 
     if is_learned(method):

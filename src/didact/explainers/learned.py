@@ -13,20 +13,13 @@ from torch import nn
 
 from didact import __version__
 from didact.errors import OptionError, RecordError
-from didact.explainers import EXPLAINERS
+from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
 from didact.explainers.mix import Mix
 from didact.records.atomic import new_folder, write_text
 from didact.records.store import canonical
 from didact.registry import check_types, checked_options
 
-CONFIG: Final = "config.json"
-WEIGHTS: Final = "model.safetensors"
 _FORMAT: Final = 1
-
-
-def is_learned(method: object) -> bool:
-    """Whether this is a folder that holds a learned explainer."""
-    return isinstance(method, str | Path) and (Path(method) / CONFIG).is_file() and (Path(method) / WEIGHTS).is_file()
 
 
 def save_explainer(explainer: Mix, folder: Path, *, overwrite: bool = False) -> None:

@@ -1,0 +1,109 @@
+"""`didact learn`: explainers that are learned."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from didact.cli.output import print_json, say
+from didact.registry import parse_spec
+
+app = typer.Typer(help="Learn explainers: smat (explanations that teach).", no_args_is_help=True)
+
+
+@app.callback()
+def learn() -> None:
+    """Learn an explainer of a model from data."""
+
+
+@app.command("smat")
+def smat(
+    model: Annotated[str, typer.Option("--model", help="The teacher: a folder or a hub name.")],
+    data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the explainer; else runs/smat-DATA.")] = None,
+    family: Annotated[str, typer.Option(help="attention_mix, gradient_mix or blend.")] = "attention_mix",
+    outer: Annotated[str, typer.Option(help="Rows that judge each step: train, or dev as in the paper.")] = "train",
+    student: Annotated[str | None, typer.Option(help="architecture/attention; default by the teacher's kind.")] = None,
+    size: Annotated[int, typer.Option(min=1, help="How many rows to learn from.")] = 500,
+    option: Annotated[
+        str | None,
+        typer.Option("--options", help="More of them: normaliser=softmax,outer_rate=0.001,members='lime + occlusion'."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Of the student; default by its kind.")] = None,
+    batch_size: Annotated[int | None, typer.Option()] = None,
+    rate: Annotated[float | None, typer.Option(help="The student's learning rate.")] = None,
+    outer_rate: Annotated[float | None, typer.Option(help="The explainer's; default 0.04 over its parts.")] = None,
+    outer_batch: Annotated[int | None, typer.Option(help="Rows that judge a step; default batch_size.")] = None,
+    pilot: Annotated[bool, typer.Option("--pilot/--no-pilot", help="Look one step further, as in the paper.")] = True,
+    seed: Annotated[int, typer.Option(help="Decides rows, weights and order.")] = 0,
+    base: Annotated[str | None, typer.Option(help="Base model of `same` and `embeddings=base`, if unrecorded.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
+    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
+    length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = False,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
+    data_seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Learn explanations that teach: a student is taught, and the explanation changes until it helps.
+
+    The folder that is written is a method for `didact explain --method FOLDER` and an explainer for `didact compare`.
+    A command that was stopped goes on when it is given again.
+    """
+    began = time.monotonic()
+    said: dict[str, Any] = dict(parse_spec(f"options({option})").options) if option else {}
+    given = {"outer": outer, "outer_rate": outer_rate, "outer_batch": outer_batch, "pilot": pilot}
+    defaults = {"outer": "train", "outer_rate": None, "outer_batch": None, "pilot": True}
+    said |= {name: value for name, value in given.items() if value != defaults[name]}
+    training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}
+    training = {name: value for name, value in training.items() if value is not None}
+
+    from didact.experiment.learner import learner_of
+    from didact.records.atomic import check_new_folder
+
+    learner_of({"family": family, **said})  # what cannot be learned is told before anything is loaded
+
+    from didact.data.load import load_data
+
+    loaded = load_data(data, data_dir=data_dir, seed=data_seed)
+    folder = out or Path("runs") / f"smat-{loaded.name.replace('/', '-')}"
+    check_new_folder(folder, overwrite=overwrite)
+
+    import torch
+
+    from didact.experiment.learn import learn_smat
+    from didact.models.load import checked_device, load_teacher
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    teacher = load_teacher(
+        model, task=task, device=None if device is None else checked_device(device), max_length=length,
+        truncate=truncate, revision=revision, trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    try:
+        explainer = learn_smat(
+            teacher, loaded, family=family, student=student, size=size, seed=seed, base=base, training=training,
+            out=folder, overwrite=overwrite, progress=True, trust_remote_code=trust_remote_code, **said,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        say("didact: Stopped. Give the same command again to go on from the last finished epoch.")
+        raise typer.Exit(130) from None
+    seconds = round(time.monotonic() - began, 1)
+    metrics = explainer.learned["metrics"]
+    if as_json:
+        print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
+        return
+    explainer.view(f"What {folder} weighs").show()
+    for name, value in metrics.items():
+        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")
+    for note in explainer.learned["notes"]:
+        say(note)
+    say(
+        f"Kept in {folder} after {seconds:.0f} s. The measures are of the student it learned with; whether it teaches "
+        f"others better than what it is made of, `didact compare --explainers {folder},attention_all` tells."
+    )

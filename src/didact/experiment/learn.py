@@ -1,0 +1,195 @@
+"""Explainers learned by themselves, outside a comparison: `didact learn smat`."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from didact.core.dataset import Dataset
+from didact.core.measure import measure
+from didact.core.row import Row, fingerprint_of
+from didact.core.seeds import seed_from
+from didact.core.teacher import Teacher
+from didact.data.load import load_data
+from didact.errors import OptionError, RecordError
+from didact.experiment.cell import answers_in_order
+from didact.experiment.explained import teacher_fingerprint
+from didact.experiment.learner import Learner, learner_of
+from didact.experiment.parts import parts_of
+from didact.experiment.roster import default_student
+from didact.experiment.scale import Scale
+from didact.experiment.subset import subset
+from didact.explainers.mix import Mix
+from didact.learning.fit import Examples, Training
+from didact.learning.smat import LearnedMix, learn_mix
+from didact.learning.teach import student_training
+from didact.models.load import load_teacher
+from didact.models.start import Start, student_start
+from didact.records.atomic import check_new_folder, write_bytes, write_text
+from didact.records.parts import Parts
+from didact.records.store import key_of
+from didact.registry import check_types
+from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+
+METRICS: Final = "metrics.json"
+
+
+def learn_smat(
+    teacher: Any,
+    data: Any,
+    *,
+    family: str = "attention_mix",
+    student: str | None = None,
+    size: int = 500,
+    seed: int = 0,
+    base: str | None = None,
+    soft: bool = False,
+    training: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> Mix:
+    """Learn explanations that teach (SMaT; Fernandes et al. 2022), and give the explainer.
+
+    It learns from `size` rows of the split `explain` (of `train`, where there is none), which the teacher answers;
+    the epoch is chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning
+    (outer, pilot, outer_rate, route, keep …) and of the family (normaliser, temperature, members …), as docs/smat.md
+    tells them. With `out` it is kept there, as `save_pretrained` does, with pictures of its weights; a call that was
+    stopped goes on when it is given again. What was measured is in `explainer.learned["metrics"]`.
+
+    Whether it teaches better than what it was made of is for `compare` to say: put its folder, or `smat`, among the
+    explainers there.
+    """
+    learner = learner_of({"family": family, **options})
+    asked = dict(training or {})
+    check_types(asked, Training, of="training")
+    folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
+    known = load_teacher(teacher, trust_remote_code=trust_remote_code)
+    loaded = data if isinstance(data, Dataset) else load_data(data)
+    work = _Work(known, loaded, learner, student, size, seed, base, soft, asked, trust_remote_code)
+    place = None if folder is None else folder.with_name(f"{folder.name}.learning")
+    explainer, done, metrics = work.learn(place, progress)
+    explainer.learned = work.facts() | {
+        "metrics": metrics, "route": done.route, "notes": done.notes, "epochs": [asdict(one) for one in done.history],
+    }  # fmt: skip
+    if folder is not None and place is not None:
+        explainer.save_pretrained(folder, overwrite=overwrite)
+        write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
+        view = explainer.view(f"{learner.label} of {known.name}")
+        for kind in ("png", "svg"):
+            write_bytes(folder / f"mix.{kind}", view.picture(kind))
+        shutil.rmtree(place, ignore_errors=True)
+    return explainer
+
+
+class _Work:
+    """Everything that decides what is learned."""
+
+    def __init__(
+        self,
+        teacher: Teacher,
+        data: Dataset,
+        learner: Learner,
+        student: str | None,
+        size: int,
+        seed: int,
+        base: str | None,
+        soft: bool,
+        training: Mapping[str, Any],
+        trust_remote_code: bool,
+    ) -> None:
+        self.teacher, self.data, self.learner, self.seed, self.soft = teacher, data, learner, seed, soft
+        self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
+        self.rows = self._drawn(size)
+        self.student: StudentSpec
+        self.student, self.note = (parse_student(student), "") if student else default_student(teacher, data.task, base)
+        self.start: Start = student_start(
+            self.student.architecture, teacher=teacher, task=data.task, classes=teacher.classes, rows=self.rows,
+            base=base, trust_remote_code=trust_remote_code,
+        )  # fmt: skip
+        kind = student_training(self.start.build(0), self.student.optimiser)
+        self.training = replace(kind, **training, seed=seed)
+        self.fingerprint = teacher_fingerprint(teacher, self.rows)
+
+    def _drawn(self, size: int) -> tuple[Row, ...]:
+        data, teacher = self.data, self.teacher
+        if teacher.task != data.task:
+            raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+        for name in (self.split, "dev"):
+            if name not in data or not len(data[name]):
+                raise OptionError(f"{data.name!r} has no rows in {name!r}, which learning needs.")
+        pool = data[self.split].rows
+        if not 1 <= size <= len(pool):
+            raise OptionError(
+                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}: another size."
+            )
+        places = subset([row.id for row in pool], size=size, seed=self.seed)
+        return tuple(pool[place] for place in places)
+
+    def facts(self) -> dict[str, Any]:
+        """What it was learned from, and how. `rows` are the fingerprints of all rows whose answers it saw."""
+        dev = self.data["dev"].rows if self.learner.smat.outer == "dev" else ()
+        return {
+            "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
+            "split": self.split, "train_rows": len(self.rows), "seed": self.seed, "student": str(self.student),
+            "student_start": self.start.origin, "learner": self.learner.facts(), "soft": self.soft,
+            "training": asdict(self.training), "rows": [fingerprint_of([row]) for row in (*self.rows, *dev)],
+        }  # fmt: skip
+
+    def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, Any]]:
+        """Parts, then the loop, then what the student it learned with can do."""
+        dev_rows = self.data["dev"].rows
+        key = key_of({
+            "facts": self.facts(), "start": dict(self.start.facts), "strategy": strategy_options(self.student.strategy),
+            "dev": fingerprint_of(dev_rows), "threads": torch.get_num_threads(),
+        })  # fmt: skip
+        answers = {name: self.teacher.predict(rows) for name, rows in (("train", self.rows), ("dev", dev_rows))}
+        explainer = self.learner.explainer()
+        parts = self._parts(explainer, None if place is None else place / f"parts-{key}", answers["train"], progress)
+        explainer.start(parts.names)
+        student = self.start.build(seed_from(self.seed, "learner"))
+        device = getattr(self.teacher, "device", None)
+        if device is not None:
+            student = student.to(device)
+        examples = Examples.of(student, self.rows, answers["train"], soft=self.soft)
+        dev = Examples.of(student, dev_rows, answers["dev"], soft=self.soft)
+        scale = Scale.of(examples)
+        strategy = build_strategy(self.student.strategy)
+        done = learn_mix(
+            student, strategy, explainer, parts, scale.apply(examples), scale.apply(dev), self.training,
+            self.learner.smat, checkpoint=None if place is None else place / f"{key}.safetensors", progress=progress,
+        )  # fmt: skip
+        name = self.data.task.measure
+        kept = done.kept
+        metrics: dict[str, Any] = {
+            f"dev_{name}": kept.dev_measure, "dev_rows": len(dev_rows), "epoch": kept.number,
+            "active": kept.active, "parts": len(explainer.names), "entropy": kept.entropy,
+            "temperature": kept.temperature,
+        }  # fmt: skip
+        if "test" in self.data and len(self.data["test"]):
+            rows = self.data["test"].rows
+            said = self.teacher.predict(rows)
+            found = scale.undo(answers_in_order(student, Examples.of(student, rows, said)))
+            metrics |= {f"test_{name}": measure(found, said), "test_rows": len(rows)}
+        return explainer, done, metrics
+
+    def _parts(self, explainer: Mix, path: Path | None, outputs: Any, progress: bool) -> Parts:
+        """What is weighed: as it was kept, or computed now."""
+        if path is not None:
+            try:
+                return Parts.load(path)
+            except RecordError:
+                pass
+        background: Sequence[Row] = self.data[self.split].rows
+        found = parts_of(
+            self.teacher, self.rows, explainer, outputs=outputs, background_rows=background, progress=progress
+        )
+        if path is not None:
+            found.save(path)
+        return found

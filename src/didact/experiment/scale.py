@@ -1,0 +1,35 @@
+"""A teacher's scores as students learn them."""
+
+from dataclasses import dataclass, replace
+
+from didact.core.outputs import Outputs
+from didact.learning.fit import Examples
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The teacher's scores as students learn them: mean 0 and deviation 1 over the rows they see.
+
+    Pearson's r does not know units, but squared errors do, and with them β, clipping and rate. Other tasks stay as
+    they are.
+    """
+
+    mean: float = 0.0
+    spread: float = 1.0
+
+    @classmethod
+    def of(cls, train: Examples) -> "Scale":
+        if train.outputs.task.measure != "pearson":
+            return cls()
+        values = train.outputs.values[:, 0]
+        return cls(float(values.mean()), float(values.std()) or 1.0)
+
+    def apply(self, examples: Examples) -> Examples:
+        if self == Scale():
+            return examples
+        return replace(examples, goal=(examples.goal - self.mean) / self.spread)
+
+    def undo(self, outputs: Outputs) -> Outputs:
+        if self == Scale():
+            return outputs
+        return replace(outputs, values=outputs.values * self.spread + self.mean)
