@@ -31,11 +31,13 @@ def options_of(doc: str | None, *, data: Sequence[str], sizes: str, seeds: int =
     return parser
 
 
-def asked_for(parser: argparse.ArgumentParser, *, sizes: Mapping[str, Sequence[int]], seeds: int = 5) -> Any:
+def asked_for(
+    parser: argparse.ArgumentParser, *, sizes: Mapping[str, Sequence[int]], seeds: int = 5, quick_size: int = 8
+) -> Any:
     """What was asked for; what was left open is filled in, by data set."""
     asked = parser.parse_args()
     asked.seeds = asked.seeds or (1 if asked.quick else seeds)
-    asked.sizes = asked.sizes or ([8] if asked.quick else list(sizes[asked.data]))
+    asked.sizes = asked.sizes or ([quick_size] if asked.quick else list(sizes[asked.data]))
     asked.epochs = asked.epochs or (1 if asked.quick else None)
     asked.workers = 0 if asked.workers is None and asked.quick else asked.workers
     if asked.quick:
@@ -45,12 +47,21 @@ def asked_for(parser: argparse.ArgumentParser, *, sizes: Mapping[str, Sequence[i
 
 def data_of(asked: Any) -> Dataset:
     """The data set, with fewer rows where that was asked for."""
+    return fewer(asked, loaded(asked))
+
+
+def loaded(asked: Any, name: str | None = None) -> Dataset:
+    """The data set with all its rows. What is missing is told in a line."""
     try:
-        data = didact.load_data(asked.data, data_dir=asked.data_dir)
+        return didact.load_data(name or asked.data, data_dir=asked.data_dir)
     except DidactError as error:
         raise SystemExit(str(error)) from None
+
+
+def fewer(asked: Any, data: Dataset, **quick: int) -> Dataset:
+    """A few rows with --quick (as many as `quick` says, if it does); in dev and test no more than --rows."""
     if asked.quick:
-        data = shortened(data, **QUICK_ROWS)
+        data = shortened(data, **(QUICK_ROWS | quick))
     return shortened(data, dev=asked.rows, test=asked.rows) if asked.rows else data
 
 
@@ -59,7 +70,7 @@ def shortened(data: Dataset, **rows: int) -> Dataset:
     return replace(data, splits={name: split[: rows.get(name, len(split))] for name, split in data.items()})
 
 
-def teacher_of(asked: Any, data: Dataset, model: str, **options: Any) -> Any:
+def teacher_of(asked: Any, data: Dataset, model: str, *, quick_epochs: int = 1, **options: Any) -> Any:
     """The teacher in --model, the one kept in --out, or a new one."""
     if asked.model:
         return didact.load_teacher(asked.model)
@@ -69,7 +80,7 @@ def teacher_of(asked: Any, data: Dataset, model: str, **options: Any) -> Any:
         return didact.load_teacher(str(folder))
     began = time.perf_counter()
     if asked.quick:
-        options |= {"epochs": 1}
+        options |= {"epochs": quick_epochs}
     teacher = didact.train_teacher(data, model, out=folder, progress=not asked.quick, **options)
     print(f"Teacher {model}, trained in {time.perf_counter() - began:.0f} s: {teacher.record['metrics']}\n", flush=True)
     return teacher

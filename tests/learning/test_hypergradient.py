@@ -204,6 +204,16 @@ def test_pull_is_the_transposed_jacobian_of_the_step(name):
             assert slope == pytest.approx(float(pulled[place].reshape(-1)[at]), rel=1e-5, abs=1e-9)
 
 
+def test_the_first_step_of_adam_is_exact_in_single_precision():
+    """lr g / (|g| + ε): its slope lr ε / (|g| + ε)² is what is left of two numbers that are equal to eight digits."""
+    weight = torch.nn.Parameter(torch.zeros(3, dtype=torch.float32))
+    optimiser = make_optimiser([weight], replace(OPTIMISERS["adam"], weight_decay=0.0))
+    gradient = torch.tensor([1e-3, -0.5, 2.0], dtype=torch.float32)
+    step = preview(optimiser, {"w": weight}, [gradient], clip=1e6)
+    expected = 0.01 * 1e-8 / (gradient.double().abs() + 1e-8) ** 2
+    torch.testing.assert_close(step.pull([torch.ones(3)])[0].double(), expected, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize("route", ["double", "forward", "difference"])
 def test_a_quadratic_has_a_closed_form(route):
     torch.manual_seed(0)

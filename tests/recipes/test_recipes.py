@@ -1,9 +1,12 @@
 """Every recipe runs as a script, prints its tables and ends well. The numbers of `--quick` mean nothing."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -20,6 +23,17 @@ def run(name: str, *options: str) -> str:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def tools(name: str) -> ModuleType:
+    """What recipes import from beside them."""
+    spec = importlib.util.spec_from_file_location(f"recipes_{name}", RECIPES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look up their annotations
+    spec.loader.exec_module(module)
+    return module
 
 
 def table(text: str, title: str) -> list[list[str]]:
@@ -111,6 +125,140 @@ def test_imdb_and_again(real_data, tmp_path):
     again = run("pruthi_imdb", *options)
     assert table(again, "Simulation accuracy") == table(first, "Simulation accuracy")
     assert "Teacher minilm" not in again
+
+
+STATIC = ["gradient_norm", "gradient_input", "integrated_gradients", "attention_all", "attention_last"]
+COMPANIONS = ["smat(cotrained)", "smat(flattened)", "attention_all(matched)", "attention_all(sharpened)"]
+DIFFERENCES = [
+    "smat − none", "smat − attention_all", "smat − attention_all(sharpened)", "smat − attention_all(matched)",
+    "smat − gradient_norm", "smat − smat(cotrained)",
+]  # fmt: skip
+
+
+def names_in(text: str, title: str) -> list[str]:
+    return [line[0] for line in table(text, title)[1:]]
+
+
+@pytest.mark.slow
+class TestSmatText:
+    def test_planted(self, tmp_path):
+        said = run("smat_text", "--quick", "--extra", "--out", str(tmp_path))
+        names = names_in(said, "Table 1")
+        assert names[4:11] == [*STATIC, "smat", "smat(outer=dev)"]
+        assert {*COMPANIONS, "none+extra", "smat(outer=dev, cotrained)"} <= {*names}
+        assert [line[2] for line in table(said, "Table 1")[1:] if line[0] == "smat(cotrained)"] == ["91.5"]
+        assert names_in(said, "Differences")[:6] == DIFFERENCES
+        assert "smat(outer=dev) − none+extra" in said
+        assert "no answers" not in said
+        assert "Active heads of 8, by seed: seed 0:" in said
+        assert "What differs from the paper" in said
+        assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (tmp_path / "heads.svg").read_text()
+
+    @pytest.mark.realdata
+    @pytest.mark.parametrize(("data", "options"), [("imdb", ["--sgd"]), ("sst", [])])
+    def test_real(self, data, options, real_data):
+        said = run("smat_text", "--quick", "--data", data, "--data-dir", str(real_data), *options)
+        assert said.count("Table 1,") == 1 + len(options)
+        assert "no answers" not in said
+        assert "Active heads of 72" in said
+
+
+@pytest.mark.slow
+def test_smat_normalizers():
+    said = run("smat_normalizers", "--quick")
+    lines = table(said, "Table 7")[1:]
+    assert [line[0] for line in lines[:5]] == [
+        "sparsemax", "softmax", "entmax 1.5", "none", "sparsemax, learned temperature",
+    ]  # fmt: skip
+    assert lines[0][-2:] == [".819", ".863"]
+    assert all("–" not in line[1:6] for line in lines[:5])
+    assert [line[5] for line in lines[:4]] == ["1.00"] * 4
+    assert lines[4][5] != "1.00"
+    assert len(table(said, "Sparsemax minus the others")) == 1 + 4 + 5
+
+
+@pytest.mark.slow
+class TestSmatImages:
+    def test_planted(self):
+        said = run("smat_images", "--quick")
+        assert names_in(said, "Table 3")[4:10] == [*STATIC, "smat"]
+        assert names_in(said, "Differences") == DIFFERENCES
+        assert "Active heads of 8" in said
+
+    @pytest.mark.realdata
+    def test_cifar(self, real_data):
+        said = run("smat_images", "--quick", "--data", "cifar100", "--data-dir", str(real_data))
+        assert names_in(said, "Table 3")[3:9] == [*STATIC, "smat"]
+
+
+@pytest.mark.slow
+class TestSmatQuality:
+    def test_planted(self):
+        said = run("smat_quality", "--quick")
+        assert names_in(said, "Table 5")[3:9] == [*STATIC, "smat"]
+        ours, paper = table(said, "Table 6, ours"), table(said, "Table 6, the paper")
+        assert ours[0][1:] == paper[0][1:] == ["overall src", "overall tgt"]
+        assert [line[0] for line in ours[1:]] == [*STATIC, "smat", "best layer*", "best head*", "rows"]
+        assert paper[6] == ["smat", ".66", ".60"]
+        assert all(0 <= float(area) <= 1 for line in ours[1:-1] for area in line[1:])
+
+    @pytest.mark.realdata
+    def test_three_language_pairs(self, real_data):
+        said = run("smat_quality", "--quick", "--data", "mlqe_pe", "--data-dir", str(real_data))
+        head = table(said, "Table 6, ours")[0]
+        assert {name.split()[0] for name in head[1:]} == {"en-de", "et-en", "ro-en", "overall"}
+        assert table(said, "Table 6, the paper")[0] == head
+
+
+@pytest.mark.slow
+class TestSmatPlausibility:
+    def test_planted_and_again_with_what_was_learned(self, tmp_path):
+        first = table(run("smat_plausibility", "--quick", "--out", str(tmp_path)), "Table 2")
+        assert [line[0] for line in first[1:]] == [*STATIC, "smat", "best layer*", "best head*"]
+        teacher, explainer = tmp_path / "teacher-planted-sentiment-quick", tmp_path / "explainer"
+        again = run("smat_plausibility", "--quick", "--model", str(teacher), "--explainer", str(explainer))
+        assert table(again, "Table 2") == first
+
+    @pytest.mark.realdata
+    def test_movie_reviews(self, real_data):
+        said = run("smat_plausibility", "--quick", "--data", "movie_rationales", "--data-dir", str(real_data))
+        assert "marked words lie behind the cut" in " ".join(said.split())
+
+
+class TestPlausibility:
+    def test_areas_by_hand(self):
+        """Of three pairs of a marked and an unmarked word two are in order; or one and a tie; or all are ties."""
+        scores = np.array([[3.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+        found = tools("plausibility_tools").areas(scores, np.array([False, True, False, False]))
+        np.testing.assert_allclose(found, [2 / 3, 1.5 / 3, 0.5])
+
+    def test_areas_as_scikit_learn_has_them(self):
+        metrics = pytest.importorskip("sklearn.metrics")
+        dice = np.random.default_rng(0)
+        scores, marked = dice.integers(0, 5, (40, 3)).astype(float), dice.random(40) < 0.3
+        wanted = [metrics.roc_auc_score(marked, column) for column in scores.T]
+        np.testing.assert_allclose(tools("plausibility_tools").areas(scores, marked), wanted)
+
+    def test_words_add_up_and_what_is_cut_is_counted(self):
+        """Pieces of −1 and −2 make a word of 3, of 1 and −1 one of 0; a row without both kinds of words is skipped."""
+        from didact.core.row import Row, Span
+        from didact.records.explanations import Explanations
+
+        text = "good film ending"  # the last word was cut: it has no unit
+        marks = [(Span(0, 0, 4), Span(0, 10, 16)), (Span(0, 10, 16),)]
+        rows = [Row(str(number), (text,), rationale=spans) for number, spans in enumerate(marks)]
+        maps = Explanations(
+            method="made", kind="signed", options={}, task="classification", classes=("no", "yes"), teacher="none",
+            fingerprints={}, ids=("0", "1"), texts=((text,), (text,)), bounds=np.array([0, 3, 6]),
+            tokens=("go", "od", "film") * 2, segments=np.zeros(6, dtype=int), word_index=np.array([0, 0, 1] * 2),
+            offsets=np.array([(0, 2), (2, 4), (5, 9)] * 2), scores=np.zeros(6), targets=("yes",) * 2,
+            predictions=("yes",) * 2, residuals=np.full(2, np.nan),
+        )  # fmt: skip
+        values = np.array([[-1.0, 1.0], [-2.0, -1.0], [2.0, 0.5]] * 2)
+        judged = tools("plausibility_tools").Scores(rows, maps, ("adds up", "cancels"), values).judged()
+        assert judged.areas.tolist() == [[1.0, 0.0]]
+        assert (judged.skipped, judged.marked, judged.lost) == (1, 3, 2)
 
 
 def test_data_that_are_missing_are_told_in_a_line(tmp_path):

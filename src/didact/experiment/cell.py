@@ -17,6 +17,7 @@ from didact.experiment.classroom import Classroom
 from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
+from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
@@ -24,6 +25,7 @@ from didact.records.store import Record, Store
 from didact.records.table import Table, read_table, write_table
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
+from didact.students.strategy import Strategy
 
 # Raise it when the same description would give another result.
 VERSION: Final = 1
@@ -150,19 +152,30 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     explainer.start(parts.names)
     student = classroom.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
     training = Training(**cell.training, seed=cell.seed)
-    strategy = build_strategy(parse_spec(cell.strategy))
-    done = learn_mix(student, strategy, explainer, parts, train, dev, training, learner.smat)
+    done = learn_mix(student, _strategy(cell), explainer, parts, train, dev, training, learner.smat)
+    notes, choice = list(done.notes), None
+    if learner.chooses:
+        choice = choose_by_new_students(
+            explainer, parts, train, dev, training, strategy=lambda: _strategy(cell),
+            student=lambda: classroom.start(cell.start).build(seed_from(cell.seed, "chooser")).to(cell.device),
+        )  # fmt: skip
+        notes.append(choice.note)
+    view = explainer.view()
     learned = {
         "names": list(explainer.names), "coefficients": explainer.coefficients.tolist(),
-        "log_temperature": float(explainer.log_temperature), "weights": explainer.weights.tolist(),
-        "entropy": done.kept.entropy, "active": done.kept.active, "temperature": done.kept.temperature,
-        "route": done.route, "notes": done.notes,
+        "log_temperature": explainer.log_temperature.item(), "weights": explainer.weights.tolist(),
+        "entropy": view.entropy, "active": view.active, "route": done.route, "notes": notes,
+        "temperature": explainer.heat, "kept": "learned" if choice is None else choice.kept,
         "epochs": [
             {"outer_loss": one.outer_loss, "entropy": one.entropy, "active": one.active} for one in done.history
         ],
     }  # fmt: skip
     trials: list[Mapping[str, Any]] = [{"options": {}, "dev": _number(done.kept.dev_measure)}]
     return _Done(student, done.history, done.kept, 0, trials, 0, learned)
+
+
+def _strategy(cell: Cell) -> Strategy:
+    return build_strategy(parse_spec(cell.strategy))
 
 
 def answers_in_order(student: Model, test: Examples) -> Outputs:

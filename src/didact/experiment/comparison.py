@@ -109,7 +109,7 @@ class Comparison:
         if len({tuple(one["names"]) for one in found}) > 1:
             raise OptionError(f"The explainers learned by {explainer!r} weigh different parts: name student and size.")
         weights = np.mean([one["weights"] for one in found], axis=0)
-        title = f"{explainer}: mean of {len(found)} learned mixes"
+        title = f"{explainer}, mean of {len(found)} seeds" if len(found) > 1 else explainer
         return MixView(tuple(found[0]["names"]), tuple(weights.tolist()), title)
 
     def ranking(self) -> list[dict[str, Any]]:

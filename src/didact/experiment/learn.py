@@ -24,6 +24,7 @@ from didact.experiment.roster import default_student
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
+from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Examples, Training
 from didact.learning.smat import LearnedMix, learn_mix
 from didact.learning.teach import student_training
@@ -160,17 +161,24 @@ class _Work:
         examples = Examples.of(student, self.rows, answers["train"], soft=self.soft)
         dev = Examples.of(student, dev_rows, answers["dev"], soft=self.soft)
         scale = Scale.of(examples)
-        strategy = build_strategy(self.student.strategy)
+        train, held_out = scale.apply(examples), scale.apply(dev)
         done = learn_mix(
-            student, strategy, explainer, parts, scale.apply(examples), scale.apply(dev), self.training,
+            student, build_strategy(self.student.strategy), explainer, parts, train, held_out, self.training,
             self.learner.smat, checkpoint=None if place is None else place / f"{key}.safetensors", progress=progress,
         )  # fmt: skip
+        if self.learner.chooses:
+            choice = choose_by_new_students(
+                explainer, parts, train, held_out, self.training,
+                strategy=lambda: build_strategy(self.student.strategy),
+                student=lambda: self.start.build(seed_from(self.seed, "chooser")).to(student.device),
+            )  # fmt: skip
+            done.notes.append(choice.note)
         name = self.data.task.measure
         kept = done.kept
         metrics: dict[str, Any] = {
             f"dev_{name}": kept.dev_measure, "dev_rows": len(dev_rows), "epoch": kept.number,
-            "active": kept.active, "parts": len(explainer.names), "entropy": kept.entropy,
-            "temperature": kept.temperature,
+            "active": explainer.view().active, "parts": len(explainer.names), "entropy": explainer.view().entropy,
+            "temperature": explainer.heat,
         }  # fmt: skip
         if "test" in self.data and len(self.data["test"]):
             rows = self.data["test"].rows

@@ -12,7 +12,7 @@ from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.mix import Mix
-from didact.learning.smat import Smat
+from didact.learning.smat import VERSION, Smat
 from didact.registry import Spec, check_types, parse_spec, unknown
 
 NAME: Final = "smat"
@@ -56,7 +56,13 @@ class Learner:
     def facts(self) -> dict[str, Any]:
         """All options in force: part of a cell's key."""
         found = self.explainer()
-        return {"family": self.family, "version": found.version, "mix": found.options, "smat": asdict(self.smat)}
+        smat = asdict(self.smat) | {"choose": "fresh" if self.chooses else "learned"}
+        return {"family": self.family, "version": (found.version, VERSION), "mix": found.options, "smat": smat}
+
+    @property
+    def chooses(self) -> bool:
+        """Whether new students decide what is kept."""
+        return self.smat.choose == "fresh" or (self.smat.choose == "auto" and self.family == "blend")
 
 
 def is_learner(text: object) -> bool:
@@ -74,7 +80,8 @@ def parse_learner(text: str) -> Learner:
 
 def learner_of(options: Mapping[str, Any]) -> Learner:
     """The learner with these options."""
-    given = {name: value for name, value in options.items() if value is not None}
+    named = {**options, "normaliser": "none"} if options.get("normaliser", "") is None else options
+    given = {name: value for name, value in named.items() if value is not None}
     family = given.get("family", FAMILIES[0])
     if family not in FAMILIES:
         raise OptionError(unknown("family of explainers that can be learned", str(family), list(FAMILIES)))

@@ -29,6 +29,7 @@ from didact.render.mix import MixView
 
 # A unit that a part gives nothing keeps this share of an even part, so that its logarithm is a number.
 FLOOR: Final = 1e-3
+_CANCELLED: Final = 1e-4
 
 
 class Mix(Explainer):
@@ -39,9 +40,10 @@ class Mix(Explainer):
     """
 
     def __init__(
-        self, *, normaliser: str = "sparsemax", temperature: float = 1.0, learn_temperature: bool = False
+        self, *, normaliser: str | None = "sparsemax", temperature: float = 1.0, learn_temperature: bool = False
     ) -> None:
         super().__init__()
+        normaliser = "none" if normaliser is None else normaliser  # as a spec reads it
         if normaliser not in NORMALISERS:
             raise OptionError(f"Option 'normaliser' is {' or '.join(map(repr, NORMALISERS))}, not {normaliser!r}.")
         if not temperature > 0:
@@ -91,6 +93,11 @@ class Mix(Explainer):
     def logits(self, parts: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch token"]:
         heat = self.temperature * self.log_temperature.exp().to(parts)
         return torch.einsum("p,bpt->bt", self.weights.to(parts), parts) / heat
+
+    @property
+    def heat(self) -> float:
+        """The temperature in force."""
+        return self.temperature * float(self.log_temperature.detach().exp())
 
     @property
     def weights(self) -> Float[Tensor, " part"]:
@@ -166,7 +173,7 @@ class GradientMix(Mix):
             assert trace.hidden is not None
             found = torch.autograd.grad(target.of(trace.logits).sum(), trace.hidden, allow_unused=True)
         products = [
-            torch.zeros_like(state[..., 0]) if slope is None else (state.detach() * slope).sum(-1)
+            torch.zeros_like(state[..., 0]) if slope is None else _sum_of(state.detach() * slope)
             for state, slope in zip(trace.hidden, found, strict=True)
         ]
         return logs_of(torch.stack(products, 1), batch.units)
@@ -184,7 +191,7 @@ class Blend(Mix):
         self,
         *,
         members: str = "auto",
-        normaliser: str = "sparsemax",
+        normaliser: str | None = "sparsemax",
         temperature: float = 1.0,
         learn_temperature: bool = False,
     ) -> None:
@@ -247,6 +254,16 @@ def logs_of(
     count = units.sum(-1)[:, None, None].clamp_min(1).to(scores.dtype)
     share = torch.where(total > 0, size / torch.where(total > 0, total, torch.ones_like(total)), 1 / count)
     return torch.maximum(share, FLOOR / count).log().masked_fill(~units[:, None], 0.0)
+
+
+def _sum_of(terms: Float[Tensor, "batch token dim"]) -> Float[Tensor, "batch token"]:
+    """The sum over dimensions; 0 where next to nothing is left of it.
+
+    What goes straight into a LayerNorm has a gradient × input of 0, whatever it says: the rest is rounding, and to be
+    scaled up to a distribution it must not look like one.
+    """
+    found = terms.sum(-1)
+    return torch.where(found.abs() > _CANCELLED * terms.abs().sum(-1), found, 0.0)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -44,6 +44,9 @@ from didact.students.strategy import Strategy
 
 # The outer rate times the number of parts: 5e-3 for 8 heads and 5e-4 for 72 served in trials; the paper has 5e-4, 48.
 _RATE_BY_PART: Final = 0.04
+VERSION: Final = 2  # part of every key: raise it when the same options would learn something else
+_WINDOW: Final = 4  # outer batches that are sorted by length before one is cut out
+_ALIKE: Final = 0.05  # what a difference in single precision may be off by, and far more than it is
 _GRAPHS: Final = 4  # a second backward pass keeps about this many times what the first one saved
 
 
@@ -56,7 +59,9 @@ class Smat:
     should have been. These come from the training rows themselves (`outer=train`, never those of the step) or from
     dev, as in the paper. `outer_rate` is 0.04 over the number of parts unless said. `reset` starts the student anew
     every so many epochs, 0 never. `route` is how derivatives are taken: double, forward, difference, or what fits into
-    `memory` (GB). `keep` is the epoch whose explainer and student are kept: the best on dev, or the last.
+    `memory` (GB). `keep` is the epoch whose explainer and student are kept: the best on dev, or the last. With
+    `choose=fresh` new students are then taught by what was learned, by its start and, of a blend, by each member, and
+    the best on dev is kept; `auto` does this for blends, `learned` for none.
     """
 
     outer: str = "train"
@@ -69,6 +74,7 @@ class Smat:
     route: str = "auto"
     memory: float = 2.0
     keep: str = "best"
+    choose: str = "auto"
 
     def __post_init__(self) -> None:
         check_route(self.route)
@@ -83,6 +89,7 @@ class Smat:
                 ("reset", self.reset >= 0, "0 or more"),
                 ("memory", self.memory > 0, "above 0"),
                 ("keep", self.keep in ("best", "last"), "best or last"),
+                ("choose", self.choose in ("auto", "learned", "fresh"), "auto, learned or fresh"),
             )
             if not good
         ]
@@ -202,6 +209,7 @@ class SmatLoop:
         self.train, self.dev = train, dev
         self.size = smat.outer_batch or training.batch_size
         _check_rows(train, dev, training, smat, self.size)
+        _check_parts(parts)
         if not isinstance(strategy, Attention) or strategy.send != "whole":
             raise UnsupportedError(
                 f"An explainer is learned through what it sends whole, and the strategy is {_said(strategy)}. "
@@ -263,7 +271,7 @@ class SmatLoop:
             for group in self.optimiser.param_groups:
                 group["lr"] = self.training.rate * rate_at(step, self.steps * self.training.epochs, self.training)
             found = self._step(step, chosen)
-            self._check_numbers(found, number, step)
+            self._check_numbers(found, f"in step {step + 1} (epoch {number})")
             self.outer.step(found.of)
             self._check_mix(number, step)
             losses.append((float(found.inner_loss), float(found.outer_loss)))
@@ -303,13 +311,16 @@ class SmatLoop:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
 
-    def _hypergradient(self, told: tuple[Any, ...], step: int, route: Route) -> Hypergradient:
+    def _hypergradient(self, told: tuple[Any, ...], step: int, route: Route, *, plainly: bool = False) -> Hypergradient:
+        """How the explainer should change; `plainly`, as if the student took steps straight down its gradient."""
         batch, goal, lesson, chosen = told
         # The pilot is another look at the same rows, with another dropout, as in the paper.
         look = "pilot" if self.smat.pilot else "student"
 
         def taught(weights: Weights, blind: bool) -> tuple[Tensor, Tensor]:
             with _drawn(self.training.seed, step, look):
+                if weights is self.weights:
+                    return self.pupil(batch, goal, lesson, blind)
                 found: tuple[Tensor, Tensor] = functional_call(self.pupil, dict(weights), (batch, goal, lesson, blind))
             return found
 
@@ -320,18 +331,23 @@ class SmatLoop:
             return found
 
         def taken(gradients: Sequence[Tensor]) -> Step:
+            if plainly:
+                return _plain_step(self.weights, gradients, self.training.rate)
             return preview(self.optimiser, self.weights, gradients, clip=self.training.clip)
 
         return hypergradient(self.weights, self.learned, taught=taught, outer=outer, step=taken, route=route)
 
     def _outer_rows(self, step: int, chosen: Int[np.ndarray, " chosen"]) -> tuple[Batch, Tensor]:
-        """Rows on which the student is judged: of the training ones none that the step taught."""
+        """Rows on which the student is judged, of similar length; of the training ones none that the step taught."""
         source = self.train if self.smat.outer == "train" else self.dev
         free = np.ones(len(source), dtype=bool)
         if self.smat.outer == "train":
             free[chosen] = False
         draw = numpy_generator(self.training.seed, "outer", step)
-        index = torch.from_numpy(draw.choice(np.flatnonzero(free), self.size, replace=False))
+        near = draw.permutation(np.flatnonzero(free))[: _WINDOW * self.size]
+        near = near[np.argsort(source.batch.lengths.numpy()[near], kind="stable")]
+        first = int(draw.integers(len(near) - self.size + 1))
+        index = torch.from_numpy(near[first : first + self.size])
         return source.batch.select(index).to(self.student.device), goal_on(self.student, source.goal[index])
 
     def _maybe_reset(self, number: int) -> None:
@@ -349,28 +365,34 @@ class SmatLoop:
         asked = self.smat.route
         route: Route = self._fitting_route(told) if asked == "auto" else asked  # type: ignore[assignment]
         try:
-            found = self._hypergradient(told, 0, route)
+            found = self._hypergradient(told, 0, route, plainly=True)
+            reason = self._unlike(found, chosen) if route == "double" else ""
         except (RuntimeError, NotImplementedError) as error:
-            if asked != "auto":
-                raise UnsupportedError(
-                    f"The student cannot be differentiated as route={route!r} needs: {_first_line(error)} "
-                    "Choose route='difference', which asks for no second derivative."
-                ) from error
-            route = "difference"
-            self.notes.append(f"The student cannot be differentiated twice ({_first_line(error)}): route 'difference'.")
-            found = self._hypergradient(self._told(chosen), 0, route)
-        if not all(one.isfinite().all() for one in found.of):
-            raise TrainingError(
-                "Before the first step, the gradient for the explainer is not finite. The teacher's scores or the "
-                "student's attention may hold infinities; look at the explanations of the unlearned explainer."
+            reason = _first_line(error)
+        if reason and asked != "auto":
+            raise UnsupportedError(
+                f"The student cannot be differentiated as route={route!r} needs: {reason} "
+                "Choose route='difference', which asks for no second derivative."
             )
+        if reason:
+            route = "difference"
+            self.notes.append(f"The student cannot be differentiated twice ({reason}): route 'difference'.")
+            found = self._hypergradient(self._told(chosen), 0, route, plainly=True)
+        self._check_numbers(found, "before the first step")
         if not any(one.any() for one in found.of):
             raise TrainingError(
                 "Before the first step, the gradient for the explainer is exactly 0: nothing it could send makes a "
-                "difference. Either its parts all say the same, or beta is 0, or the student's attention does not "
-                "depend on what it learns."
+                "difference. Either beta is 0, or the student's attention does not depend on what it learns."
             )
         return route
+
+    def _unlike(self, found: Hypergradient, chosen: Int[np.ndarray, " chosen"]) -> str:
+        """Why a second backward pass cannot be trusted. Where a backward pass has none of its own, torch may go on
+        without it and say nothing: only the other route tells."""
+        other = self._hypergradient(self._told(chosen), 0, "difference", plainly=True)
+        gap = torch.cat([(one - two).flatten() for one, two in zip(found.of, other.of, strict=True)]).norm()
+        size = torch.cat([one.flatten() for one in other.of]).norm()
+        return f"its second derivatives are off by {float(gap / size):.0%}." if gap > _ALIKE * size else ""
 
     def _fitting_route(self, told: tuple[Any, ...]) -> Route:
         """A second backward pass where its graph fits into memory; recurrent layers have slow ones."""
@@ -387,8 +409,7 @@ class SmatLoop:
             self.pupil(batch, goal, lesson)
         return "double" if _GRAPHS * sum(held.values()) <= self.smat.memory * 1e9 else "difference"
 
-    def _check_numbers(self, found: Hypergradient, number: int, step: int) -> None:
-        where = f"in step {step + 1} (epoch {number})"
+    def _check_numbers(self, found: Hypergradient, where: str) -> None:
         if not found.inner_loss.isfinite() or not found.outer_loss.isfinite():
             raise TrainingError(
                 f"The student's loss became {float(found.inner_loss)} {where}. Its learning rate "
@@ -419,9 +440,8 @@ class SmatLoop:
 
     def _summary(self, number: int, losses: np.ndarray, dev: tuple[float, float]) -> MixEpoch:
         view = self.explainer.view()
-        heat = self.explainer.temperature * float(self.explainer.log_temperature.detach().exp())
         inner, outer = losses.mean(0).tolist()
-        return MixEpoch(number, inner, *dev, outer, view.entropy, view.active, heat)
+        return MixEpoch(number, inner, *dev, outer, view.entropy, view.active, self.explainer.heat)
 
     def _state(self) -> dict[str, Tensor]:
         found = {f"pupil.{name}": one for name, one in self.pupil.state_dict().items()}
@@ -467,6 +487,19 @@ class SmatLoop:
             kept = {name[len(head) :]: value for name, value in state.items() if name.startswith(head)}
             if kept:
                 self.optimiser.state[one] = kept
+
+
+def _check_parts(parts: Parts) -> None:
+    if len(parts.names) < 2 or np.ptp(parts.values, axis=1).max() < 1e-6:
+        raise TrainingError(
+            f"The {len(parts.names)} parts to be weighed ({', '.join(parts.names[:3])}) all say the same: there is "
+            "nothing to choose from. Take another family or other members, e.g. family='blend'."
+        )
+
+
+def _plain_step(weights: Weights, gradients: Sequence[Tensor], rate: float) -> Step:
+    new = {name: one.detach() - rate * by for (name, one), by in zip(weights.items(), gradients, strict=True)}
+    return Step(new, lambda vector: [rate * one for one in vector])
 
 
 def _check_rows(train: Examples, dev: Examples, training: Training, smat: Smat, size: int) -> None:

@@ -1,0 +1,72 @@
+"""Whether what was learned teaches better than what it was made of: new students decide, on dev."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from didact.core.model import Model
+from didact.explainers.mix import Blend, Mix
+from didact.explainers.parts import explained_by
+from didact.learning.fit import Examples, Training, best_of
+from didact.learning.teach import teach
+from didact.records.parts import Parts
+from didact.students.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which explainer was kept, and what the new student that each candidate taught reached on dev."""
+
+    kept: str
+    dev: dict[str, float]
+
+    @property
+    def note(self) -> str:
+        said = ", ".join(f"{name} {value:.3f}" for name, value in self.dev.items())
+        return f"On dev, new students taught by each reach: {said}. Kept: {self.kept}."
+
+
+def choose_by_new_students(
+    explainer: Mix,
+    parts: Parts,
+    train: Examples,
+    dev: Examples,
+    training: Training,
+    *,
+    student: Callable[[], Model],
+    strategy: Callable[[], Strategy],
+) -> Choice:
+    """Leave the explainer as it is, put it back to its start, or to one member of a blend: what teaches best on dev.
+
+    Learning looks one step ahead, and what helps at once need not be what helps in the end.
+    """
+    learned = (explainer.coefficients.detach().clone(), explainer.log_temperature.detach().clone())
+    cold = torch.zeros_like(learned[1])
+    candidates: dict[str, tuple[Tensor, Tensor]] = {
+        "learned": learned,
+        "start": (torch.full_like(learned[0], 1 / len(explainer.names)), cold),
+    }
+    if isinstance(explainer, Blend):
+        alone = torch.eye(len(explainer.names), device=learned[0].device, dtype=learned[0].dtype)
+        # Softmax never counts one part alone; ten times as much does, but for a thousandth.
+        alone = alone * (
+            10.0 if explainer.normaliser == "softmax" else 2.0 if explainer.normaliser == "entmax15" else 1.0
+        )
+        candidates |= {name: (row, cold) for name, row in zip(explainer.names, alone, strict=True)}
+    ranks, reached = {}, {}
+    for name, state in candidates.items():
+        _set(explainer, state)
+        model = student()
+        best = best_of(teach(model, strategy(), explained_by(explainer, parts), train, dev, training).history)
+        ranks[name], reached[name] = best.rank, best.dev_measure
+    kept = max(ranks, key=lambda name: ranks[name])
+    _set(explainer, candidates[kept])
+    return Choice(kept, reached)
+
+
+def _set(explainer: Mix, state: tuple[Tensor, Tensor]) -> None:
+    with torch.no_grad():
+        explainer.coefficients.copy_(state[0])
+        explainer.log_temperature.copy_(state[1])

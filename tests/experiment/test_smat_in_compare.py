@@ -1,0 +1,175 @@
+"""`smat` as an explainer of a comparison: its companions, its keys, and what happens when nothing can be learned."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import didact
+from didact.core.row import fingerprint_of
+from didact.errors import PlanError
+from didact.experiment.comparison import Comparison
+from didact.experiment.learner import learner_of, parse_learner
+from didact.records.explanations import Explanations
+from didact.records.sharpness import mean_entropy
+from teachers import black_box
+
+SMALL = {"training": {"epochs": 2, "batch_size": 4}}
+COMPANIONS = {"smat", "smat(cotrained)", "smat(flattened)", "attention_all", "attention_all(sharpened)",
+              "attention_all(matched)"}  # fmt: skip
+
+
+def test_companions_stand_beside_it_by_themselves(compare):
+    found = compare(explainers=["smat"], **SMALL)
+    assert set(found.explainers) == {"none", "random", "trivial", "human"} | COMPANIONS
+    assert not found.failed
+    asked = {row["explainer"] for row in found.rows if not row["is_control"]}
+    assert asked == {"smat"}, "companions are controls: they do not share in Holm's correction"
+    assert len(found.learned) == 2
+    assert {one["seed"] for one in found.learned} == {0, 1}
+    weights = [one["weights"] for one in found.learned]
+    assert weights[0] != weights[1], "learned anew for each seed"
+    view = found.mix("smat")
+    assert view.grid is not None
+    np.testing.assert_allclose(view.weights, np.mean(weights, 0), atol=1e-6)
+    again = Comparison.load(found.folder)
+    assert again.mix().weights == view.weights
+
+
+def test_outer_rows_from_dev_bring_the_control_that_got_them_too(compare):
+    found = compare(explainers=["smat(outer=dev)"], **SMALL)
+    assert {"none+extra", "smat(outer=dev, cotrained)", "attention_all(matched, smat(outer=dev))"} <= set(
+        found.explainers
+    )
+    records = [json.loads(path.read_text())["body"] for path in (found.folder / "cells").glob("*.json")]
+    extra = [one["payload"] for one in records if one["payload"]["cell"]["explainer"] == "none+extra"]
+    assert len(extra) == 2
+    assert all(one["cell"]["extra"] and one["epoch"] == 2 for one in extra), "its last epoch: dev chose nothing"
+
+
+def test_matched_maps_are_as_sharp_as_each_other(compare):
+    found = compare(explainers=["smat"], seeds=1, **SMALL)
+    folder = found.folder / "explanations"
+    names = ("smat", "smat-flattened", "attention_all-matched")
+    files = {path.stem.rpartition("-")[0]: path for path in folder.glob("*.parquet")}
+    maps = {name: Explanations.load(files[name]) for name in names}
+    static = Explanations.load(next(folder.glob("parts-attention_mix-*.parquet")))
+    chosen = static.select([static.ids.index(row) for row in maps["smat"].ids])
+    assert mean_entropy(maps["smat-flattened"]) == pytest.approx(mean_entropy(chosen), rel=1e-5)
+    assert mean_entropy(maps["attention_all-matched"]) == pytest.approx(mean_entropy(maps["smat"]), rel=1e-5)
+    assert mean_entropy(maps["smat"]) != pytest.approx(mean_entropy(chosen), rel=1e-7)
+
+
+def test_a_blend_brings_its_members_and_serves_black_boxes(compare):
+    _, data = _school(compare)
+    teacher = black_box()
+    found = compare(
+        teacher, data, ["smat(family=blend, members='occlusion + lime(samples=16)')"], ["native/attention"], **SMALL
+    )
+    assert {"occlusion", "lime(samples=16)"} <= set(found.explainers)
+    assert not found.failed
+    assert found.mix(found.learned[0]["explainer"]).names == ("occlusion", "lime(samples=16)")
+
+
+def _school(compare):  # noqa: ARG001
+    from conftest import planted, taught
+
+    return taught("sentiment"), planted("sentiment")
+
+
+@pytest.mark.parametrize("task", ["inference", "quality", "shapes", "reading"])
+def test_it_runs_on_every_task(compare, school, task):
+    teacher, data = school(task)
+    found = compare(teacher, data, ["smat"], seeds=1, **SMALL)
+    assert not found.failed
+    assert "smat" in found.explainers
+
+
+def test_a_second_call_computes_nothing_and_gives_the_same_bytes(compare):
+    first = compare(explainers=["smat"], **SMALL)
+    before = (first.folder / "comparison.json").read_bytes(), (first.folder / "results.parquet").read_bytes()
+    times = {path: path.stat().st_mtime_ns for path in (first.folder / "cells").glob("*.json")}
+    again = compare(explainers=["smat"], **SMALL)
+    assert before == ((again.folder / "comparison.json").read_bytes(), (again.folder / "results.parquet").read_bytes())
+    assert times == {path: path.stat().st_mtime_ns for path in (first.folder / "cells").glob("*.json")}
+    # What was derived is made again where it is lost, from what was learned.
+    for path in (first.folder / "explanations").glob("smat*.parquet"):
+        path.unlink()
+    shutil.rmtree(first.folder / "cells")
+    compare(explainers=["smat"], **SMALL)
+    assert before == ((again.folder / "comparison.json").read_bytes(), (again.folder / "results.parquet").read_bytes())
+
+
+def test_other_options_are_other_cells(compare):
+    first = compare(explainers=["smat"], seeds=1, **SMALL)
+    keys = {path.stem for path in (first.folder / "cells").glob("*.json")}
+    compare(explainers=["smat(pilot=false)"], seeds=1, **SMALL)
+    more = {path.stem for path in (first.folder / "cells").glob("*.json")} - keys
+    assert len(more) == 4, "learned, fresh, flattened, matched; the static rows are shared"
+
+
+def test_a_cell_that_cannot_learn_takes_its_followers_with_it(compare):
+    found = compare(explainers=["smat(normaliser=none, outer_rate=1e+38)"], **SMALL)
+    failed = {one["explainer"] for one in found.failed}
+    label = "smat(normaliser=none, outer_rate=1e+38)"
+    assert failed == {
+        label,
+        f"{label[:-1]}, cotrained)",
+        f"{label[:-1]}, flattened)",
+        f"attention_all(matched, {label})",
+    }
+    errors = [one["error"] for one in found.failed if one["explainer"] == label]
+    assert all("could not be learned" in error and "became" in error for error in errors)
+    assert "none" in found.explainers
+    assert "attention_all(sharpened)" in found.explainers
+
+
+def test_what_cannot_be_asked_is_told_before_anything_is_computed(compare, school):
+    _, data = school()
+    with pytest.raises(PlanError) as told:
+        compare(explainers=["smat(outr=dev)", "smat(outer=test)", "smat(family=attention)"])
+    assert len(told.value.faults) == 3
+    with pytest.raises(PlanError, match="needs 8 rows to learn from"):
+        compare(explainers=["smat"], sizes=[6, 12], **SMALL)
+    with pytest.raises(PlanError, match="needs gradients or attention"):
+        compare(black_box(), data, ["smat"], ["native/attention"], **SMALL)
+    found = compare(explainers=["smat", "gradient_norm"], students=["same/attention(send=top)"], **SMALL)
+    assert "smat" not in found.explainers
+    assert any("sends whole" in note for note in found.notes)
+
+
+def test_learned_alone_it_is_a_method_and_an_explainer(compare, school, tmp_path):
+    teacher, data = school()
+    out = tmp_path / "mine"
+    learned = didact.learn_smat(teacher, data, size=10, training=SMALL["training"], out=out)
+    assert {path.name for path in out.iterdir()} == {
+        "config.json", "model.safetensors", "README.md", "metrics.json", "mix.png", "mix.svg",
+    }  # fmt: skip
+    assert not out.with_name("mine.learning").exists()
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["test_accuracy"] == learned.learned["metrics"]["test_accuracy"]
+    assert set(learned.learned["rows"]) == {fingerprint_of([row]) for row in data["explain"]}
+    maps = didact.explain(teacher, data["test"], str(out))
+    assert maps.method == "attention_mix"
+    found = compare(explainers=[str(out), learned], seeds=1, **SMALL)
+    assert {"mine", "attention_mix"} <= set(found.explainers)
+    one, other = found.row("mine"), found.row("attention_mix")
+    assert one["mean"] == other["mean"]
+
+
+def test_an_explainer_that_saw_the_test_rows_is_refused(compare, school):
+    teacher, data = school()
+    learned = didact.learn_smat(teacher, data, size=10, training=SMALL["training"])
+    learned.learned = {**learned.learned, "rows": [fingerprint_of([row]) for row in data["test"][:3]]}
+    with pytest.raises(PlanError, match="learned from 3 of the rows in 'test'"):
+        compare(explainers=[learned])
+    learned.learned = {**learned.learned, "rows": [fingerprint_of([row]) for row in data["train"]]}
+    assert any("train rows" in note for note in compare(explainers=[learned], seeds=1).notes)
+
+
+def test_specs_have_one_spelling():
+    assert parse_learner("smat( outer = dev )").label == "smat(outer=dev)"
+    assert learner_of({}).label == "smat"
+    assert learner_of({"outer": "dev", "members": None}).label == "smat(outer=dev)"
+    assert parse_learner("smat(outer=dev)").row("cotrained") == "smat(outer=dev, cotrained)"
