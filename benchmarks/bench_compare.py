@@ -25,7 +25,7 @@ from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom
 from didact.experiment.subset import subset
 from didact.experiment.worker import Desk
-from didact.learning.fit import Training, _shuffled, answers
+from didact.learning.fit import Training, answers, shuffled
 from didact.learning.teach import teach
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
@@ -63,7 +63,7 @@ def bare_cell(cell: Cell, classroom: Classroom) -> None:
     best, kept = -1.0, {}
     for epoch in range(1, training.epochs + 1):
         student.train()
-        for rows in _shuffled(train.batch, training, epoch):
+        for rows in shuffled(train.batch, training, epoch):
             batch = train.batch.select(torch.from_numpy(rows))
             trace = student(batch, listen=["mean"])
             logits = torch.einsum("h,bht->bt", mix.softmax(0), trace.mean.flatten(1, 2))

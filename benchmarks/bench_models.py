@@ -15,7 +15,7 @@ import didact
 import didact.errors
 from didact.core.human import HumanTeacher
 from didact.core.loss import task_loss
-from didact.learning.fit import Examples, Training, _shuffled, fit
+from didact.learning.fit import Examples, Training, fit, shuffled
 from didact.models.build import build_model
 
 
@@ -68,7 +68,7 @@ def loop() -> None:
     def bare() -> None:
         optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, fused=True)
         model.train()
-        for chosen in list(_shuffled(train.batch, training, 1)):
+        for chosen in list(shuffled(train.batch, training, 1)):
             index = torch.from_numpy(chosen)
             loss = task_loss(model.task, model(train.batch.select(index)).logits, train.goal[index]).mean()
             optimiser.zero_grad()

@@ -192,7 +192,7 @@ def test_pull_is_the_transposed_jacobian_of_the_step(name):
         new = preview(optimiser, weights, changed, clip=training.clip).weights
         return sum(float((one * v).sum()) for one, v in zip(new.values(), vector, strict=True))
 
-    pulled = preview(optimiser, weights, gradients, clip=training.clip).pull(vector)
+    pulled = preview(optimiser, weights, gradients, clip=training.clip).pull([one.clone() for one in vector])
     for place, gradient in enumerate(gradients):
         for at in range(gradient.numel()):
             sides = []

@@ -12,7 +12,7 @@ from didact.core.dataset import Dataset, Split
 from didact.core.human import HumanTeacher
 from didact.core.measure import measure
 from didact.errors import OptionError, RecordError, RequestError, TrainingError, UnknownNameError, UnsupportedError
-from didact.learning.fit import Examples, Training, _rate, _shuffled, fit
+from didact.learning.fit import Examples, Training, fit, rate_at, shuffled
 from didact.learning.train import train_teacher
 from didact.models.build import build_model
 from tiny import huggingface
@@ -145,18 +145,18 @@ class TestFit:
         assert len(history) == 3
 
     def test_warm_up_and_decay(self):
-        rates = [_rate(step, 100, Training(warmup=0.1)) for step in range(100)]
+        rates = [rate_at(step, 100, Training(warmup=0.1)) for step in range(100)]
         assert rates[0] == pytest.approx(0.1)
         assert rates[9] == rates[10] == pytest.approx(1.0)
         assert rates[-1] == pytest.approx(0.0605, abs=1e-3)
         assert sorted(rates[10:], reverse=True) == rates[10:]
-        assert {_rate(step, 100, Training(warmup=0.0, schedule="constant")) for step in range(100)} == {1.0}
+        assert {rate_at(step, 100, Training(warmup=0.0, schedule="constant")) for step in range(100)} == {1.0}
 
     def test_every_row_once_per_epoch_in_batches_of_similar_length(self):
         data = small()
         batch = build_model("native", data).encode(data["teach"].rows)
         training = Training(batch_size=16, seed=1)
-        one, two = (list(_shuffled(batch, training, epoch)) for epoch in (1, 2))
+        one, two = (list(shuffled(batch, training, epoch)) for epoch in (1, 2))
         assert sorted(np.concatenate(one).tolist()) == list(range(600))
         assert [part.tolist() for part in one] != [part.tolist() for part in two]
         lengths = batch.lengths.numpy()

@@ -14,6 +14,7 @@ from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.experiment.explain import explain
+from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.records.parts import Parts
 
@@ -32,6 +33,7 @@ class _Recorder(Explainer):
     def __init__(self, explainer: Mix) -> None:
         super().__init__()
         self.explainer = explainer
+        self.__name__ = f"the parts of {name_of(explainer)}"
         self.found: dict[str, Float[np.ndarray, "unit part"]] = {}
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:

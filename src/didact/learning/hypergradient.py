@@ -7,9 +7,9 @@ forward-mode pass or two plain ones, and go back through the explainer alone: no
 derivatives of the student (docs/decisions/013-smat.md).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import torch
 import torch.autograd.forward_ad as forward_mode
@@ -34,99 +34,125 @@ _PIECE: Final = 1 << 15  # weights at a time
 class Step:
     """Where one step of an optimiser leads, and how that depends on the gradient it was given.
 
-    `pull` takes a gradient at the new weights back to the step's gradient: v ↦ (∂Δ/∂g)ᵀ v.
+    `pull` takes a gradient at the new weights back to the step's gradient, v ↦ (∂Δ/∂g)ᵀ v, and may overwrite it.
     """
 
     weights: dict[str, Tensor]
-    pull: Callable[[Sequence[Tensor]], list[Tensor]]
+    pull: Callable[[list[Tensor]], list[Tensor]]
 
 
 def preview(optimiser: torch.optim.Optimizer, weights: Weights, gradients: Sequence[Tensor], *, clip: float) -> Step:
-    """The step that `optimiser` would take, which it does not. `weights` are its parameters, by name."""
+    """The step that `optimiser` would take, which it does not. `weights` are its parameters, by name, of one group."""
     norm = torch.nn.utils.get_total_norm(list(gradients))
     scale = clip / (norm + _ROUNDING)
     is_clipped = bool(scale < 1)
-    clipped = torch._foreach_mul(list(gradients), scale) if is_clipped else list(gradients)
-    own = list(weights.values())
-    rule = _sgd if isinstance(optimiser, torch.optim.SGD) else _adam
-    new, slopes = rule(optimiser, own, clipped)
+    clipped = list(torch._foreach_mul(list(gradients), scale)) if is_clipped else list(gradients)
+    kind = _Sgd if isinstance(optimiser, torch.optim.SGD) else _Adam
+    rule = kind(optimiser, list(weights.values()), clipped)
 
-    def pull(vector: Sequence[Tensor]) -> list[Tensor]:
-        found = list(torch._foreach_mul(list(vector), slopes))
+    def pull(vector: list[Tensor]) -> list[Tensor]:
+        rule.scale(vector)
         if not is_clipped:
-            return found
+            return vector
         # d(c g) with c = clip / (|g| + tiny) is symmetric: c (v − g ⟨g, v⟩ / (|g| (|g| + tiny))).
-        along = sum((one * g).sum() for one, g in zip(found, gradients, strict=True))
+        along = torch.stack([(one * g).sum() for one, g in zip(vector, gradients, strict=True)]).sum()
         share = along / (norm * (norm + _ROUNDING))
-        return [scale * (one - g * share) for one, g in zip(found, gradients, strict=True)]
+        return [scale * (one - g * share) for one, g in zip(vector, gradients, strict=True)]
 
-    return Step(dict(zip(weights, new, strict=True)), pull)
-
-
-def _sgd(
-    optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
-) -> tuple[list[Tensor], list[Tensor] | float]:
-    """The new weights, and the step's slope by its gradient: the rate, whatever the momentum."""
-    group = optimiser.param_groups[0]
-    own = [one.detach() for one in weights]
-    change = torch._foreach_add(list(gradients), own, alpha=group["weight_decay"])
-    before = [optimiser.state.get(one, {}).get("momentum_buffer") for one in weights]
-    if group["momentum"] and before[0] is not None:
-        torch._foreach_add_(change, before, alpha=group["momentum"])
-    return list(torch._foreach_add(own, change, alpha=-group["lr"])), group["lr"]
+    return Step(dict(zip(weights, rule.taken(), strict=True)), pull)
 
 
-def _adam(
-    optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """The new weights, and each weight's slope by its gradient. A piece at a time: what fits into a cache is quick."""
-    group = optimiser.param_groups[0]
-    states = [optimiser.state.get(one, {}) for one in weights]
-    step = float(states[0]["step"]) + 1 if states[0] else 1.0
-    squares = torch._foreach_norm([one["exp_avg_sq"] for one in states], 1) if states[0] else [torch.zeros(())]
-    second = group["betas"][1]
-    total = second * torch.stack(list(squares)).sum() + (1 - second) * sum((one * one).sum() for one in gradients)
-    # Adam makes full steps even of gradients that are rounding (a bias under a softmax): its slope there is huge. What
-    # such weights add is as small as their gradients, but a difference along them would see nothing else.
-    typical = (total / (1 - second**step) / sum(one.numel() for one in weights)).sqrt()
-    least = _NEGLIGIBLE * float(typical)
-    new = [torch.empty_like(one) for one in gradients]
-    slopes = [torch.empty_like(one) for one in gradients]
-    for weight, gradient, state, later, slope in zip(weights, gradients, states, new, slopes, strict=True):
-        flat = (weight.detach(), gradient, *(state[name] for name in ("exp_avg", "exp_avg_sq") if state), later, slope)
-        pieces = zip(*(one.reshape(-1).split(_PIECE) for one in flat[:-2]), strict=True)
-        outs = zip(later.view(-1).split(_PIECE), slope.view(-1).split(_PIECE), strict=True)
-        for piece, (to, by) in zip(pieces, outs, strict=True):
-            _adam_piece(piece, group, step, least, to, by)
-    return new, slopes
+class _Sgd:
+    """SGD with momentum and weight decay."""
+
+    def __init__(
+        self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
+    ) -> None:
+        self.group = optimiser.param_groups[0]
+        self.weights, self.gradients = [one.detach() for one in weights], list(gradients)
+        self.before = [optimiser.state.get(one, {}).get("momentum_buffer") for one in weights]
+
+    def taken(self) -> list[Tensor]:
+        """The new weights."""
+        change = torch._foreach_add(self.gradients, self.weights, alpha=self.group["weight_decay"])
+        if self.group["momentum"] and self.before[0] is not None:
+            torch._foreach_add_(change, self.before, alpha=self.group["momentum"])
+        return list(torch._foreach_add(self.weights, change, alpha=-self.group["lr"]))
+
+    def scale(self, vector: list[Tensor]) -> None:
+        """Times the step's slope: the rate, whatever the momentum."""
+        torch._foreach_mul_(vector, self.group["lr"])
 
 
-def _adam_piece(
-    piece: Sequence[Tensor], group: Mapping[str, Any], step: float, least: float, to: Tensor, by: Tensor
-) -> None:
-    """Adam on some weights: `to` becomes the new ones, `by` how they depend on the gradient."""
-    weight, gradient, *moments = piece
-    rate, decay, tiny = group["lr"], group["weight_decay"], group["eps"]
-    first, second = group["betas"]
-    if decay and group.get("decoupled_weight_decay", False):
-        weight = weight * (1 - rate * decay)
-    elif decay:
-        gradient = gradient.add(weight, alpha=decay)
-    if step == 1:  # the slope all but cancels: a first step is a sign, whatever the gradient
-        gradient = gradient.double()
-    if moments:
-        mean = torch.lerp(moments[0], gradient, 1 - first)
-        square = moments[1].mul(second).addcmul_(gradient, gradient, value=1 - second)
-    else:
-        mean, square = (1 - first) * gradient, (1 - second) * gradient * gradient
-    mean.div_(1 - first**step)
-    root = square.div_(1 - second**step).sqrt_()
-    below = root + tiny
-    to.copy_(torch.addcdiv(weight.to(mean.dtype), mean, below, value=-rate))
-    through = mean.mul_(gradient).div_(root).div_(below).mul_((1 - second) / (1 - second**step))
-    found = through.neg_().add_((1 - first) / (1 - first**step)).mul_(rate).div_(below)
-    # A weight that never had a gradient (a word not yet seen) stays where it is: 0 / 0 is 0 here.
-    by.copy_(found.masked_fill_(root <= least, 0.0))
+class _Adam:
+    """Adam and AdamW. Some weights at a time: what fits into a cache is quick, and nothing large is kept."""
+
+    def __init__(
+        self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
+    ) -> None:
+        self.group = optimiser.param_groups[0]
+        self.weights, self.gradients = [one.detach() for one in weights], list(gradients)
+        self.states = [optimiser.state.get(one, {}) for one in weights]
+        self.step = float(self.states[0]["step"]) + 1 if self.states[0] else 1.0
+
+    def taken(self) -> list[Tensor]:
+        """The new weights."""
+        found = [torch.empty_like(one) for one in self.gradients]
+        for weight, gradient, moments, to in self._pieces(found):
+            mean, root, _, weight = self._moments(weight, gradient, moments)
+            to.copy_(torch.addcdiv(weight.to(mean), mean, root.add_(self.group["eps"]), value=-self.group["lr"]))
+        return found
+
+    def scale(self, vector: list[Tensor]) -> None:
+        """Times each weight's slope by its gradient.
+
+        Adam makes full steps even of gradients that are rounding (a bias under a softmax): its slope there is huge.
+        What such weights add is as small as their gradients, but a difference along them would see nothing else. A
+        weight that never had a gradient (a word not yet seen) stays where it is: 0 / 0 is 0 here.
+        """
+        least = _NEGLIGIBLE * self._typical()
+        rate, (first, second) = self.group["lr"], self.group["betas"]
+        direct, through = (1 - first) / (1 - first**self.step), (1 - second) / (1 - second**self.step)
+        for weight, gradient, moments, by in self._pieces(vector):
+            mean, root, gradient, _ = self._moments(weight, gradient, moments)
+            below = root + self.group["eps"]
+            slope = mean.mul_(gradient).div_(root).div_(below).mul_(-through).add_(direct).mul_(rate).div_(below)
+            by.mul_(slope.masked_fill_(root <= least, 0.0))
+
+    def _pieces(self, beside: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor, list[Tensor], Tensor]]:
+        """Some weights with their gradients, moments and what stands beside them."""
+        for weight, gradient, state, other in zip(self.weights, self.gradients, self.states, beside, strict=True):
+            whole = [weight, gradient, *(state[name] for name in ("exp_avg", "exp_avg_sq") if state)]
+            parts = [one.reshape(-1).split(_PIECE) for one in whole]
+            for own, part in zip(zip(*parts, strict=True), other.view(-1).split(_PIECE), strict=True):
+                yield own[0], own[1], list(own[2:]), part
+
+    def _moments(
+        self, weight: Tensor, gradient: Tensor, moments: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Mean and root mean square as they would be, and the gradient and weight that decay leaves."""
+        decay, (first, second) = self.group["weight_decay"], self.group["betas"]
+        if decay and self.group.get("decoupled_weight_decay", False):
+            weight = weight * (1 - self.group["lr"] * decay)
+        elif decay:
+            gradient = gradient.add(weight, alpha=decay)
+        if not moments:  # the slope all but cancels: a first step is a sign, whatever the gradient
+            gradient = gradient.double()
+            mean, square = (1 - first) * gradient, (1 - second) * gradient * gradient
+        else:
+            mean = torch.lerp(moments[0], gradient, 1 - first)
+            square = moments[1].mul(second).addcmul_(gradient, gradient, value=1 - second)
+        return mean.div_(1 - first**self.step), square.div_(1 - second**self.step).sqrt_(), gradient, weight
+
+    def _typical(self) -> float:
+        """The root mean square of all gradients, as Adam remembers them."""
+        second = self.group["betas"][1]
+        total = (1 - second) * torch.nn.utils.get_total_norm(self.gradients).double() ** 2
+        if self.states[0]:
+            sums = torch._foreach_norm([one["exp_avg_sq"] for one in self.states], 1)
+            total = total + second * torch.stack(list(sums)).double().sum()
+        count = sum(one.numel() for one in self.weights)
+        return float(total / (1 - second**self.step) / count) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -163,8 +189,10 @@ def hypergradient(
         gradients = list(torch.autograd.grad(loss, own, materialize_grads=True))
     taken = step(gradients)
     there = {name: one.detach().requires_grad_() for name, one in taken.weights.items()}
+    taken.weights.clear()
     after = outer(there)
-    along = taken.pull(torch.autograd.grad(after, list(there.values()), materialize_grads=True))
+    along = taken.pull(list(torch.autograd.grad(after, list(there.values()), materialize_grads=True)))
+    del there
     if route == "double":
         found = torch.autograd.grad(graph, learned, grad_outputs=along, allow_unused=True)
     else:
@@ -190,9 +218,8 @@ def _slope_along(
     stride = 1.0 if length == 0 else _STRIDE.get(along[0].dtype, _SINGLE) / length
 
     def shifted(by: float) -> Tensor:
-        return loss(
-            {name: (one + by * change).detach() for (name, one), change in zip(weights.items(), along, strict=True)}
-        )
+        moved = torch._foreach_add([one.detach() for one in weights.values()], list(along), alpha=by)
+        return loss(dict(zip(weights, moved, strict=True)))
 
     return (shifted(stride) - shifted(-stride)) / (2 * stride)
 

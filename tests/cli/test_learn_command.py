@@ -1,0 +1,121 @@
+"""`didact learn smat`, through the command itself; and killed in the middle, which changes nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from didact.cli.main import app
+from didact.data.load import load_data
+from didact.errors import DidactError
+from didact.learning.train import train_teacher
+
+DATA = "planted/sentiment(teach=60, explain=40, train=16, dev=8, test=12)"
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teachers") / "native"
+    train_teacher(load_data(DATA), "native(width=16, layers=1, heads=4)", epochs=2, progress=False, out=folder)
+    return folder
+
+
+@pytest.fixture
+def run(teacher, tmp_path):
+    def command(*arguments):
+        named = ["--model", teacher, "--data", DATA, "--out", tmp_path / "mine"]
+        small = ["--size", "24", "--epochs", "2", "--batch-size", "6"]
+        result = CliRunner().invoke(app, ["learn", "smat", *map(str, [*named, *small, *arguments])])
+        if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
+            raise result.exception
+        return result
+
+    return command
+
+
+def test_learns_and_shows_what_it_weighs(run, teacher, tmp_path):
+    result = run()
+    assert result.exit_code == 0, result.output
+    assert "head" in result.stdout
+    assert "dev_accuracy" in result.stdout
+    assert f"Kept in {tmp_path / 'mine'}" in result.stderr
+    explained = CliRunner().invoke(
+        app, ["explain", "--model", str(teacher), "--method", str(tmp_path / "mine"), "--json", "a good film"]
+    )
+    assert explained.exit_code == 0, explained.output
+    document = json.loads(explained.stdout)
+    assert document["method"] == "attention_mix"
+    assert document["options"]["weights"]
+    again = run()
+    assert "exists already" in str(again.exception)
+
+
+def test_speaks_json(run):
+    result = run("--json", "--family", "blend", "--options", "members='gradient_norm + gradient_input'", "--no-pilot")
+    document = json.loads(result.stdout)
+    assert set(document) == {"out", "metrics", "seconds"}
+    assert {"dev_accuracy", "test_accuracy", "active", "parts", "entropy"} <= set(document["metrics"])
+    assert document["metrics"]["parts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--family", "blnd"], "Did you mean 'blend'"),
+        (["--options", "normaliser=sparsmax"], "'sparsemax' or 'softmax'"),
+        (["--options", "pilots=true"], "Did you mean 'pilot'"),
+        (["--outer", "test"], "outer must be train or dev"),
+        (["--size", "41"], "41 rows were asked for, and .* has 40 in 'explain'"),
+        (["--size", "9"], "6 rows for each step and 6 others .* there are 9"),
+        (["--student", "same/multitask"], "Choose the strategy 'attention'"),
+        (["--student", "bilstm/attention"], "bilstm_attention"),
+        (["--data", "planted/quality"], "is regression, and the teacher does classification"),
+    ],
+)
+def test_a_bad_request_says_what_to_do(run, tmp_path, arguments, message):
+    result = run(*arguments)
+    assert isinstance(result.exception, DidactError)
+    import re
+
+    assert re.search(message, str(result.exception)), str(result.exception)
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_and_resumed_it_has_the_same_coefficients(teacher, tmp_path):
+    def command(out):
+        return [
+            sys.executable, "-m", "didact.cli.main", "learn", "smat", "--model", str(teacher), "--data", DATA,
+            "--size", "40", "--epochs", "40", "--batch-size", "4", "--out", str(out), "--threads", "1",
+        ]  # fmt: skip
+
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(command(whole), check=True, capture_output=True, env=environment)
+    kept = broken.with_name("broken.learning")
+    for _ in range(2):
+        process = subprocess.Popen(
+            command(broken), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        )
+        before = _marks(kept)
+        end = time.monotonic() + 120
+        while process.poll() is None and _marks(kept) == before and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command(broken), check=True, capture_output=True, env=environment)
+    for name in ("model.safetensors", "config.json", "metrics.json"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    assert not kept.exists()
+
+
+def _marks(folder):
+    """When a checkpoint was last written."""
+    return sorted(path.stat().st_mtime_ns for path in folder.glob("[0-9a-f]*.safetensors")) if folder.exists() else []
