@@ -69,7 +69,7 @@ class Setting:
 
 
 @pytest.mark.parametrize("kind", ["native", "hf"])
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
 def test_what_is_sent_while_learning_is_what_is_sent_afterwards(kind, temperature):
     setting = Setting(kind=kind)
     with torch.no_grad():
@@ -240,8 +240,8 @@ def test_numbers_that_break_on_the_way_name_the_step(monkeypatch):
     loop = setting.loop()
     step = loop._hypergradient
 
-    def broken(told, number, route):
-        found = step(told, number, route)
+    def broken(told, number, route, **more):
+        found = step(told, number, route, **more)
         return replace(found, of=[one * float("nan") for one in found.of]) if number == 5 else found
 
     monkeypatch.setattr(loop, "_hypergradient", broken)
@@ -268,11 +268,22 @@ def test_parts_that_all_say_the_same_are_told():
         setting.learn()
 
 
-def test_a_mix_of_one_part_later_on_learns_no_more_and_says_so():
+def test_a_mix_of_one_part_later_on_learns_no_more_and_says_so(tmp_path, monkeypatch):
     setting = Setting()
-    done = setting.learn(Smat(outer_rate=0.04), replace(TRAINING, epochs=14))
-    if any("one part" in note for note in done.notes):
-        assert "From step" in done.notes[0]
-        assert done.history[-1].active == 1
-    else:
-        assert done.history[-1].active > 1
+    loop = setting.loop()
+    with torch.no_grad():
+        setting.explainer.coefficients.copy_(torch.eye(8)[3])
+    loop._check_mix(2, 9)
+    assert loop.notes == ["From step 10 (epoch 2) on the mix has one part (0.3) and learns no more."]
+    loop._check_mix(2, 10)
+    assert len(loop.notes) == 1, "said once"
+    # Stopped after that, it goes on: what gets no gradient any more is no reason to refuse.
+    stopped = Setting()
+    with torch.no_grad():
+        stopped.explainer.coefficients.copy_(torch.eye(8)[3])
+    monkeypatch.setattr(SmatLoop, "_checked_route", lambda _: "double")
+    training = replace(TRAINING, epochs=1)
+    stopped.learn(training=training, checkpoint=tmp_path / "at")
+    monkeypatch.undo()
+    stopped.learn(training=replace(TRAINING, epochs=2), checkpoint=tmp_path / "at")
+    assert stopped.explainer.weights[3] == 1.0

@@ -57,6 +57,7 @@ def smat(
     """
     began = time.monotonic()
     said: dict[str, Any] = dict(parse_spec(f"options({option})").options) if option else {}
+    family = said.pop("family", family)
     given = {"outer": outer, "outer_rate": outer_rate, "outer_batch": outer_batch, "pilot": pilot}
     defaults = {"outer": "train", "outer_rate": None, "outer_batch": None, "pilot": True}
     said |= {name: value for name, value in given.items() if value != defaults[name]}

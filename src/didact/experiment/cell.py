@@ -171,7 +171,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
         ],
     }  # fmt: skip
     trials: list[Mapping[str, Any]] = [{"options": {}, "dev": _number(done.kept.dev_measure)}]
-    return _Done(student, done.history, done.kept, 0, trials, 0, learned)
+    return _Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
 
 
 def _strategy(cell: Cell) -> Strategy:

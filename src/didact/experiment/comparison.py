@@ -106,8 +106,9 @@ class Comparison:
         if not found:
             known = sorted({one["explainer"] for one in self.learned})
             raise OptionError(f"Nothing was learned by {explainer!r}; learned were: {', '.join(known) or 'none'}.")
-        if len({tuple(one["names"]) for one in found}) > 1:
-            raise OptionError(f"The explainers learned by {explainer!r} weigh different parts: name student and size.")
+        columns = sorted({(one["student"], one["size"]) for one in found})
+        if len(columns) > 1:
+            raise OptionError(f"{explainer!r} was learned for several students or sizes; name one of {columns}.")
         weights = np.mean([one["weights"] for one in found], axis=0)
         title = f"{explainer}, mean of {len(found)} seeds" if len(found) > 1 else explainer
         return MixView(tuple(found[0]["names"]), tuple(weights.tolist()), title)

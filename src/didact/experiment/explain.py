@@ -1,6 +1,7 @@
 """One call explains a whole data set with any method, and goes on where it was stopped."""
 
 import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -29,6 +30,7 @@ from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
 from didact.explainers.learned import load_explainer
+from didact.explainers.mix import Mix
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
 from didact.records.explanations import Explanations
@@ -88,6 +90,7 @@ def explain(
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
     work = _Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
+    _check_learned(teacher, built.explainer)
     path = None if out is None else check_new_file(Path(out))
     if path is not None and isinstance(teacher, Model):
         _FINGERPRINTS.pop(teacher, None)  # what is kept for long is named after a fresh look
@@ -102,6 +105,17 @@ def explain(
     if kept is not None:
         kept.finish(maps)
     return maps
+
+
+def _check_learned(teacher: Teacher, explainer: Any) -> None:
+    """A warning where an explainer was learned for another teacher, however alike it looks."""
+    told = explainer.learned.get("teacher_fingerprint") if isinstance(explainer, Mix) else None
+    if told is not None and isinstance(teacher, Model) and model_fingerprint(teacher) != told:
+        warnings.warn(
+            f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it weighs may "
+            f"mean something else in {teacher.name!r}. Learn it anew (didact learn smat).",
+            stacklevel=3,
+        )
 
 
 def _shard(work: "_Work", kept: "_Parts | None", start: int, bar: Progress) -> Explanations:

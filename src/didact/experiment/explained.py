@@ -107,14 +107,10 @@ def keep_parts(
 ) -> Kept:
     """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
     name = name_of(explainer)
-    key = key_of({
-        "teacher": fingerprint, "family": name, "version": explainer.version, "rows": fingerprint_of(rows),
-        "members": [(label, kept.key) for label, kept in members],
-    })  # fmt: skip
-    path = folder / f"parts-{name}-{key}"
-    try:
-        Parts.load(path)
-    except RecordError:
+    facts = {"teacher": fingerprint, "family": name, "version": explainer.version}
+    key = key_of(facts | {"members": [(label, kept.key) for label, kept in members]})
+    path = folder / f"parts-{name}-{key}-{key_of({row.id: fingerprint_of([row]) for row in rows})}"
+    if not Parts.is_whole(path):
         if members:
             found = [(label, Explanations.load(folder / kept.file)) for label, kept in members]
             blended(found).save(path)

@@ -1,9 +1,10 @@
 """Explainers learned by themselves, outside a comparison: `didact learn smat`."""
 
 import json
+import math
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ from didact.models.start import Start, student_start
 from didact.records.atomic import check_new_folder, write_bytes, write_text
 from didact.records.parts import Parts
 from didact.records.store import key_of
-from didact.registry import check_types
+from didact.registry import check_types, unknown
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 METRICS: Final = "metrics.json"
@@ -69,6 +70,10 @@ def learn_smat(
     """
     learner = learner_of({"family": family, **options})
     asked = dict(training or {})
+    known_names = [one.name for one in fields(Training) if one.name != "seed"]
+    for name in asked:
+        if name not in known_names:
+            raise OptionError(unknown("entry of training", name, known_names))
     check_types(asked, Training, of="training")
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
@@ -76,8 +81,10 @@ def learn_smat(
     work = _Work(known, loaded, learner, student, size, seed, base, soft, asked, trust_remote_code)
     place = None if folder is None else folder.with_name(f"{folder.name}.learning")
     explainer, done, metrics = work.learn(place, progress)
+    metrics = {name: _number(value) for name, value in metrics.items()}
+    epochs = [{name: _number(value) for name, value in asdict(one).items()} for one in done.history]
     explainer.learned = work.facts() | {
-        "metrics": metrics, "route": done.route, "notes": done.notes, "epochs": [asdict(one) for one in done.history],
+        "metrics": metrics, "route": done.route, "notes": done.notes, "epochs": epochs,
     }  # fmt: skip
     if folder is not None and place is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
@@ -87,6 +94,11 @@ def learn_smat(
             write_bytes(folder / f"mix.{kind}", view.picture(kind))
         shutil.rmtree(place, ignore_errors=True)
     return explainer
+
+
+def _number(value: Any) -> Any:
+    """What JSON can hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _Work:
@@ -135,12 +147,12 @@ class _Work:
 
     def facts(self) -> dict[str, Any]:
         """What it was learned from, and how. `rows` are the fingerprints of all rows whose answers it saw."""
-        dev = self.data["dev"].rows if self.learner.smat.outer == "dev" else ()
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
             "split": self.split, "train_rows": len(self.rows), "seed": self.seed, "student": str(self.student),
             "student_start": self.start.origin, "learner": self.learner.facts(), "soft": self.soft,
-            "training": asdict(self.training), "rows": [fingerprint_of([row]) for row in (*self.rows, *dev)],
+            "training": asdict(self.training),
+            "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
 
     def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """`smat(family=blend, outer=dev)`: what is to be learned and how, as people write it."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -41,6 +41,12 @@ class Learner:
         """The family's explainer, unlearned."""
         found = build_explainer(self.family, **self.mix).explainer
         assert isinstance(found, Mix)
+        return found
+
+    def static(self, names: Sequence[str]) -> Mix:
+        """Where learning starts, at temperature 1: of attention_mix this is attention_all."""
+        found = learner_of({"family": self.family}).explainer()
+        found.start(names)
         return found
 
     def restored(self, learned: Mapping[str, Any]) -> Mix:

@@ -38,7 +38,8 @@ _SMALL: Final = "bilstm_attention(embeddings=base, width=64)/attention"
 Role = Literal["", "fresh", "cotrained", "flattened", "matched", "sharpened", "extra"]
 # The temperatures among which `attention_all(sharpened)` takes the best on dev.
 SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
-STATIC: Final = "attention_all"
+# The method that each family starts as.
+_STATIC: Final = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,20 +150,22 @@ class Roster:
         if not learners:
             return
         found: list[Entrant] = []
-        is_extra = False
+        statics: list[str] = []
         for learner in learners:
             found.append(Entrant(learner.row("cotrained"), None, True, role="cotrained", learner=learner))
-            if learner.family == "attention_mix":
-                name = f"{STATIC}(matched)" if not learner.spec.options else f"{STATIC}(matched, {learner.label})"
-                found.append(Entrant(learner.row("flattened"), None, True, role="flattened", learner=learner))
-                found.append(Entrant(name, None, True, role="matched", learner=learner))
-            if learner.family == "blend":
+            static = _STATIC.get(learner.family)
+            if static is None:  # the members of a blend are what it is held against
                 found += [Entrant(name, name, True) for name in self._members(learner)]
-            is_extra = is_extra or learner.smat.outer == "dev"
-        if any(learner.family == "attention_mix" for learner in learners):
-            found.append(Entrant(STATIC, STATIC, True))
-            found.append(Entrant(f"{STATIC}(sharpened)", STATIC, True, role="sharpened"))
-        if is_extra:
+                continue
+            is_plain = not set(learner.spec.options) - {"family"}
+            name = f"{static}(matched)" if is_plain else f"{static}(matched, {learner.label})"
+            found.append(Entrant(learner.row("flattened"), None, True, role="flattened", learner=learner))
+            found.append(Entrant(name, None, True, role="matched", learner=learner))
+            statics.append(static)
+        for static in dict.fromkeys(statics):
+            found.append(Entrant(static, static, True))
+            found.append(Entrant(f"{static}(sharpened)", static, True, role="sharpened"))
+        if any(learner.smat.outer == "dev" for learner in learners):
             found.append(Entrant("none+extra", None, True, role="extra"))
         taken = {one.label for one in self.entrants}
         for one in found:
@@ -171,19 +174,26 @@ class Roster:
                 taken.add(one.label)
 
     def _check_seen(self) -> None:
-        """A learned explainer says which rows it saw: never those that students are tested on."""
+        """A learned explainer says which rows it saw, and of which teacher: never those that students are tested on."""
         for one in self.entrants:
             found = load_explainer(one.method) if isinstance(one.method, str) and is_learned(one.method) else one.method
-            seen = set(found.learned.get("rows", ())) if isinstance(found, Mix) else set()
-            tested = sum(fingerprint_of([row]) in seen for row in self.data["test"]) if seen else 0
-            drawn = sum(fingerprint_of([row]) in seen for row in self.data["train"]) if seen else 0
+            if not isinstance(found, Mix) or not found.learned:
+                continue
+            seen = set(found.learned.get("rows", ()))
+            tested = sum(fingerprint_of([row]) in seen for row in self.data["test"])
             if tested:
                 self.faults.append(
                     f"explainers: {one.label} learned from {tested} of the rows in 'test': it would be judged by what "
                     "it saw. Learn it from other rows."
                 )
-            if drawn:
-                self.notes.append(f"{one.label} has learned from {drawn} of the train rows; students may see others.")
+            else:
+                self.notes.append(
+                    f"{one.label} saw the teacher's answers to {len(seen):,} rows when it was learned; students taught "
+                    "by others did not. Name `smat` to have it learned from each student's rows alone."
+                )
+            told = found.learned.get("teacher_fingerprint")
+            if isinstance(self.teacher, Model) and told not in (None, self.teacher.fingerprint()):
+                self.notes.append(f"{one.label} was learned for another teacher ({found.learned.get('teacher')}).")
 
     def _members(self, learner: Learner) -> tuple[str, ...]:
         try:

@@ -19,7 +19,7 @@ from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
-from didact.experiment.roster import SHARPNESS, STATIC, Entrant, Roster
+from didact.experiment.roster import SHARPNESS, Entrant, Roster
 from didact.experiment.summary import agreement_of, rows_of_table, scores_of
 from didact.explainers.parts import explained_by
 from didact.models.start import Start
@@ -73,7 +73,7 @@ class Run:
         if learning:
             self._work(engine, manifest, learning, store, "learning explainers")
             self._derive(cells, store)
-        self._work(engine, manifest, cells, store, "teaching students")
+        self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "teaching students")
         return self._summary(cells, store, splits["test"])
 
     def _plan_text(self) -> str:
@@ -130,7 +130,7 @@ class Run:
                     shared = keep_explanations(
                         folder, self.roster.teacher, self.fingerprint,
                         self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method,
-                        label=STATIC if one.role == "sharpened" else one.label,
+                        label=str(one.method) if one.role == "sharpened" else one.label,
                         background=background, outputs=outputs, progress=self.progress and not one.redrawn,
                     )  # fmt: skip
                 found[one.label, seed] = shared
@@ -186,6 +186,8 @@ class Run:
                             continue
                         if student.strategy.name == "none" and (one.method is not None or one.learner is not None):
                             continue
+                        if one.role == "sharpened" and "temperature" not in strategy_options(student.strategy):
+                            continue
                         cell = self._cell(one, student, common, kept, parts, learned)
                         if one.role == "cotrained" and one.learner is not None:
                             learned[one.learner.label] = cell.key
@@ -223,11 +225,11 @@ class Run:
             explained = kept[one.label, common["seed"]]
         else:
             strategy, trials = Spec("none"), [{} for _ in trials]
+        if one.role in ("sharpened", "flattened", "matched"):  # how sharp these are sent is not for `tune` to say
+            kept_out = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
+            trials = [one for place, one in enumerate(kept_out) if one not in kept_out[:place]]
         if one.role == "sharpened":
-            others = list(
-                {canonical({k: v for k, v in trial.items() if k != "temperature"}): trial for trial in trials}.values()
-            )
-            trials = [{**trial, "temperature": sharp} for trial in others for sharp in SHARPNESS]
+            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in SHARPNESS]
         if one.role == "extra":
             trials, facts["extra"] = [{}], True
         facts |= {
@@ -251,6 +253,7 @@ class Run:
         by_key = {cell.key: cell for cell in cells}
         folder = self.folder / "explanations"
         waiting = {cell.maps: cell for cell in cells if cell.maps in self.derived}
+        loaded: dict[str, Parts] = {}  # the largest thing of a run: one at a time
         for file, cell in waiting.items():
             assert file is not None
             source, one = self.derived[file]
@@ -264,15 +267,18 @@ class Run:
             assert one.learner is not None
             learning = by_key[source]
             assert learning.parts is not None
-            parts = Parts.load(folder / learning.parts)
+            if learning.parts not in loaded:
+                loaded.clear()
+                loaded[learning.parts] = Parts.load(folder / learning.parts)
+            parts = loaded[learning.parts]
             places = {row: place for place, row in enumerate(parts.maps.ids)}
-            rows = self.roster.seed_rows(cell.seed, cell.size)
-            own = parts.select([places[row.id] for row in rows])
+            own = parts.select([places[row.id] for row in self.roster.seed_rows(cell.seed, cell.size)])
             maps = explained_by(one.learner.restored(record.payload["learned"]), own)
+            static = explained_by(one.learner.static(own.names), own)
             if one.role == "flattened":
-                maps = tempered(maps, matching_temperature(maps, mean_entropy(own.maps)))
+                maps = tempered(maps, matching_temperature(maps, mean_entropy(static)))
             elif one.role == "matched":
-                maps = tempered(own.maps, matching_temperature(own.maps, mean_entropy(maps)))
+                maps = tempered(static, matching_temperature(static, mean_entropy(maps)))
             maps.save(folder / file)
 
     def _prepared(self, student: StudentSpec) -> tuple[str, dict[str, Any]]:

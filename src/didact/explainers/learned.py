@@ -95,6 +95,8 @@ _LEARNED: Final = ("coefficients", "log_temperature")
 
 
 def _built(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], source: str) -> Mix:
+    if not isinstance(config, dict) or "explainer" not in config:
+        raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
     try:
         if config["format"] != _FORMAT:
             raise OptionError(
@@ -122,6 +124,10 @@ def _built(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], source:
 
 
 def _downloaded(name: str, revision: str | None) -> Path:
+    if "(" in name:
+        raise OptionError(
+            f"A learned explainer has the options it was learned with: name its folder alone, not {name!r}."
+        )
     if name.count("/") != 1 or name.startswith((".", "/")):
         raise OptionError(f"There is no folder {name!r}, and the hub has names like owner/name.")
     try:

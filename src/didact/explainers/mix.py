@@ -241,7 +241,8 @@ def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
     for one in specs:
         if one.name == "blend":
             raise OptionError("A blend cannot be a member of a blend.")
-        build_explainer(str(one))
+        if getattr(build_explainer(str(one)).explainer, "is_redrawn", False):
+            raise OptionError(f"{one} is drawn anew for every student: there is nothing in it that could be weighed.")
     return names
 
 

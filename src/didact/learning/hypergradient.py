@@ -51,6 +51,7 @@ def preview(optimiser: torch.optim.Optimizer, weights: Weights, gradients: Seque
     rule = kind(optimiser, list(weights.values()), clipped)
 
     def pull(vector: list[Tensor]) -> list[Tensor]:
+        vector = [one.contiguous() for one in vector]
         rule.scale(vector)
         if not is_clipped:
             return vector
@@ -94,10 +95,11 @@ class _Adam:
         self.weights, self.gradients = [one.detach() for one in weights], list(gradients)
         self.states = [optimiser.state.get(one, {}) for one in weights]
         self.step = float(self.states[0]["step"]) + 1 if self.states[0] else 1.0
+        self.is_decoupled = isinstance(optimiser, torch.optim.AdamW)
 
     def taken(self) -> list[Tensor]:
         """The new weights."""
-        found = [torch.empty_like(one) for one in self.gradients]
+        found = [torch.empty_like(one, memory_format=torch.contiguous_format) for one in self.gradients]
         for weight, gradient, moments, to in self._pieces(found):
             mean, root, _, weight = self._moments(weight, gradient, moments)
             to.copy_(torch.addcdiv(weight.to(mean), mean, root.add_(self.group["eps"]), value=-self.group["lr"]))
@@ -132,7 +134,7 @@ class _Adam:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Mean and root mean square as they would be, and the gradient and weight that decay leaves."""
         decay, (first, second) = self.group["weight_decay"], self.group["betas"]
-        if decay and self.group.get("decoupled_weight_decay", False):
+        if decay and self.is_decoupled:
             weight = weight * (1 - self.group["lr"] * decay)
         elif decay:
             gradient = gradient.add(weight, alpha=decay)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation
+from didact.explainers.attention import softmax_over
 from didact.explainers.mix import Mix
 from didact.records.parts import Parts
 from didact.students.crossing import crossing
@@ -27,6 +28,7 @@ class MixedLessons:
         values[self.units] = torch.from_numpy(parts.values).to(values)
         self.values: Float[Tensor, "row part unit"] = values.transpose(1, 2).contiguous()
         found = crossing(parts.maps, batch)
+        self.lost_rows = int(found.lost.sum())
         self.bounds = torch.from_numpy(found.bounds)
         self.target_units = batch.units.to(device)
         self.entry_units = torch.from_numpy(found.units).to(device)
@@ -41,8 +43,8 @@ class MixedLessons:
         most = int(self.units[chosen.to(device)].sum(-1).max())
         rows = chosen.to(device)
         units = self.units[rows, :most]
-        mixed = explainer.mixed(self.values[rows, :, :most], units)
-        mass = Explanation(mixed, units, units, "distribution").as_distribution(temperature=self.temperature)
+        # p^(1/τ), renormalised; in logits, so that nothing underflows.
+        mass = softmax_over(explainer.logits(self.values[rows, :, :most]) / self.temperature, units)
         counts = self.bounds[chosen + 1] - self.bounds[chosen]
         inside = torch.arange(int(counts.sum())) - (counts.cumsum(0) - counts).repeat_interleave(counts)
         entries = (self.bounds[chosen].repeat_interleave(counts) + inside).to(device)

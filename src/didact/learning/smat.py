@@ -114,6 +114,7 @@ class LearnedMix:
     history: list[MixEpoch]
     kept: MixEpoch
     route: Route
+    lost_rows: int
     notes: list[str] = field(default_factory=list)
 
 
@@ -240,7 +241,7 @@ class SmatLoop:
         total = self.steps * self.training.epochs
         parts = self.dev.parts(max(self.training.batch_size, 64))
         with torch.random.fork_rng(devices=devices_of(self.student)), torch.inference_mode(False):
-            self.route = self._checked_route()
+            self.route = self.route if self.history else self._checked_route()
             with Progress("learning to explain", total=total, shown=progress) as bar:
                 bar.skip(self.steps * len(self.history))
                 for number in range(len(self.history) + 1, self.training.epochs + 1):
@@ -259,7 +260,7 @@ class SmatLoop:
                 one.copy_(state[f"learned.{place}"])
         self.student.eval()
         assert isinstance(kept, MixEpoch)
-        return LearnedMix(self.history, kept, self.route, self.notes)
+        return LearnedMix(self.history, kept, self.route, self.lessons.lost_rows, self.notes)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -459,7 +460,10 @@ class SmatLoop:
         for place, one in enumerate(self.weights.values()):
             state |= {f"inner.{place}.{name}": value for name, value in self.optimiser.state[one].items()
                       if isinstance(value, Tensor)}  # fmt: skip
-        about = {"history": [asdict(one) for one in self.history], "steps": self.outer.steps, "notes": self.notes}
+        about = {
+            "history": [asdict(one) for one in self.history], "steps": self.outer.steps, "notes": self.notes,
+            "route": self.route,
+        }  # fmt: skip
         plain = {name: one.detach().cpu().contiguous() for name, one in state.items()}
         write_bytes(self.checkpoint, save(plain, metadata={"about": json.dumps(about)}))
 
@@ -475,7 +479,7 @@ class SmatLoop:
             self.notes.append(f"The checkpoint {self.checkpoint} is damaged ({_first_line(error)}): started over.")
             return
         self.history = [MixEpoch(**one) for one in about["history"]]
-        self.notes = about["notes"]
+        self.notes, self.route = about["notes"], about["route"]
         self.best = {name[5:]: one for name, one in state.items() if name.startswith("best.")}
         self.pupil.load_state_dict({name[6:]: one for name, one in state.items() if name.startswith("pupil.")})
         with torch.no_grad():

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from didact.errors import RecordError, ShapeError
+from didact.errors import OptionError, RecordError, ShapeError
 from didact.records.atomic import with_folder, write_bytes
 from didact.records.explanations import Explanations
 
@@ -45,6 +45,17 @@ class Parts:
         content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
         write_bytes(with_folder(path.with_suffix(".safetensors")), content)
         self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
+
+    @staticmethod
+    def is_whole(path: Path) -> bool:
+        """Whether both files are there and fit each other; the values are not read."""
+        try:
+            units = len(Explanations.load(path.with_suffix(".parquet")).scores)
+            with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
+                names = json.loads(file.metadata()["names"])
+                return bool(file.get_slice("values").get_shape() == [units, len(names)])
+        except (OptionError, RecordError, OSError, SafetensorError, KeyError, TypeError, ValueError):
+            return False
 
     @classmethod
     def load(cls, path: Path) -> "Parts":

@@ -38,6 +38,8 @@ def crossed_mass(
 class Crossing:
     """`crossed_mass` as a linear map: each entry sends a share of a row's unit to one of the student's positions.
 
+    `lost` are the rows with units that no position covers.
+
     Units are counted within their row. The entries of row r are those from `bounds[r]` to `bounds[r + 1]`.
     """
 
@@ -45,23 +47,26 @@ class Crossing:
     pieces: Int[np.ndarray, " entry"]
     shares: Float[np.ndarray, " entry"]
     bounds: Int[np.ndarray, " row_and_one"]
+    lost: Bool[np.ndarray, " row"]
 
 
 def crossing(maps: Explanations, batch: Batch) -> Crossing:
     """Where the mass of every row's units goes."""
     units, pieces, shares, bounds = [], [], [], [0]
-    for _, _, own, overlap in _rows(maps, batch):
+    lost = np.zeros(len(batch), dtype=bool)
+    for row, _, own, overlap in _rows(maps, batch):
         if overlap is None:
             found, places, share = np.arange(len(own)), np.arange(len(own)), np.ones(len(own))
         else:
             found, places = np.nonzero(overlap)
             share = overlap[found, places] / overlap.sum(1)[found]
+            lost[row] = not overlap.any(1).all()
         units.append(found)
         pieces.append(own[places])
         shares.append(share)
         bounds.append(bounds[-1] + len(found))
     joined = np.concatenate(units), np.concatenate(pieces), np.concatenate(shares)
-    return Crossing(*joined, np.array(bounds, dtype=np.int64))
+    return Crossing(*joined, np.array(bounds, dtype=np.int64), lost)
 
 
 def crossed_marks(
