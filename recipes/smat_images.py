@@ -11,11 +11,8 @@ far less than the paper's pretrained ViT; --model takes a better one. Students a
 
 from recipe_tools import compared, options_of, say
 from smat_tools import (
-    RIVALS,
     native_teacher,
-    print_beside,
-    print_contrasts,
-    print_mix,
+    print_study,
     smat_data,
     smat_options,
     static_methods,
@@ -51,14 +48,9 @@ def main() -> None:
         training=training_of(asked),
     )
 
-    print(found.table())
-    for size in asked.sizes:
-        print_beside(found, STUDENT, size, PAPER, SIZES, table="Table 3, simulation accuracy in %")
-        print_contrasts(found, STUDENT, size, [("smat", name) for name in ("none", *RIVALS)])
-        print_mix(
-            found, "smat", STUDENT, size, out=asked.out, name=f"heads{f'-{size}' * (len(asked.sizes) > 1)}",
-            paper="27 of 144 on CIFAR-100",
-        )  # fmt: skip
+    print_study(
+        found, asked, STUDENT, PAPER, SIZES, table="Table 3, simulation accuracy in %", heads="27 of 144 on CIFAR-100"
+    )
     say("smat minus none in the paper: +1.9 points with 2,250 rows, +1.4 with 4,500, +0.8 with 9,000.")
     say(
         "What differs from the paper: its teacher is a ViT-base, pretrained on ImageNet-21k, that sees images of 224 "

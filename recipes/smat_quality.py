@@ -20,14 +20,11 @@ from pathlib import Path
 from plausibility_tools import Scores, scores_of
 from recipe_tools import compared, fewer, loaded, options_of, print_table, say, shortened
 from smat_tools import (
-    RIVALS,
     learned_by_seed,
     median_seed,
     minilm_teacher,
     native_teacher,
-    print_beside,
-    print_contrasts,
-    print_mix,
+    print_study,
     smat_data,
     smat_options,
     static_methods,
@@ -159,14 +156,7 @@ def main() -> None:
         training=training_of(asked),
     )
 
-    print(found.table())
-    for size in asked.sizes:
-        print_beside(found, student, size, PAPER, SIZES, table="Table 5, Pearson's r")
-        print_contrasts(found, student, size, [("smat", name) for name in ("none", *RIVALS)])
-        print_mix(
-            found, "smat", student, size, out=asked.out, name=f"heads{f'-{size}' * (len(asked.sizes) > 1)}",
-            paper="20 of 144 on MLQE-PE",
-        )  # fmt: skip
+    print_study(found, asked, student, PAPER, SIZES, table="Table 5, Pearson's r", heads="20 of 144 on MLQE-PE")
     plausibility(asked, found, teacher, list(data["test"]), student)
     say(
         "What differs from the paper: its teacher and students are XLM-R-base on six language pairs with 42,000 "

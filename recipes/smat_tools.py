@@ -181,6 +181,25 @@ def print_mix(
         say(f"Pictures: {Path(out) / name}.png and .svg.")
 
 
+def print_study(
+    found: didact.Comparison,
+    asked: Any,
+    student: str,
+    paper: Mapping[str, Sequence[str]],
+    sizes: Sequence[int],
+    *,
+    table: str,
+    heads: str,
+) -> None:
+    """The table, the paper's beside it, what smat is held against, and what it weighs, for each size."""
+    print(found.table())
+    for size in asked.sizes:
+        print_beside(found, student, size, paper, sizes, table=table)
+        print_contrasts(found, student, size, [("smat", name) for name in ("none", *RIVALS)])
+        name = f"heads{f'-{size}' * (len(asked.sizes) > 1)}"
+        print_mix(found, "smat", student, size, out=asked.out, name=name, paper=heads)
+
+
 def median_seed(found: didact.Comparison, learner: str, student: str, size: int) -> int:
     """The seed whose co-trained student is the median on test (of an even number, the lower one): the paper's model."""
     cells = pandas.read_parquet(found.folder / "results.parquet")
