@@ -82,6 +82,7 @@ def _school(compare):  # noqa: ARG001
     return taught("sentiment"), planted("sentiment")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["inference", "quality", "shapes", "reading"])
 def test_it_runs_on_every_task(compare, school, task):
     teacher, data = school(task)
@@ -107,6 +108,7 @@ def test_a_second_call_computes_nothing_and_gives_the_same_bytes(compare):
     assert before == ((again.folder / "comparison.json").read_bytes(), (again.folder / "results.parquet").read_bytes())
 
 
+@pytest.mark.slow
 def test_other_options_are_other_cells(compare):
     first = compare(explainers=["smat"], seeds=1, **SMALL)
     keys = {path.stem for path in (first.folder / "cells").glob("*.json")}
@@ -168,6 +170,7 @@ def test_learned_alone_it_is_a_method_and_an_explainer(compare, school, tmp_path
     assert one["mean"] == other["mean"]
 
 
+@pytest.mark.slow
 def test_a_plan_that_grows_learns_only_what_is_new(compare):
     first = compare(explainers=["smat"], seeds=1, **SMALL)
     keys = {path.stem for path in (first.folder / "cells").glob("*.json")}
@@ -180,6 +183,7 @@ def test_a_plan_that_grows_learns_only_what_is_new(compare):
     assert keys <= {path.stem for path in (again.folder / "cells").glob("*.json")}
 
 
+@pytest.mark.slow
 def test_how_sharp_a_matched_row_is_sent_is_not_tuned(compare):
     found = compare(explainers=["smat"], students=["same/attention", "bilstm/multitask"], seeds=1,
                     tune={"temperature": [1.0, 0.5]}, **SMALL)  # fmt: skip

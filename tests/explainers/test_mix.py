@@ -220,3 +220,51 @@ def test_a_temperature_makes_maps_as_sharp_as_others():
     lengths = np.diff(maps.bounds)
     assert mean_entropy(even) == pytest.approx(np.log(lengths).mean(), rel=1e-4)
     np.testing.assert_allclose(tempered(found, 1.0).scores, found.scores, rtol=1e-9)
+
+
+def test_the_hub_gets_the_folder_and_gives_it_back(monkeypatch, tmp_path):
+    """Against a hub in memory: what is uploaded is what `save_pretrained` writes, and it loads by name."""
+    import shutil
+
+    import huggingface_hub
+
+    class Hub:
+        def __init__(self, token=None):
+            assert token == "secret"
+
+        def create_repo(self, name, *, private, exist_ok):
+            assert (name, private, exist_ok) == ("me/mine", True, True)
+            return "https://hub/me/mine"
+
+        def upload_folder(self, *, repo_id, folder_path, commit_message):
+            assert repo_id == "me/mine"
+            assert commit_message
+            shutil.copytree(folder_path, tmp_path / "hub")
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda _, **__: str(tmp_path / "hub"))
+    mix = prepared("attention_mix")
+    assert mix.push_to_hub("me/mine", token="secret") == "https://hub/me/mine"
+    assert torch.equal(AttentionMix.from_pretrained("me/mine").weights, mix.weights)
+
+    def offline(name, **_):
+        raise OSError(f"{name} cannot be reached")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+    with pytest.raises(OptionError, match="no folder 'me/other', and the hub could not give it"):
+        load_explainer("me/other")
+    with pytest.raises(OptionError, match="name its folder alone"):
+        load_explainer("me/other(level=word)")
+
+
+def test_a_model_is_no_explainer(tmp_path):
+    mix = prepared("attention_mix")
+    mix.save_pretrained(tmp_path / "one")
+    (tmp_path / "one" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(OptionError, match="no learned explainer"):
+        load_explainer(tmp_path / "one")
+
+
+def test_what_is_drawn_anew_is_no_member():
+    with pytest.raises(OptionError, match="drawn anew"):
+        explain(teacher("native", "classification"), examples("classification"), Blend(members="random + lime"))

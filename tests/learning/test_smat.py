@@ -117,9 +117,16 @@ def _refuse(run, subject):
 
 
 @pytest.mark.parametrize(
-    "smat", [Smat(), Smat(pilot=False), Smat(reset=1), Smat(route="difference"), Smat(outer="dev", keep="last")]
+    ("smat", "optimiser"),
+    [
+        (Smat(), "adam"),
+        (Smat(), "sgd"),
+        (Smat(pilot=False), "adam"),
+        (Smat(reset=1), "sgd"),
+        (Smat(route="difference"), "adamw"),
+        (Smat(outer="dev", keep="last"), "adam"),
+    ],
 )
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_stopped_and_resumed_it_ends_in_the_same_bytes(tmp_path, smat, optimiser):
     training = replace(TRAINING, optimiser=optimiser)
     whole = Setting(learn_temperature=True)
