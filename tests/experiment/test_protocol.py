@@ -385,7 +385,7 @@ class TestKeys:
         """The keys of a plan's cells by explainer; nothing is taught."""
         found = {}
 
-        def planned(self, engine, manifest, cells, store):  # noqa: ARG001
+        def planned(self, engine, manifest, cells, store, what):  # noqa: ARG001
             found.update({cell.explainer.partition("(")[0]: cell.key for cell in cells})
             raise _PlannedError
 
