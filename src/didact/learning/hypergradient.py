@@ -51,8 +51,7 @@ def preview(optimiser: torch.optim.Optimizer, weights: Weights, gradients: Seque
     rule = kind(optimiser, list(weights.values()), clipped)
 
     def pull(vector: list[Tensor]) -> list[Tensor]:
-        vector = [one.contiguous() for one in vector]
-        rule.scale(vector)
+        vector = rule.scale(vector)
         if not is_clipped:
             return vector
         # d(c g) with c = clip / (|g| + tiny) is symmetric: c (v − g ⟨g, v⟩ / (|g| (|g| + tiny))).
@@ -80,32 +79,40 @@ class _Sgd:
             torch._foreach_add_(change, self.before, alpha=self.group["momentum"])
         return list(torch._foreach_add(self.weights, change, alpha=-self.group["lr"]))
 
-    def scale(self, vector: list[Tensor]) -> None:
+    def scale(self, vector: list[Tensor]) -> list[Tensor]:
         """Times the step's slope: the rate, whatever the momentum."""
-        torch._foreach_mul_(vector, self.group["lr"])
+        return list(torch._foreach_mul(vector, self.group["lr"]))
 
 
 class _Adam:
-    """Adam and AdamW. Some weights at a time: what fits into a cache is quick, and nothing large is kept."""
+    """Adam and AdamW. A piece at a time: what fits into a cache is quick, and nothing large is kept. Small tensors are
+    joined first, so that there are not many pieces."""
 
     def __init__(
         self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
     ) -> None:
         self.group = optimiser.param_groups[0]
-        self.weights, self.gradients = [one.detach() for one in weights], list(gradients)
+        self.is_decoupled = isinstance(optimiser, torch.optim.AdamW)
         self.states = [optimiser.state.get(one, {}) for one in weights]
         self.step = float(self.states[0]["step"]) + 1 if self.states[0] else 1.0
-        self.is_decoupled = isinstance(optimiser, torch.optim.AdamW)
+        self.shapes = [one.shape for one in weights]
+        self.gradients = list(gradients)
+        small = [place for place, one in enumerate(weights) if one.numel() < _PIECE]
+        large = [[place] for place, one in enumerate(weights) if one.numel() >= _PIECE]
+        self.sets = [small, *large] if small else large
+        moments = [[one[name] for one in self.states] for name in ("exp_avg", "exp_avg_sq") if self.states[0]]
+        whole = [[one.detach() for one in weights], self.gradients, *moments]
+        self.flat = [[_joined(kind, places) for kind in whole] for places in self.sets]
 
     def taken(self) -> list[Tensor]:
         """The new weights."""
-        found = [torch.empty_like(one, memory_format=torch.contiguous_format) for one in self.gradients]
-        for weight, gradient, moments, to in self._pieces(found):
-            mean, root, _, weight = self._moments(weight, gradient, moments)
+        found = [torch.empty_like(flat[1]) for flat in self.flat]
+        for piece, to in self._pieces(found):
+            mean, root, _, weight = self._moments(*piece)
             to.copy_(torch.addcdiv(weight.to(mean), mean, root.add_(self.group["eps"]), value=-self.group["lr"]))
-        return found
+        return self._parted(found)
 
-    def scale(self, vector: list[Tensor]) -> None:
+    def scale(self, vector: list[Tensor]) -> list[Tensor]:
         """Times each weight's slope by its gradient.
 
         Adam makes full steps even of gradients that are rounding (a bias under a softmax): its slope there is huge.
@@ -115,23 +122,29 @@ class _Adam:
         least = _NEGLIGIBLE * self._typical()
         rate, (first, second) = self.group["lr"], self.group["betas"]
         direct, through = (1 - first) / (1 - first**self.step), (1 - second) / (1 - second**self.step)
-        for weight, gradient, moments, by in self._pieces(vector):
-            mean, root, gradient, _ = self._moments(weight, gradient, moments)
+        found = [_joined(vector, places).contiguous() for places in self.sets]
+        for piece, by in self._pieces(found):
+            mean, root, gradient, _ = self._moments(*piece)
             below = root + self.group["eps"]
             slope = mean.mul_(gradient).div_(root).div_(below).mul_(-through).add_(direct).mul_(rate).div_(below)
             by.mul_(slope.masked_fill_(root <= least, 0.0))
+        return self._parted(found)
 
-    def _pieces(self, beside: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor, list[Tensor], Tensor]]:
-        """Some weights with their gradients, moments and what stands beside them."""
-        for weight, gradient, state, other in zip(self.weights, self.gradients, self.states, beside, strict=True):
-            whole = [weight, gradient, *(state[name] for name in ("exp_avg", "exp_avg_sq") if state)]
-            parts = [one.reshape(-1).split(_PIECE) for one in whole]
-            for own, part in zip(zip(*parts, strict=True), other.view(-1).split(_PIECE), strict=True):
-                yield own[0], own[1], list(own[2:]), part
+    def _pieces(self, beside: Sequence[Tensor]) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """Some weights with their gradients and moments, and what stands beside them."""
+        for flat, other in zip(self.flat, beside, strict=True):
+            yield from zip(zip(*(one.split(_PIECE) for one in flat), strict=True), other.split(_PIECE), strict=True)
 
-    def _moments(
-        self, weight: Tensor, gradient: Tensor, moments: Sequence[Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _parted(self, flat: Sequence[Tensor]) -> list[Tensor]:
+        """In the shapes of the weights again."""
+        found: list[Tensor] = [torch.empty(0)] * len(self.shapes)
+        for places, joined in zip(self.sets, flat, strict=True):
+            sizes = [self.shapes[place].numel() for place in places]
+            for place, part in zip(places, joined.split(sizes), strict=True):
+                found[place] = part.view(self.shapes[place])
+        return found
+
+    def _moments(self, weight: Tensor, gradient: Tensor, *moments: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Mean and root mean square as they would be, and the gradient and weight that decay leaves."""
         decay, (first, second) = self.group["weight_decay"], self.group["betas"]
         if decay and self.is_decoupled:
@@ -153,7 +166,7 @@ class _Adam:
         if self.states[0]:
             sums = torch._foreach_norm([one["exp_avg_sq"] for one in self.states], 1)
             total = total + second * torch.stack(list(sums)).double().sum()
-        count = sum(one.numel() for one in self.weights)
+        count = sum(one.numel() for one in self.gradients)
         return float(total / (1 - second**self.step) / count) ** 0.5
 
 
@@ -229,6 +242,12 @@ def _slope_along(
 def _length(parts: Sequence[Tensor]) -> Float[Tensor, ""]:
     """The Euclidean length of all parts together."""
     return torch.stack([one.double().pow(2).sum() for one in parts]).sum().sqrt()
+
+
+def _joined(tensors: Sequence[Tensor], places: Sequence[int]) -> Tensor:
+    """These tensors as one flat one; a single one is not copied."""
+    flat = [tensors[place].reshape(-1) for place in places]
+    return flat[0] if len(flat) == 1 else torch.cat(flat)
 
 
 def check_route(route: str) -> None:
