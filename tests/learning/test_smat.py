@@ -104,16 +104,16 @@ def test_learning_moves_the_mix_and_logs_it():
 def test_the_teacher_is_not_asked_while_learning(monkeypatch):
     setting = Setting()
     subject = teacher("native", "classification", torch.float32)
-    monkeypatch.setattr(type(subject), "run", _refuse(type(subject).run, subject))
-    setting.learn()
+    run, asked = type(subject).run, []
 
-
-def _refuse(run, subject):
     def watched(self, *given, **more):
-        assert self is not subject, "its scores are known"
+        asked.append(self)
         return run(self, *given, **more)
 
-    return watched
+    monkeypatch.setattr(type(subject), "run", watched)
+    setting.learn()
+    assert setting.student in asked
+    assert subject not in asked, "its scores are known"
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,8 @@ def learn_smat(
     metrics = {name: _number(value) for name, value in metrics.items()}
     epochs = [{name: _number(value) for name, value in asdict(one).items()} for one in done.history]
     explainer.learned = work.facts() | {
-        "metrics": metrics, "route": done.route, "notes": done.notes, "epochs": epochs,
+        "metrics": metrics, "route": done.route, "epochs": epochs,
+        "notes": [*filter(None, [work.note]), *done.notes],
     }  # fmt: skip
     if folder is not None and place is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import torch
-from torch import nn
 
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
@@ -52,11 +51,8 @@ class Learner:
     def restored(self, learned: Mapping[str, Any]) -> Mix:
         """The explainer with what a cell learned."""
         found = self.explainer()
-        found.names = tuple(learned["names"])
-        found.coefficients = nn.Parameter(torch.tensor(learned["coefficients"]))
-        found.log_temperature = nn.Parameter(
-            torch.tensor(learned["log_temperature"]), requires_grad=found.learn_temperature
-        )
+        heat = torch.tensor(learned["log_temperature"])
+        found.restore(learned["names"], torch.tensor(learned["coefficients"]), heat)
         return found
 
     def facts(self) -> dict[str, Any]:
@@ -95,14 +91,9 @@ def learner_of(options: Mapping[str, Any]) -> Learner:
     mix = {name: value for name, value in given.items() if name not in (*_SMAT, "family")}
     for name in mix:
         if not knows_option(family, name):
-            known = [*_SMAT, "family", *(one for one in _mix_options() if knows_option(family, one))]
+            known = [*_SMAT, "family", *inspect.signature(EXPLAINERS.load(family)).parameters]
             raise OptionError(unknown(f"option of {NAME} with family {family!r}", name, known))
     check_types(own, Smat, of=NAME)
     found = Learner(Spec(NAME, given), family, mix, Smat(**own))
     found.explainer()  # refuses values that its family does not take
     return found
-
-
-def _mix_options() -> list[str]:
-    every = [name for family in FAMILIES for name in inspect.signature(EXPLAINERS.load(family)).parameters]
-    return list(dict.fromkeys(every))

@@ -226,8 +226,8 @@ class Run:
         else:
             strategy, trials = Spec("none"), [{} for _ in trials]
         if one.role in ("sharpened", "flattened", "matched"):  # how sharp these are sent is not for `tune` to say
-            kept_out = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
-            trials = [one for place, one in enumerate(kept_out) if one not in kept_out[:place]]
+            others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
+            trials = [trial for place, trial in enumerate(others) if trial not in others[:place]]
         if one.role == "sharpened":
             trials = [{**trial, "temperature": sharp} for trial in trials for sharp in SHARPNESS]
         if one.role == "extra":
@@ -237,14 +237,14 @@ class Run:
             "options": strategy_options(strategy), "strategy_version": STRATEGIES.load(strategy.name).version,
             "trials": trials,
         }  # fmt: skip
-        is_learning = one.role == "cotrained" and one.learner is not None
+        learner = one.learner if one.role == "cotrained" else None
         return Cell(
             key=key_of(facts), explainer=one.label, student=str(student), start=common["start"],
             strategy=str(strategy), maps=None if explained is None else explained.file, size=common["size"],
             seed=common["seed"], soft=common["soft"], threads=common["threads"], device=common["device"],
             training=common["training"], trials=trials,
-            learner=one.learner.label if is_learning and one.learner is not None else None,
-            parts=parts[one.learner.label].file if is_learning and one.learner is not None else None,
+            learner=None if learner is None else learner.label,
+            parts=None if learner is None else parts[learner.label].file,
             extra=one.role == "extra",
         )  # fmt: skip
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import torch
 from safetensors.torch import load, save
-from torch import nn
 
 from didact import __version__
 from didact.errors import OptionError, RecordError
@@ -109,10 +108,8 @@ def _built(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], source:
         options = checked_options(config["options"], kind, of=repr(config["explainer"]))
         check_types(options, kind, of=repr(config["explainer"]))
         found: Mix = kind(**options)
-        found.names = tuple(config["names"])
+        found.restore(config["names"], state["coefficients"], state["log_temperature"])
         found.learned = dict(config["learned"])
-        found.coefficients = nn.Parameter(state["coefficients"])
-        found.log_temperature = nn.Parameter(state["log_temperature"], requires_grad=found.learn_temperature)
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"The explainer in {source!r} is damaged: {error!r}") from error
     if found.coefficients.shape != (len(found.names),) or not found.coefficients.isfinite().all():

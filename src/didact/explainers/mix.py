@@ -75,9 +75,13 @@ class Mix(Explainer):
 
     def start(self, names: Sequence[str]) -> None:
         """Parts of these names, all of which count alike: where the paper starts."""
+        self.restore(names, torch.full((len(names),), 1 / len(names)), torch.zeros(()))
+
+    def restore(self, names: Sequence[str], coefficients: Float[Tensor, " part"], heat: Float[Tensor, ""]) -> None:
+        """Parts of these names, weighed as was learned; `heat` is the logarithm of the temperature."""
         self.names = tuple(names)
-        self.coefficients = nn.Parameter(torch.full((len(names),), 1 / len(names)))
-        self.log_temperature = nn.Parameter(torch.zeros(()), requires_grad=self.learn_temperature)
+        self.coefficients = nn.Parameter(coefficients)
+        self.log_temperature = nn.Parameter(heat, requires_grad=self.learn_temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad():
@@ -113,7 +117,7 @@ class Mix(Explainer):
         }
 
     def view(self, title: str = "") -> MixView:
-        """The weights, for people: `print(explainer.view())`, or a picture of them."""
+        """The weights, for people: `explainer.view().show()`, or a picture of them."""
         return MixView(self.names, tuple(self.weights.detach().double().tolist()), title)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
