@@ -1,6 +1,8 @@
 """One call explains rows, texts, pairs and images; its options do what they say; a stopped run goes on."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -333,6 +335,37 @@ class TestKeeping:
         monkeypatch.setattr(module._Parts, "finish", finish)
         maps = explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
         np.testing.assert_array_equal(maps.scores, whole.scores)
+
+    @pytest.mark.parametrize("moment", ["load", "save"])
+    def test_another_run_of_the_same_clears_up_first(self, moment, tmp_path, monkeypatch):
+        """Two runs share the folder of finished parts; the first to finish removes it under the other's hands."""
+        monkeypatch.setattr(module, "_SHARD", 2)
+        model = teacher("native", "classification")
+        finish = module._Parts.finish
+        monkeypatch.setattr(module._Parts, "finish", lambda *_: None)
+        whole = explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
+        monkeypatch.setattr(module._Parts, "finish", finish)
+        folder = tmp_path / "maps.parquet.parts"
+        cleared = []
+
+        def clearing(work):
+            def before(*args):
+                if not cleared:
+                    cleared.append(moment)
+                    shutil.rmtree(folder)
+                return work(*args)
+
+            return before
+
+        if moment == "load":
+            monkeypatch.setattr(Explanations, "load", clearing(Explanations.load))
+        else:
+            next(iter(sorted(folder.iterdir()))).unlink()
+            monkeypatch.setattr(Path, "replace", clearing(Path.replace))
+        maps = explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
+        assert cleared == [moment]
+        np.testing.assert_array_equal(maps.scores, whole.scores)
+        assert not folder.exists()
 
     def test_another_model_or_other_rows_are_another_run(self, tmp_path, monkeypatch):
         """The key hashes what decides the scores; the weights of the model are part of it."""

@@ -57,6 +57,18 @@ class TestAtomic:
         assert names(tmp_path / "run") == ["new"]
         assert names(tmp_path) == ["run"]
 
+    def test_what_another_made_meanwhile_is_not_moved(self, tmp_path):
+        def too_late():
+            with new_folder(tmp_path / "run") as draft:
+                (draft / "mine").write_text("x")
+                (tmp_path / "run").mkdir()
+                (tmp_path / "run" / "theirs").write_text("x")
+
+        with pytest.raises(RecordError, match="What was there is unchanged"):
+            too_late()
+        assert names(tmp_path) == ["run"]
+        assert names(tmp_path / "run") == ["theirs"]
+
     def test_a_file_in_the_way_is_a_clear_error(self, tmp_path):
         (tmp_path / "file").write_text("x")
         with pytest.raises(RecordError, match="Could not write"), new_folder(tmp_path / "file" / "run"):

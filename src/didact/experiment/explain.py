@@ -331,11 +331,14 @@ class _Parts:
             return None
         try:
             return Explanations.load(self._place(start))
-        except RecordError:
+        except (RecordError, OptionError):  # damaged, or another run has just finished and cleared up
             return None
 
     def save(self, start: int, part: Explanations) -> None:
-        part.save(self._place(start))
+        try:
+            part.save(self._place(start))
+        except RecordError:  # another run of the same may have finished and taken the folder away: once more
+            part.save(self._place(start))
 
     def finish(self, maps: Explanations) -> None:
         maps.save(self.path)

@@ -13,7 +13,7 @@ import torch
 from didact import __version__
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
 from didact.experiment.cell import VERSION, Cell, load_outputs
 from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
@@ -286,12 +286,14 @@ class Run:
         start = self.roster.starts[student.architecture]
         name = key_of(dict(start.facts))
         folder = self.folder / "classroom" / "starts" / name
-        if not _holds(folder, start):
+        for overwrite in (False, True):  # first as a new folder, which never moves what another run has just written
+            if _holds(folder, start):
+                break
             try:
-                with new_folder(folder, overwrite=True) as draft:
+                with new_folder(folder, overwrite=overwrite) as draft:
                     start.save(draft)
-            except RecordError:  # or another run was faster; it wrote the same
-                if not _holds(folder, start):
+            except (RecordError, OptionError):
+                if overwrite and not _holds(folder, start):
                     raise
         training = asdict(self.roster.training(student))
         training.pop("seed")

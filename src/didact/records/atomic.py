@@ -49,7 +49,10 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         yield draft
         for file in draft.rglob("*"):
             _sync(file)
-        _replace(draft, path)
+        if overwrite:
+            _replace(draft, path)
+        else:
+            draft.rename(path)  # fails if somebody else made it meanwhile
     except OSError as error:
         raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
     finally:
