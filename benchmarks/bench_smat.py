@@ -61,13 +61,13 @@ class Setting:
 
 SETTINGS = (
     Setting("planted", "planted/sentiment", "native", "native(layers=2, width=64, heads=4)", None, 32, ROUTES, 40),
-    Setting("MiniLM, 35 tokens", "imdb", "minilm", "minilm", 35, 16, ("double", "difference"), 7),
+    Setting("MiniLM, 35 tokens", "imdb", "minilm", "minilm", 35, 32, ("double", "difference"), 7),
     Setting(
         "BiLSTM, 128 tokens", "imdb", "minilm", "bilstm_attention(embeddings=base, width=64)", 128, 32,
         ("difference",), 15,
     ),
 )  # fmt: skip
-HEAVY = replace(SETTINGS[1], batch=32, batches=2)
+HEAVY = replace(SETTINGS[1], batches=2)
 
 
 class Bench:

@@ -2,9 +2,9 @@
 
 The explainer's parameters φ enter a student's step only through what is sent: g(φ) = ∇θ [L_sim(θ) + L_expl(θ, φ)]. With
 θ' = θ − Δ(g) and v = ∇L_sim(θ') on other rows, dL_sim/dφ = −⟨∂g/∂φ, u⟩ with u = (∂Δ/∂g)ᵀ v. `double` takes the gradient
-of g by a second backward pass. `forward` and `difference` take the slope of L_expl along u instead, by one
-forward-mode pass or two plain ones, and go back through the explainer alone: no second graph, and no second
-derivatives of the student (docs/decisions/013-smat.md).
+of g by a second backward pass. `forward` and `difference` take the slope of ∂L_expl/∂φ along u instead, by a
+forward-mode pass, or by a plain one a little further along: no second graph, and no second derivatives of the student
+(docs/decisions/013-smat.md).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from didact.errors import OptionError
 Weights: TypeAlias = Mapping[str, Tensor]
 Route = Literal["double", "forward", "difference"]
 ROUTES: Final = get_args(Route)
-# How far a central difference goes, as a length in the space of all weights. Its error falls with the square until
-# rounding takes over: in single precision 1e-4 to 1e-3 of the result is left, tried on students of three kinds.
-_STRIDE: Final = {torch.float64: 1e-4}
+# How far a difference goes, as a length in the space of all weights. Its error falls with it until rounding takes over:
+# in single precision 0.1 to 2 % of the result is left, tried on students of three kinds; in double, 1e-6.
+_STRIDE: Final = {torch.float64: 1e-6}
 _SINGLE: Final = 2e-2
 _ROUNDING: Final = 1e-6  # what torch.nn.utils.clip_grad_norm_ adds to the norm
 _NEGLIGIBLE: Final = 1e-6  # gradients this much smaller than the typical one
-_PIECE: Final = 1 << 15  # weights at a time
+_PIECE: Final = 1 << 17  # weights at a time
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def preview(optimiser: torch.optim.Optimizer, weights: Weights, gradients: Seque
     is_clipped = bool(scale < 1)
     clipped = list(torch._foreach_mul(list(gradients), scale)) if is_clipped else list(gradients)
     kind = _Sgd if isinstance(optimiser, torch.optim.SGD) else _Adam
-    rule = kind(optimiser, list(weights.values()), clipped)
+    rule = kind(optimiser, list(weights.values()), clipped, norm * scale if is_clipped else norm)
 
     def pull(vector: list[Tensor]) -> list[Tensor]:
         vector = rule.scale(vector)
@@ -66,7 +66,7 @@ class _Sgd:
     """SGD with momentum and weight decay."""
 
     def __init__(
-        self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
+        self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor], _: Tensor
     ) -> None:
         self.group = optimiser.param_groups[0]
         self.weights, self.gradients = [one.detach() for one in weights], list(gradients)
@@ -89,9 +89,9 @@ class _Adam:
     joined first, so that there are not many pieces."""
 
     def __init__(
-        self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor]
+        self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor], norm: Tensor
     ) -> None:
-        self.group = optimiser.param_groups[0]
+        self.group, self.norm = optimiser.param_groups[0], norm
         self.is_decoupled = isinstance(optimiser, torch.optim.AdamW)
         self.states = [optimiser.state.get(one, {}) for one in weights]
         self.step = float(self.states[0]["step"]) + 1 if self.states[0] else 1.0
@@ -109,7 +109,7 @@ class _Adam:
         found = [torch.empty_like(flat[1]) for flat in self.flat]
         for piece, to in self._pieces(found):
             mean, root, _, weight = self._moments(*piece)
-            to.copy_(torch.addcdiv(weight.to(mean), mean, root.add_(self.group["eps"]), value=-self.group["lr"]))
+            to.copy_(torch.addcdiv(weight.to(mean), mean, root.add_(self.least), value=-self.rate))
         return self._parted(found)
 
     def scale(self, vector: list[Tensor]) -> list[Tensor]:
@@ -119,16 +119,29 @@ class _Adam:
         What such weights add is as small as their gradients, but a difference along them would see nothing else. A
         weight that never had a gradient (a word not yet seen) stays where it is: 0 / 0 is 0 here.
         """
-        least = _NEGLIGIBLE * self._typical()
-        rate, (first, second) = self.group["lr"], self.group["betas"]
-        direct, through = (1 - first) / (1 - first**self.step), (1 - second) / (1 - second**self.step)
+        first, second = self.group["betas"]
+        least = _NEGLIGIBLE * self._typical() * (1 - second**self.step) ** 0.5
         found = [_joined(vector, places).contiguous() for places in self.sets]
         for piece, by in self._pieces(found):
+            if not torch.linalg.vector_norm(by):  # words that the outer rows do not have
+                continue
             mean, root, gradient, _ = self._moments(*piece)
-            below = root + self.group["eps"]
-            slope = mean.mul_(gradient).div_(root).div_(below).mul_(-through).add_(direct).mul_(rate).div_(below)
-            by.mul_(slope.masked_fill_(root <= least, 0.0))
+            torch.threshold_(root, least, torch.inf)  # no slope where the root is negligible
+            below = root + self.least
+            slope = mean.mul_(gradient).mul_((second - 1) * self.rate).div_(root).div_(below)
+            by.mul_(slope.add_((1 - first) * self.rate).div_(below))
         return self._parted(found)
+
+    @property
+    def rate(self) -> float:
+        """What mean / (root + least) is multiplied by: the corrections of both moments are in it."""
+        first, second = self.group["betas"]
+        return float(self.group["lr"] * (1 - second**self.step) ** 0.5 / (1 - first**self.step))
+
+    @property
+    def least(self) -> float:
+        """What Adam adds to the root of the corrected moment, for the uncorrected one."""
+        return float(self.group["eps"] * (1 - self.group["betas"][1] ** self.step) ** 0.5)
 
     def _pieces(self, beside: Sequence[Tensor]) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """Some weights with their gradients and moments, and what stands beside them."""
@@ -145,7 +158,7 @@ class _Adam:
         return found
 
     def _moments(self, weight: Tensor, gradient: Tensor, *moments: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Mean and root mean square as they would be, and the gradient and weight that decay leaves."""
+        """Mean and root mean square as they would be, uncorrected, and the gradient and weight that decay leaves."""
         decay, (first, second) = self.group["weight_decay"], self.group["betas"]
         if decay and self.is_decoupled:
             weight = weight * (1 - self.group["lr"] * decay)
@@ -157,12 +170,12 @@ class _Adam:
         else:
             mean = torch.lerp(moments[0], gradient, 1 - first)
             square = moments[1].mul(second).addcmul_(gradient, gradient, value=1 - second)
-        return mean.div_(1 - first**self.step), square.div_(1 - second**self.step).sqrt_(), gradient, weight
+        return mean, square.sqrt_(), gradient, weight
 
     def _typical(self) -> float:
         """The root mean square of all gradients, as Adam remembers them."""
         second = self.group["betas"][1]
-        total = (1 - second) * torch.nn.utils.get_total_norm(self.gradients).double() ** 2
+        total = (1 - second) * self.norm.double() ** 2
         if self.states[0]:
             sums = torch._foreach_norm([one["exp_avg_sq"] for one in self.states], 1)
             total = total + second * torch.stack(list(sums)).double().sum()
@@ -192,7 +205,7 @@ def hypergradient(
     """dL_sim/dφ after one step.
 
     `taught(weights, blind)` gives the student's simulation loss and its explanation loss, the latter a function of
-    `learned` too; when blind, the graph goes to `learned` alone. `outer` is the simulation loss on the outer rows,
+    `learned` too, made anew in each call; when blind, the graph goes to `learned` alone. `outer` is the simulation loss on the outer rows,
     `step` what the inner optimiser makes of a gradient. All must draw the same dropout each time.
     """
     own = list(weights.values())
@@ -201,47 +214,38 @@ def hypergradient(
         graph = torch.autograd.grad(loss, own, create_graph=True, materialize_grads=True)
         gradients = [one.detach() for one in graph]
     else:
-        gradients = list(torch.autograd.grad(loss, own, materialize_grads=True))
+        both = torch.autograd.grad(loss, [*own, *learned], materialize_grads=True)
+        gradients, here = list(both[: len(own)]), both[len(own) :]
     taken = step(gradients)
-    there = {name: one.detach().requires_grad_() for name, one in taken.weights.items()}
+    new = {name: one.detach().requires_grad_() for name, one in taken.weights.items()}
     taken.weights.clear()
-    after = outer(there)
-    along = taken.pull(list(torch.autograd.grad(after, list(there.values()), materialize_grads=True)))
-    del there
+    after = outer(new)
+    along = taken.pull(list(torch.autograd.grad(after, list(new.values()), materialize_grads=True)))
+    del new
     if route == "double":
-        found = torch.autograd.grad(graph, learned, grad_outputs=along, allow_unused=True)
+        found = torch.autograd.grad(graph, learned, grad_outputs=along, materialize_grads=True)
+    elif route == "forward":
+        slope = _slope(weights, along, lambda dual: taught(dual, True)[1])
+        found = torch.autograd.grad(slope, learned, materialize_grads=True)
     else:
-        slope = _slope_along(weights, along, lambda here: taught(here, True)[1], route)
-        found = torch.autograd.grad(slope, learned, allow_unused=True)
-    minus = [torch.zeros_like(one) if part is None else -part for one, part in zip(learned, found, strict=True)]
-    return Hypergradient(minus, after.detach(), loss.detach(), gradients)
+        length = float(torch.nn.utils.get_total_norm(along))
+        stride = 1.0 if length == 0 else _STRIDE.get(along[0].dtype, _SINGLE) / length
+        moved = torch._foreach_add([one.detach() for one in own], along, alpha=stride)
+        further = taught(dict(zip(weights, moved, strict=True)), True)[1]
+        there = torch.autograd.grad(further, learned, materialize_grads=True)
+        found = tuple((one - two) / stride for one, two in zip(there, here, strict=True))
+    return Hypergradient([-one for one in found], after.detach(), loss.detach(), gradients)
 
 
-def _slope_along(
-    weights: Weights, along: Sequence[Tensor], loss: Callable[[Weights], Tensor], route: Route
-) -> Float[Tensor, ""]:
-    """The slope of a loss along a direction, with a graph to whatever else the loss depends on."""
-    if route == "forward":
-        with forward_mode.dual_level():
-            here = {
-                name: forward_mode.make_dual(one.detach(), change)
-                for (name, one), change in zip(weights.items(), along, strict=True)
-            }
-            slope = forward_mode.unpack_dual(loss(here)).tangent
-            return torch.zeros((), device=along[0].device) if slope is None else slope
-    length = float(_length(along))
-    stride = 1.0 if length == 0 else _STRIDE.get(along[0].dtype, _SINGLE) / length
-
-    def shifted(by: float) -> Tensor:
-        moved = torch._foreach_add([one.detach() for one in weights.values()], list(along), alpha=by)
-        return loss(dict(zip(weights, moved, strict=True)))
-
-    return (shifted(stride) - shifted(-stride)) / (2 * stride)
-
-
-def _length(parts: Sequence[Tensor]) -> Float[Tensor, ""]:
-    """The Euclidean length of all parts together."""
-    return torch.stack([one.double().pow(2).sum() for one in parts]).sum().sqrt()
+def _slope(weights: Weights, along: Sequence[Tensor], loss: Callable[[Weights], Tensor]) -> Float[Tensor, ""]:
+    """The slope of a loss along a direction by forward mode, with a graph to whatever else the loss depends on."""
+    with forward_mode.dual_level():
+        here = {
+            name: forward_mode.make_dual(one.detach(), change)
+            for (name, one), change in zip(weights.items(), along, strict=True)
+        }
+        slope = forward_mode.unpack_dual(loss(here)).tangent
+        return torch.zeros((), device=along[0].device) if slope is None else slope
 
 
 def _joined(tensors: Sequence[Tensor], places: Sequence[int]) -> Tensor:

@@ -27,31 +27,28 @@ class MixedLessons:
         values = torch.zeros(*self.units.shape, len(parts.names), dtype=torch.get_default_dtype(), device=device)
         values[self.units] = torch.from_numpy(parts.values).to(values)
         self.values: Float[Tensor, "row part unit"] = values.transpose(1, 2).contiguous()
+        self.most = torch.from_numpy(counts)
         found = crossing(parts.maps, batch)
         self.lost_rows = int(found.lost.sum())
-        self.bounds = torch.from_numpy(found.bounds)
         self.target_units = batch.units.to(device)
-        self.entry_units = torch.from_numpy(found.units).to(device)
-        self.entry_pieces = torch.from_numpy(found.pieces).to(device)
-        self.entry_shares = torch.from_numpy(found.shares).to(values)
+        self.crossings = torch.from_numpy(np.diff(found.bounds))
+        there = torch.arange(int(self.crossings.max())) < self.crossings[:, None]
+        self.from_units, self.to_pieces = (
+            torch.zeros(there.shape, dtype=torch.long).masked_scatter_(there, torch.from_numpy(one).long()).to(device)
+            for one in (found.units, found.pieces)
+        )
+        shares = torch.from_numpy(found.shares).to(values.dtype)
+        self.shares = torch.zeros(there.shape, dtype=values.dtype).masked_scatter_(there, shares).to(device)
         self.temperature = temperature
 
     def __call__(self, explainer: Mix, chosen: Int[Tensor, " chosen"], length: int) -> Lesson:
         """The lesson of these rows, cut to the length of their batch."""
-        chosen = chosen.cpu()
-        device = self.values.device
-        most = int(self.units[chosen.to(device)].sum(-1).max())
-        rows = chosen.to(device)
-        units = self.units[rows, :most]
+        rows = chosen.to(self.values.device)
+        most, width = int(self.most[chosen].max()), int(self.crossings[chosen].max())
         # p^(1/τ), renormalised; in logits, so that nothing underflows.
-        mass = softmax_over(explainer.logits(self.values[rows, :, :most]) / self.temperature, units)
-        counts = self.bounds[chosen + 1] - self.bounds[chosen]
-        inside = torch.arange(int(counts.sum())) - (counts.cumsum(0) - counts).repeat_interleave(counts)
-        entries = (self.bounds[chosen].repeat_interleave(counts) + inside).to(device)
-        owner = torch.arange(len(chosen)).repeat_interleave(counts).to(device)
-        pieces = self.entry_pieces[entries]
-        flat = mass.new_zeros(len(chosen) * length)
-        sent = mass[owner, self.entry_units[entries]] * self.entry_shares[entries]
-        arrived = flat.index_add(0, owner * length + pieces, sent).reshape(len(chosen), length)
+        logits = explainer.logits(self.values[rows, :, :most]) / self.temperature
+        mass = softmax_over(logits, self.units[rows, :most])
+        sent = mass.gather(1, self.from_units[rows, :width]) * self.shares[rows, :width]
+        arrived = mass.new_zeros(len(chosen), length).scatter_add(1, self.to_pieces[rows, :width], sent)
         here = self.target_units[rows, :length]
         return Lesson(mass=Explanation(arrived, here, here, "distribution").as_distribution())

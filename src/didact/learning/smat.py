@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,9 +44,9 @@ from didact.students.strategy import Strategy
 
 # The outer rate times the number of parts: 5e-3 for 8 heads and 5e-4 for 72 served in trials; the paper has 5e-4, 48.
 _RATE_BY_PART: Final = 0.04
-VERSION: Final = 2  # part of every key: raise it when the same options would learn something else
+VERSION: Final = 3  # part of every key: raise it when the same options would learn something else
 _WINDOW: Final = 4  # outer batches that are sorted by length before one is cut out
-_ALIKE: Final = 0.05  # what a difference in single precision may be off by, and far more than it is
+_ALIKE: Final = 0.1  # what a difference in single precision may be off by, and far more than it is
 _GRAPHS: Final = 4  # a second backward pass keeps about this many times what the first one saved
 
 
@@ -315,14 +315,17 @@ class SmatLoop:
     def _hypergradient(self, told: tuple[Any, ...], step: int, route: Route, *, plainly: bool = False) -> Hypergradient:
         """How the explainer should change; `plainly`, as if the student took steps straight down its gradient."""
         batch, goal, lesson, chosen = told
+        assert lesson.mass is not None
+        sent = lesson.mass.detach().requires_grad_()  # all that the student sees of the explainer
         # The pilot is another look at the same rows, with another dropout, as in the paper.
         look = "pilot" if self.smat.pilot else "student"
 
         def taught(weights: Weights, blind: bool) -> tuple[Tensor, Tensor]:
+            asked = (batch, goal, Lesson(mass=sent), blind)
             with _drawn(self.training.seed, step, look):
                 if weights is self.weights:
-                    return self.pupil(batch, goal, lesson, blind)
-                found: tuple[Tensor, Tensor] = functional_call(self.pupil, dict(weights), (batch, goal, lesson, blind))
+                    return self.pupil(*asked)
+                found: tuple[Tensor, Tensor] = functional_call(self.pupil, dict(weights), asked)
             return found
 
         def outer(weights: Weights) -> Tensor:
@@ -336,7 +339,9 @@ class SmatLoop:
                 return _plain_step(self.weights, gradients, self.training.rate)
             return preview(self.optimiser, self.weights, gradients, clip=self.training.clip)
 
-        return hypergradient(self.weights, self.learned, taught=taught, outer=outer, step=taken, route=route)
+        found = hypergradient(self.weights, [sent], taught=taught, outer=outer, step=taken, route=route)
+        of = torch.autograd.grad(lesson.mass, self.learned, grad_outputs=found.of, materialize_grads=True)
+        return replace(found, of=list(of))
 
     def _outer_rows(self, step: int, chosen: Int[np.ndarray, " chosen"]) -> tuple[Batch, Tensor]:
         """Rows on which the student is judged, of similar length; of the training ones none that the step taught."""
@@ -425,7 +430,8 @@ class SmatLoop:
 
     def _check_mix(self, number: int, step: int) -> None:
         """A sparse mix with one part left gets no gradient any more: what is there now will stay."""
-        active = int((self.explainer.weights != 0).sum())
+        with torch.no_grad():
+            active = int(self.explainer.weights.count_nonzero())
         if active > 1 or len(self.explainer.names) < 3 or any("one part" in note for note in self.notes):
             return
         name = self.explainer.names[int(self.explainer.weights.argmax())]
