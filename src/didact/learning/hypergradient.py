@@ -205,8 +205,9 @@ def hypergradient(
     """dL_sim/dφ after one step.
 
     `taught(weights, blind)` gives the student's simulation loss and its explanation loss, the latter a function of
-    `learned` too, made anew in each call; when blind, the graph goes to `learned` alone. `outer` is the simulation loss on the outer rows,
-    `step` what the inner optimiser makes of a gradient. All must draw the same dropout each time.
+    `learned` too, made anew in each call; when blind, the graph goes to `learned` alone. `outer` is the simulation
+    loss on the outer rows, `step` what the inner optimiser makes of a gradient. All must draw the same dropout each
+    time.
     """
     own = list(weights.values())
     loss = torch.stack(taught(weights, False)).sum()
