@@ -1,8 +1,7 @@
 """SMaT: an explainer learns, with a student, to send what helps it (Fernandes et al. 2022, equations 6 to 9)."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -300,8 +299,8 @@ class SmatLoop:
         """Of the student's own step, the explanation as it is."""
         batch, goal, lesson, _ = told
         assert lesson.mass is not None
-        with _drawn(self.training.seed, step, "student"):
-            loss = torch.stack(self.pupil(batch, goal, Lesson(mass=lesson.mass.detach()))).sum()
+        _draw_anew(seed_from(self.training.seed, step, "student"), self.student.device)
+        loss = torch.stack(self.pupil(batch, goal, Lesson(mass=lesson.mass.detach()))).sum()
         return list(torch.autograd.grad(loss, list(self.weights.values()), materialize_grads=True))
 
     def _learn(self, gradients: Sequence[Tensor]) -> None:
@@ -322,10 +321,10 @@ class SmatLoop:
 
         def taught(weights: Weights, blind: bool) -> tuple[Tensor, Tensor]:
             asked = (batch, goal, Lesson(mass=sent), blind)
-            with _drawn(self.training.seed, step, look):
-                if weights is self.weights:
-                    return self.pupil(*asked)
-                found: tuple[Tensor, Tensor] = functional_call(self.pupil, dict(weights), asked)
+            _draw_anew(seed_from(self.training.seed, step, look), self.student.device)  # the same dropout each time
+            if weights is self.weights:
+                return self.pupil(*asked)
+            found: tuple[Tensor, Tensor] = functional_call(self.pupil, dict(weights), asked)
             return found
 
         def outer(weights: Weights) -> Tensor:
@@ -533,11 +532,14 @@ def _check_rows(train: Examples, dev: Examples, training: Training, smat: Smat, 
         )
 
 
-@contextmanager
-def _drawn(seed: int, step: int, look: str) -> Iterator[None]:
-    """One and the same dropout each time, whatever was drawn before."""
-    torch.manual_seed(seed_from(seed, step, look))
-    yield
+def _draw_anew(seed: int, device: torch.device) -> None:
+    """Seed what dropout draws from on this device. torch.manual_seed seeds every device there could be, which costs
+    more than a small layer."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)
 
 
 def _note(epoch: MixEpoch, measure: str) -> str:
