@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from didact.data.load import load_data
     from didact.experiment.compare import compare
     from didact.experiment.comparison import Comparison
+    from didact.experiment.distil import learn_l2e
     from didact.experiment.explain import explain
     from didact.experiment.learn import learn_smat
     from didact.learning.train import train_teacher
@@ -22,6 +23,7 @@ __all__ = [
     "__version__",
     "compare",
     "explain",
+    "learn_l2e",
     "learn_smat",
     "load_data",
     "load_teacher",
@@ -35,6 +37,7 @@ _PUBLIC = {
     "Explanations": "didact.records.explanations:Explanations",
     "compare": "didact.experiment.compare:compare",
     "explain": "didact.experiment.explain:explain",
+    "learn_l2e": "didact.experiment.distil:learn_l2e",
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli.output import print_json, say
-from didact.registry import parse_spec
+from didact.registry import parse_spec, split_list
 
-app = typer.Typer(help="Learn explainers: smat (explanations that teach).", no_args_is_help=True)
+app = typer.Typer(
+    help="Learn explainers: smat (explanations that teach), l2e (slow ones made fast).", no_args_is_help=True
+)
 
 
 @app.callback()
@@ -107,4 +109,86 @@ def smat(
     say(
         f"Kept in {folder} after {seconds:.0f} s. The measures are of the student it learned with; whether it teaches "
         f"others better than what it is made of, `didact compare --explainers {folder},attention_all` tells."
+    )
+
+
+@app.command("l2e")
+def l2e(
+    model: Annotated[str, typer.Option("--model", help="The teacher: a folder or a hub name.")],
+    data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    imitate: Annotated[
+        str, typer.Option(help="Methods, folders of learned explainers, or files of scores; several with commas.")
+    ] = "kernel_shap",
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the explainer; else runs/l2e-DATA.")] = None,
+    formulation: Annotated[str, typer.Option(help="labelling, ranking or regression.")] = "labelling",
+    combine: Annotated[str, typer.Option(help="Several: their mean ranks, or heads of their own (heads).")] = "ranks",
+    preset: Annotated[str, typer.Option(help="default, or paper: as the paper's code trains.")] = "default",
+    size: Annotated[int | None, typer.Option(min=2, help="How many rows to learn from; default all.")] = None,
+    option: Annotated[
+        str | None, typer.Option("--options", help="Of the network: width=256,positions=false,level=word.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most; it stops when held-out rows gain nothing.")] = None,
+    batch_size: Annotated[int | None, typer.Option()] = None,
+    rate: Annotated[float | None, typer.Option(help="The learning rate.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides rows, weights and order.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
+    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
+    length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = False,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
+    data_seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Make a slow explainer fast: a small network learns to explain as it does, in one pass.
+
+    The folder that is written is a method for `didact explain --method FOLDER` and an explainer for `didact compare`.
+    A command that was stopped goes on when it is given again: explanations that were made are kept.
+    """
+    began = time.monotonic()
+    said: dict[str, Any] = dict(parse_spec(f"options({option})").options) if option else {}
+    training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}
+    training = {name: value for name, value in training.items() if value is not None}
+
+    from didact.data.load import load_data
+    from didact.records.atomic import check_new_folder
+
+    loaded = load_data(data, data_dir=data_dir, seed=data_seed)
+    folder = out or Path("runs") / f"l2e-{loaded.name.replace('/', '-')}"
+    check_new_folder(folder, overwrite=overwrite)
+
+    import torch
+
+    from didact.experiment.distil import learn_l2e
+    from didact.models.load import checked_device, load_teacher
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    teacher = load_teacher(
+        model, task=task, device=None if device is None else checked_device(device), max_length=length,
+        truncate=truncate, revision=revision, trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    try:
+        explainer = learn_l2e(
+            teacher, loaded, imitate=split_list(imitate), formulation=formulation, combine=combine, preset=preset,
+            size=size, seed=seed, training=training, out=folder, overwrite=overwrite, progress=True, **said,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        say("didact: Stopped. Explanations that were made are kept: give the same command again to go on.")
+        raise typer.Exit(130) from None
+    seconds = round(time.monotonic() - began, 1)
+    metrics = explainer.learned["metrics"]
+    if as_json:
+        print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
+        return
+    for name, value in metrics.items():
+        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")
+    for note in explainer.learned["notes"]:
+        say(note)
+    say(
+        f"Kept in {folder} after {seconds:.0f} s. dev_spearman tells how like the imitated scores its own are, on rows "
+        f"held out. Explain with it: didact explain --model {model} --data {data} --method {folder}"
     )

@@ -29,8 +29,7 @@ from didact.experiment.columns import answers_of, columns_of, in_words
 from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
-from didact.explainers.learned import load_explainer
-from didact.explainers.mix import Mix
+from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
 from didact.records.explanations import Explanations
@@ -109,11 +108,11 @@ def explain(
 
 def _check_learned(teacher: Teacher, explainer: Any) -> None:
     """A warning where an explainer was learned for another teacher, however alike it looks."""
-    told = explainer.learned.get("teacher_fingerprint") if isinstance(explainer, Mix) else None
+    told = explainer.learned.get("teacher_fingerprint") if isinstance(explainer, Learned) else None
     if told is not None and isinstance(teacher, Model) and model_fingerprint(teacher) != told:
         warnings.warn(
             f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it weighs may "
-            f"mean something else in {teacher.name!r}. Learn it anew (didact learn smat).",
+            f"mean something else in {teacher.name!r}. Learn it anew (didact learn).",
             stacklevel=3,
         )
 

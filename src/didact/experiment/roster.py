@@ -20,8 +20,7 @@ from didact.experiment.plan import CONTROLS, Method, Plan
 from didact.experiment.subset import subset
 from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
-from didact.explainers.learned import load_explainer
-from didact.explainers.mix import Mix
+from didact.explainers.learned import Learned, load_explainer
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models.native import NativeModel
@@ -177,7 +176,7 @@ class Roster:
         """A learned explainer says which rows it saw, and of which teacher: never those that students are tested on."""
         for one in self.entrants:
             found = load_explainer(one.method) if isinstance(one.method, str) and is_learned(one.method) else one.method
-            if not isinstance(found, Mix) or not found.learned:
+            if not isinstance(found, Learned) or not found.learned:
                 continue
             seen = set(found.learned.get("rows", ()))
             tested = sum(fingerprint_of([row]) in seen for row in self.data["test"])

@@ -56,6 +56,10 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             "blocks for any number of classes; the paper has two classes",
         ),
         "human": _entry("controls:Human", "binary", "rationales", "nothing", "the people who marked the data"),
+        "lexicon": _entry(
+            "lexicon:Lexicon", "signed", "predictions", "nothing; before, `imitate` once for every background row",
+            "control", "each word's mean score elsewhere; kind and needs are those of `imitate`",
+        ),
         # gradients
         "gradient_norm": _entry(
             "gradients:GradientNorm", "magnitude", "gradients", "1 forward, 1 backward", "Simonyan et al. 2014",
@@ -159,6 +163,11 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         "blend": _entry(
             "mix:Blend", "distribution", "predictions", "that of its members", "ours",
             "a log-linear pool of what its members would send",
+        ),
+        # learned (didact learn l2e); unlearned it explains nothing
+        "l2e": _entry(
+            "l2e:L2E", "signed", "predictions", "1 forward of a small network", "Situ et al. 2021",
+            "reads the teacher's embeddings; kind is that of what it imitates, magnitude for an order of |w|",
         ),
     },
     group="didact.explainers",

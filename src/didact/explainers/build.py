@@ -31,8 +31,7 @@ def knows_option(method: str, option: str) -> bool:
 
 def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
     """The explainer for a spec like `lime(samples=200)` with more options, in a folder, or the one that is given."""
-    from didact.explainers.learned import fingerprint_of_weights, load_explainer
-    from didact.explainers.mix import Mix
+    from didact.explainers.learned import Learned, fingerprint_of_weights, load_explainer
 
     if is_learned(method):
         method = load_explainer(str(method))
@@ -51,8 +50,8 @@ def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any
     checked_options(options, lambda: None, of=f"a finished explainer ({_name(method)})")
     if not isinstance(method, Explainer):
         return Built(method, _name(method), {}, is_known=False)
-    if isinstance(method, Mix):  # what it learned is known, and with it what decides its scores
-        learned = {"weights": fingerprint_of_weights(method)} if method.names else {}
+    if isinstance(method, Learned):  # what it learned is known, and with it what decides its scores
+        learned = {"weights": fingerprint_of_weights(method)} if method.is_ready else {}
         return Built(method, _name(method), method.options | learned)
     own = {name: getattr(method, name, None) for name in _options_of(type(method))}
     shown = {name: value for name, value in own.items() if isinstance(value, int | float | str)}

@@ -3,17 +3,18 @@
 import hashlib
 import json
 import tempfile
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-import torch
 from safetensors.torch import load, save
+from torch import Tensor
 
 from didact import __version__
+from didact.core.explainer import Explainer
 from didact.errors import OptionError, RecordError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
-from didact.explainers.mix import Mix
 from didact.records.atomic import new_folder, write_text
 from didact.records.store import canonical
 from didact.registry import check_types, checked_options
@@ -21,17 +22,71 @@ from didact.registry import check_types, checked_options
 _FORMAT: Final = 1
 
 
-def save_explainer(explainer: Mix, folder: Path, *, overwrite: bool = False) -> None:
+L = TypeVar("L", bound="Learned")
+
+
+class Learned(Explainer):
+    """An explainer with parameters that were learned: it can be kept in a folder and on the hub.
+
+    `options` are those it is made with, `shape` tells what else its weights need to be put back (`restored`).
+    """
+
+    learned: Mapping[str, Any]  # what it was learned from, and how that went
+
+    @property
+    @abstractmethod
+    def options(self) -> dict[str, Any]: ...
+
+    @property
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it has weights."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def weights_kept(self) -> dict[str, Tensor]: ...
+
+    @abstractmethod
+    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        """Take what `shape` and `weights_kept` gave; a ValueError tells what does not fit."""
+
+    @abstractmethod
+    def about(self) -> str:
+        """What it does, in Markdown, for its README."""
+
+    def save_pretrained(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Keep it in a folder: model.safetensors, config.json and a README for people."""
+        save_explainer(self, Path(folder), overwrite=overwrite)
+
+    def push_to_hub(self, name: str, *, private: bool = True, token: str | None = None) -> str:
+        """Upload it to the Hugging Face hub as `name` (owner/name); gives its address."""
+        return push_explainer(self, name, private=private, token=token)
+
+    @classmethod
+    def from_pretrained(cls: type[L], source: str | Path, *, revision: str | None = None) -> L:
+        """A learned explainer from its folder, or from the hub."""
+        found = load_explainer(source, revision=revision)
+        if not isinstance(found, cls):
+            raise OptionError(f"{source} holds a {type(found).__name__}, not a {cls.__name__}.")
+        return found
+
+
+def save_explainer(explainer: Learned, folder: Path, *, overwrite: bool = False) -> None:
     """Write the explainer into a new folder, whole or not at all."""
-    if not explainer.names:
-        raise OptionError("This explainer has learned nothing yet: it has no weights to keep. See didact.learn_smat.")
+    if not explainer.is_ready:
+        raise OptionError(
+            "This explainer has learned nothing yet: it has no weights to keep. See didact.learn_smat and learn_l2e."
+        )
     with new_folder(folder, overwrite=overwrite) as draft:
         (draft / WEIGHTS).write_bytes(weights_of(explainer))
         write_text(draft / CONFIG, json.dumps(config_of(explainer), indent=2, ensure_ascii=False) + "\n")
         write_text(draft / "README.md", _card(explainer))
 
 
-def load_explainer(source: str | Path, *, revision: str | None = None) -> Mix:
+def load_explainer(source: str | Path, *, revision: str | None = None) -> Learned:
     """The explainer in a folder, or on the hub as owner/name."""
     folder = Path(source) if Path(source).is_dir() else _downloaded(str(source), revision)
     try:
@@ -40,42 +95,41 @@ def load_explainer(source: str | Path, *, revision: str | None = None) -> Mix:
     except FileNotFoundError as error:
         raise OptionError(
             f"{str(source)!r} holds no learned explainer ({Path(str(error.filename)).name} is missing). "
-            "`didact learn smat` writes one."
+            "`didact learn` writes one."
         ) from None
     except Exception as error:  # whatever safetensors or JSON say of damaged bytes
         raise RecordError(f"The explainer in {str(source)!r} is damaged: {error}") from error
     return _built(config, state, str(source))
 
 
-def weights_of(explainer: Mix) -> bytes:
+def weights_of(explainer: Learned) -> bytes:
     """What was learned, as safetensors."""
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in explainer.state_dict().items()}
-    return bytes(save({name: state[name] for name in _LEARNED}))
+    return bytes(save({name: one.detach().cpu().contiguous() for name, one in explainer.weights_kept().items()}))
 
 
-def fingerprint_of_weights(explainer: Mix) -> str:
+def fingerprint_of_weights(explainer: Learned) -> str:
     """A hash of what was learned: part of the name under which its explanations are kept."""
     return hashlib.sha256(weights_of(explainer)).hexdigest()[:16]
 
 
-def config_of(explainer: Mix) -> dict[str, Any]:
+def config_of(explainer: Learned) -> dict[str, Any]:
     return {
         "didact": __version__,
         "format": _FORMAT,
         "explainer": name_of(explainer),
         "options": explainer.options,
-        "names": list(explainer.names),
+        **explainer.shape,
         "learned": json.loads(canonical(dict(explainer.learned))),
     }
 
 
-def name_of(explainer: Mix) -> str:
+def name_of(explainer: Learned) -> str:
     """The name its family is registered under."""
     where = f"{type(explainer).__module__}:{type(explainer).__name__}"
     return next(name for name, entry in EXPLAINERS.items() if entry.target == where)
 
 
-def push_explainer(explainer: Mix, name: str, *, private: bool = True, token: str | None = None) -> str:
+def push_explainer(explainer: Learned, name: str, *, private: bool = True, token: str | None = None) -> str:
     """Upload the folder that `save_explainer` writes."""
     try:
         from huggingface_hub import HfApi
@@ -90,10 +144,7 @@ def push_explainer(explainer: Mix, name: str, *, private: bool = True, token: st
     return address
 
 
-_LEARNED: Final = ("coefficients", "log_temperature")
-
-
-def _built(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], source: str) -> Mix:
+def _built(config: Mapping[str, Any], state: Mapping[str, Tensor], source: str) -> Learned:
     if not isinstance(config, dict) or "explainer" not in config:
         raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
     try:
@@ -103,20 +154,18 @@ def _built(config: Mapping[str, Any], state: Mapping[str, torch.Tensor], source:
                 f"It was written by didact {config['didact']}: use that version, or learn it anew."
             )
         kind = EXPLAINERS.load(config["explainer"])
-        if not (isinstance(kind, type) and issubclass(kind, Mix)):
+        if not (isinstance(kind, type) and issubclass(kind, Learned)):
             raise OptionError(f"{config['explainer']!r} in {source!r} is no explainer that can be learned.")
         options = checked_options(config["options"], kind, of=repr(config["explainer"]))
         check_types(options, kind, of=repr(config["explainer"]))
-        found: Mix = kind(**options)
-        found.restore(config["names"], state["coefficients"], state["log_temperature"])
+        found: Learned = kind(**options)
+        found.put_back(config, state)
         found.learned = dict(config["learned"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"The explainer in {source!r} is damaged: {error!r}") from error
-    if found.coefficients.shape != (len(found.names),) or not found.coefficients.isfinite().all():
-        raise RecordError(
-            f"The explainer in {source!r} is damaged: {tuple(found.coefficients.shape)} weights for "
-            f"{len(found.names)} parts, all of which must be numbers."
-        )
+    except OptionError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        told = str(error) if isinstance(error, ValueError) else repr(error)
+        raise RecordError(f"The explainer in {source!r} is damaged: {told}") from error
     return found
 
 
@@ -139,17 +188,13 @@ def _downloaded(name: str, revision: str | None) -> Path:
         raise OptionError(f"There is no folder {name!r}, and the hub could not give it: {error}") from error
 
 
-def _card(explainer: Mix) -> str:
+def _card(explainer: Learned) -> str:
     """What people find on the hub, or in the folder."""
     learned = dict(explainer.learned)
-    said = "".join(
-        f"- {name}: {learned[name]}\n" for name in ("teacher", "data", "student", "train_rows") if name in learned
-    )
-    weights = sorted(zip(explainer.weights.detach().tolist(), explainer.names, strict=True), reverse=True)
-    rows = "".join(f"| {name} | {weight:.4f} |\n" for weight, name in weights if weight != 0)
+    named = ("teacher", "data", "student", "imitates", "train_rows")
+    said = "".join(f"- {name}: {learned[name]}\n" for name in named if name in learned)
     return (
         f"---\nlibrary_name: didact\ntags: [explainability]\n---\n# {name_of(explainer)}, learned with didact\n\n"
-        f"Weighs {len(explainer.names)} parts so that students who see its explanations learn to predict the model.\n\n"
         f"{said}\n```python\nimport didact\nmaps = didact.explain(teacher, rows, 'this-folder')\n```\n\n"
-        f"| part | weight |\n|---|---|\n{rows}"
+        f"{explainer.about()}"
     )

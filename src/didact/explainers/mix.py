@@ -6,7 +6,6 @@ how much each counts is learned (didact.learning.smat). Unlearned, all count ali
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -24,6 +23,7 @@ from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention import mean_logits, softmax_over
+from didact.explainers.learned import Learned
 from didact.explainers.slopes import frozen, white_box
 from didact.render.mix import MixView
 
@@ -32,7 +32,7 @@ FLOOR: Final = 1e-3
 _CANCELLED: Final = 1e-4
 
 
-class Mix(Explainer):
+class Mix(Learned):
     """softmax(Σ λ · part / T) over the units, with λ = normaliser(coefficients); Fernandes et al. 2022, equation 11.
 
     `normaliser` is sparsemax, softmax, entmax15 or none (weights as they are). `temperature` divides the logits;
@@ -52,7 +52,7 @@ class Mix(Explainer):
         self.names: tuple[str, ...] = ()
         self.coefficients = nn.Parameter(torch.zeros(0))
         self.log_temperature = nn.Parameter(torch.zeros(()), requires_grad=learn_temperature)
-        self.learned: Mapping[str, Any] = {}  # what it was learned from, and how that went
+        self.learned = {}
 
     @abstractmethod
     def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
@@ -122,27 +122,32 @@ class Mix(Explainer):
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
-    def save_pretrained(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Keep it in a folder: model.safetensors, config.json and a README for people."""
-        from didact.explainers.learned import save_explainer
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.names)
 
-        save_explainer(self, Path(folder), overwrite=overwrite)
+    @property
+    def shape(self) -> dict[str, Any]:
+        return {"names": list(self.names)}
 
-    def push_to_hub(self, name: str, *, private: bool = True, token: str | None = None) -> str:
-        """Upload it to the Hugging Face hub as `name` (owner/name); gives its address."""
-        from didact.explainers.learned import push_explainer
+    def weights_kept(self) -> dict[str, Tensor]:
+        return {"coefficients": self.coefficients, "log_temperature": self.log_temperature}
 
-        return push_explainer(self, name, private=private, token=token)
+    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        names, coefficients = shape["names"], weights["coefficients"]
+        if coefficients.shape != (len(names),) or not coefficients.isfinite().all():
+            raise ValueError(
+                f"{tuple(coefficients.shape)} weights for {len(names)} parts, all of which must be numbers."
+            )
+        self.restore(names, coefficients, weights["log_temperature"])
 
-    @classmethod
-    def from_pretrained(cls, source: str | Path, *, revision: str | None = None) -> "Mix":
-        """A learned explainer from its folder, or from the hub."""
-        from didact.explainers.learned import load_explainer
-
-        found = load_explainer(source, revision=revision)
-        if not isinstance(found, cls):
-            raise OptionError(f"{source} holds a {type(found).__name__}, not a {cls.__name__}.")
-        return found
+    def about(self) -> str:
+        weights = sorted(zip(self.weights.detach().tolist(), self.names, strict=True), reverse=True)
+        rows = "".join(f"| {name} | {weight:.4f} |\n" for weight, name in weights if weight != 0)
+        return (
+            f"Weighs {len(self.names)} parts so that students who see its explanations learn to predict the model.\n\n"
+            f"| part | weight |\n|---|---|\n{rows}"
+        )
 
 
 class AttentionMix(Mix):

@@ -1,0 +1,324 @@
+"""Slow explainers made fast: `didact learn l2e`."""
+
+import inspect
+import json
+import math
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from didact.core.batch import Batch
+from didact.core.dataset import Dataset
+from didact.core.encode import encoded
+from didact.core.outputs import Outputs
+from didact.core.row import Row, fingerprint_of
+from didact.core.seeds import seed_from
+from didact.core.teacher import Teacher
+from didact.data.load import load_data
+from didact.errors import DataError, OptionError, TrainingError
+from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
+from didact.experiment.subset import subset
+from didact.explainers.build import build_explainer
+from didact.explainers.l2e import L2E, scored_units
+from didact.learning.fit import Training
+from didact.learning.imitation import mean_ranks
+from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
+from didact.models.load import load_teacher
+from didact.records.atomic import check_new_folder, write_text
+from didact.records.explanations import Explanations
+from didact.registry import Spec, check_types, parse_spec, unknown
+
+METRICS: Final = "metrics.json"
+PRESETS: Final = ("default", "paper")
+COMBINE: Final = ("ranks", "heads")
+_COST: Final = "cost.json"
+
+
+def learn_l2e(
+    teacher: Any,
+    data: Any,
+    *,
+    imitate: str | Path | Explanations | Sequence[str | Path | Explanations] = "kernel_shap",
+    formulation: str = "labelling",
+    combine: str = "ranks",
+    preset: str = "default",
+    size: int | None = None,
+    dev_share: float = 0.1,
+    seed: int = 0,
+    training: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> L2E:
+    """Distil an explainer into a network that needs one pass (L2E; Situ et al. 2021), and give it.
+
+    It learns from the explanations of `size` rows (all, unless said) of the split `explain`, of `train` where there is
+    none; a tenth of them is held out and chooses the epoch. `imitate` is a method, several of them, a learned
+    explainer's folder, or explanations that exist already (a set, or a .parquet file). Several are learned as one by
+    their mean ranks (`combine=ranks`), or side by side, `combine=heads`. `formulation` is labelling, ranking or
+    regression; `preset=paper` trains as the paper's code does. `options` are those of the network (level, width,
+    layers, positions …), as docs/l2e.md tells them. With `out` it is kept there, as `save_pretrained` does, and
+    explanations that were made before a stop are not made again. What was measured, and what it cost, is in
+    `explainer.learned["metrics"]`.
+    """
+    explainer, asked = _asked(formulation, combine, preset, seed, training, options)
+    methods = _methods(imitate)
+    folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
+    known = load_teacher(teacher, trust_remote_code=trust_remote_code)
+    loaded = data if isinstance(data, Dataset) else load_data(data)
+    work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
+    with _place(folder) as place:
+        done, metrics = work.learn(place, progress)
+    metrics = {name: _number(value) for name, value in metrics.items()}
+    epochs = [{name: _number(value) for name, value in asdict(one).items()} for one in done.history]
+    explainer.learned = work.facts() | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
+    if folder is not None:
+        explainer.save_pretrained(folder, overwrite=overwrite)
+        write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
+        shutil.rmtree(_beside(folder), ignore_errors=True)
+    return explainer
+
+
+def _asked(
+    formulation: str,
+    combine: str,
+    preset: str,
+    seed: int,
+    training: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+) -> tuple[L2E, Training]:
+    """The explainer, unlearned, and how it will be trained; what cannot be is told before anything is loaded."""
+    if preset not in PRESETS:
+        raise OptionError(unknown("preset of l2e", preset, list(PRESETS)))
+    if combine not in COMBINE:
+        raise OptionError(unknown("way to combine explainers", combine, list(COMBINE)))
+    own = [name for name in inspect.signature(L2E).parameters if name != "formulation"]
+    for name in options:
+        if name not in own:
+            raise OptionError(unknown("option of l2e", name, own))
+    entries = [one.name for one in fields(Training) if one.name != "seed"]
+    for name in training or {}:
+        if name not in entries:
+            raise OptionError(unknown("entry of training", name, entries))
+    check_types(dict(training or {}), Training, of="training")
+    network: Mapping[str, Any] = PAPER["network"] if preset == "paper" else {}
+    trained: Mapping[str, Any] = PAPER["training"] if preset == "paper" else {}
+    built = build_explainer("l2e", formulation=formulation, **{**network, **options}).explainer
+    assert isinstance(built, L2E)
+    return built, Training(**{**DEFAULTS, **trained, **(training or {})}, seed=seed)
+
+
+def _methods(imitate: Any) -> list[str | Explanations]:
+    """What is imitated, each a spec, a file or explanations."""
+    several = [imitate] if isinstance(imitate, str | Path | Explanations) else list(imitate)
+    if not several:
+        raise OptionError("There is nothing to imitate: name a method (`didact methods`).")
+    found: list[str | Explanations] = []
+    for one in several:
+        if isinstance(one, Explanations):
+            found.append(one)
+            continue
+        name = str(one)
+        if name.endswith(".parquet"):
+            found.append(Explanations.load(name))
+            continue
+        found.append(name)
+        if build_explainer(name).name == "l2e":
+            raise OptionError(f"{name} is such a network already: imitate what it imitates.")
+    return found
+
+
+@contextmanager
+def _place(folder: Path | None) -> Iterator[Path]:
+    """Where explanations are kept until the explainer is learned."""
+    if folder is not None:
+        yield _beside(folder)
+        return
+    with TemporaryDirectory(prefix="didact-") as place:
+        yield Path(place)
+
+
+def _beside(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.learning")
+
+
+class _Work:
+    """Everything that decides what is learned."""
+
+    def __init__(
+        self,
+        teacher: Teacher,
+        data: Dataset,
+        methods: Sequence[str | Explanations],
+        explainer: L2E,
+        combine: str,
+        size: int | None,
+        dev_share: float,
+        training: Training,
+    ) -> None:
+        self.teacher, self.data, self.methods, self.explainer = teacher, data, methods, explainer
+        self.combine, self.training, self.share = combine, training, dev_share
+        if not 0 < dev_share < 1:
+            raise OptionError(f"dev_share is the share of rows held out, between 0 and 1, not {dev_share}.")
+        if teacher.task != data.task:
+            raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+        self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
+        if self.split not in data or not len(data[self.split]):
+            raise OptionError(f"{data.name!r} has no rows in 'explain' or 'train' to learn from.")
+        pool = data[self.split].rows
+        if size is not None and not 2 <= size <= len(pool):
+            raise OptionError(
+                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}: another size, "
+                "at least 2."
+            )
+        places = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)
+        self.rows: tuple[Row, ...] = tuple(pool[place] for place in places)
+        self.notes: list[str] = []
+        self.skipped = 0
+
+    def learn(self, place: Path, progress: bool) -> tuple[LearnedL2E, dict[str, Any]]:
+        fingerprint = teacher_fingerprint(self.teacher, self.rows)
+        outputs = self.teacher.predict(self.rows)
+        maps, spent = self._collected(place, fingerprint, outputs, progress)
+        began = time.monotonic()
+        signed = any(one.kind == "signed" for one in maps)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_from(self.training.seed, "network"))
+            names = [one.method for one in maps] if self.combine == "heads" else [" + ".join(o.method for o in maps)]
+            self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed)
+        examples = self._examples(maps, outputs)
+        train, dev = held_out(len(examples), self.share, self.training.seed)
+        done = learn_network(
+            self.explainer, self.teacher, examples.select(train), examples.select(dev), self.training, progress=progress
+        )
+        metrics = {
+            "dev_loss": done.kept.dev_loss, "dev_spearman": done.spearman, "dev_top_iou": done.top,
+            "epoch": done.kept.number, "epochs": len(done.history), "train_rows": len(train), "dev_rows": len(dev),
+            "skipped_rows": self.skipped, "weights": sum(one.numel() for one in self.explainer.network.parameters()),
+            "collect_seconds": spent, "train_seconds": time.monotonic() - began,
+        }  # fmt: skip
+        return done, metrics
+
+    def facts(self) -> dict[str, Any]:
+        """What it was learned from. `rows` are the fingerprints of all rows whose answers it saw."""
+        names = [one if isinstance(one, str) else f"{one.method} (given)" for one in self.methods]
+        return {
+            "teacher": self.teacher.name, "teacher_fingerprint": teacher_fingerprint(self.teacher, self.rows),
+            "data": self.data.name, "split": self.split, "imitates": names, "combine": self.combine,
+            "train_rows": len(self.rows), "rows": [fingerprint_of([row]) for row in self.rows],
+            "training": asdict(self.training),
+        }  # fmt: skip
+
+    def _collected(
+        self, place: Path, fingerprint: str, outputs: Outputs, progress: bool
+    ) -> tuple[list[Explanations], float]:
+        """The explanations to be imitated, and the seconds that they took, in this call and in those before."""
+        cost = place / _COST
+        spent = json.loads(cost.read_text())["seconds"] if cost.is_file() else 0.0
+        found = []
+        for method in self.methods:
+            began = time.monotonic()
+            try:
+                if isinstance(method, Explanations):
+                    found.append(chosen(method, self.rows, label=method.method))
+                    continue
+                spec = _at_level(method, self.explainer.level)
+                kept = keep_explanations(
+                    place, self.teacher, fingerprint, self.rows, spec, label=method, background=self.rows,
+                    outputs=outputs, progress=progress,
+                )  # fmt: skip
+                found.append(Explanations.load(place / kept.file))
+            finally:
+                if not isinstance(method, Explanations) and place.is_dir():
+                    spent += time.monotonic() - began
+                    write_text(cost, json.dumps({"seconds": spent}))
+        return found, spent
+
+    def _examples(self, maps: Sequence[Explanations], outputs: Outputs) -> Imitated:
+        """Rows with weights on the teacher's positions. Those whose weights are all 0 teach nothing: left out."""
+        batch = encoded(self.teacher, self.rows)
+        scored = scored_units(batch, self.explainer.level)
+        weights = torch.stack([_on_positions(one, batch, scored, self.explainer.level) for one in maps], -1)
+        silent = (weights == 0).all(1).any(-1)
+        self.skipped = int(silent.sum())
+        if self.skipped:
+            self.notes.append(
+                f"{self.skipped:,} of {len(self.rows):,} rows were left out: all their scores are 0, so that there is "
+                "nothing to imitate."
+            )
+        if self.skipped > len(self.rows) - 2:
+            raise TrainingError(
+                f"All but {len(self.rows) - self.skipped} of {len(self.rows):,} explanations are 0 everywhere: nothing "
+                "is left to imitate. Look at them (didact explain), or imitate another method."
+            )
+        if self.combine == "ranks" and len(maps) > 1:
+            joined = torch.zeros(*weights.shape[:2], 1, dtype=weights.dtype)
+            for row, real in enumerate(scored):
+                joined[row, real, 0] = torch.from_numpy(mean_ranks(weights[row, real].numpy()))
+            weights = joined
+        everything = Imitated(batch, weights, scored, self._labels(maps, outputs))
+        return everything.select(np.flatnonzero(~silent.numpy()))
+
+    def _labels(self, maps: Sequence[Explanations], outputs: Outputs) -> torch.Tensor:
+        """What was explained of each row: its class, or the bucket of the teacher's score."""
+        if self.teacher.classes is None:
+            return self.explainer.bucket(torch.from_numpy(outputs.values[:, 0]))
+        for one in maps:
+            wrong = [f"{name} ({what!r})" for name, what in zip(one.ids, one.targets, strict=True)
+                     if what not in self.teacher.classes]  # fmt: skip
+            if wrong:
+                raise DataError(f"{len(wrong)} explanations by {one.method!r} are of no class of the teacher:", wrong)
+            if one.targets != maps[0].targets:
+                raise OptionError(
+                    f"{one.method!r} explains other classes than {maps[0].method!r} does: one network can imitate both "
+                    "only if they explain the same."
+                )
+        return torch.tensor([self.teacher.classes.index(what) for what in maps[0].targets])
+
+
+def _at_level(method: str, level: str) -> str:
+    """The spec of a method, asked for words where words are learned."""
+    if level == "token" or "/" in method.partition("(")[0]:
+        return method
+    spec = parse_spec(method)
+    return str(Spec(spec.name, {"level": level, **spec.options}))
+
+
+def _on_positions(maps: Explanations, batch: Batch, scored: torch.Tensor, level: str) -> torch.Tensor:
+    """Scores on the positions of a batch. Those of tokens become those of words where these are asked for."""
+    counts = scored.sum(-1).numpy()
+    if level == "word" and maps.task != "image" and not np.array_equal(np.diff(maps.bounds), counts):
+        maps = maps.words()
+    wrong = np.diff(maps.bounds) != counts
+    if maps.task != "image" and not wrong.any():
+        rows = np.repeat(np.arange(len(maps)), counts)
+        same = (maps.segments == batch.segments[scored].numpy()) & (
+            maps.offsets[:, 0] == batch.offsets[scored][:, 0].numpy()
+        )
+        wrong[rows[~same]] = True
+    if wrong.any():
+        what = "words" if level == "word" else "tokens"
+        raise DataError(
+            f"The scores of {int(wrong.sum())} of {len(maps)} rows in {maps.method!r} do not stand on the teacher's "
+            f"{what}. They were made with another tokenizer, or of "
+            f"{'tokens' if level == 'word' else 'words (learn with level=word)'}. The first rows are:",
+            [name for name, bad in zip(maps.ids, wrong, strict=True) if bad],
+        )
+    found = torch.zeros(scored.shape, dtype=torch.float64)
+    found[scored] = torch.from_numpy(maps.scores.astype(np.float64))
+    return found
+
+
+def _number(value: Any) -> Any:
+    """What JSON can hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

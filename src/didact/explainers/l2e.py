@@ -1,0 +1,420 @@
+"""A network that explains as another explainer would, in one pass of its own (L2E; Situ et al. 2021).
+
+It reads what the teacher reads, with the label that is explained at both ends, and scores every unit. How it learns is
+told in didact.learning.l2e; docs/l2e.md tells what differs from the paper.
+"""
+
+import inspect
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.encode import device_of, encoded
+from didact.core.explanation import Explanation, Kind
+from didact.core.model import Model, evaluating
+from didact.core.players import LEVELS, players_of
+from didact.core.row import Row
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.core.words import words_of
+from didact.errors import OptionError, UnsupportedError
+from didact.explainers.learned import Learned
+
+FORMULATIONS: Final = ("labelling", "ranking", "regression")
+LABELS: Final = ("high negative", "low negative", "neutral", "low positive", "high positive")
+_RARE: Final = 2  # words seen less often are unknown ones, so that the network learns what to do with those
+
+
+class L2E(Learned):
+    """Explains in one pass what a slow explainer would say. Learn one: `didact learn l2e`.
+
+    `formulation` is what it learned to imitate: labels (`labelling`: each unit high or low, positive or negative, or
+    neutral; a score is the mean weight of each label, by its chance), the order of the units (`ranking`: of |w|, or of
+    w itself if `signed`), or the weights (`regression`). `level` is what is scored, token or word. With `positions` it
+    knows where a unit stands. `embeddings` are the teacher's (frozen, projected) or its own. A regression's label is
+    one of `buckets` of equally many answers.
+    """
+
+    def __init__(
+        self,
+        *,
+        formulation: str = "labelling",
+        signed: bool = False,
+        level: str = "token",
+        width: int = 128,
+        layers: int = 4,
+        heads: int = 4,
+        dropout: float = 0.1,
+        positions: bool = True,
+        embeddings: str = "teacher",
+        buckets: int = 5,
+    ) -> None:
+        super().__init__()
+        faults = [
+            f"{name} is {wanted}, not {found!r}"
+            for name, found, good, wanted in (
+                ("formulation", formulation, formulation in FORMULATIONS, " or ".join(map(repr, FORMULATIONS))),
+                ("level", level, level in LEVELS, "'token' or 'word'"),
+                ("embeddings", embeddings, embeddings in ("teacher", "own"), "'teacher' or 'own'"),
+                ("heads", heads, heads >= 1, "at least 1"),
+                ("width", width, width >= 1 and heads >= 1 and width % heads == 0, "a multiple of heads"),
+                ("layers", layers, layers >= 1, "at least 1"),
+                ("dropout", dropout, 0 <= dropout < 1, "from 0 to below 1"),
+                ("buckets", buckets, buckets >= 1, "at least 1"),
+            )
+            if not good
+        ]
+        if faults:
+            raise OptionError("An explainer cannot be made as asked: " + "; ".join(faults) + ".")
+        self.formulation, self.signed, self.level = formulation, signed, level
+        self.width, self.layers, self.heads, self.dropout = width, layers, heads, dropout
+        self.positions, self.embeddings, self.buckets = positions, embeddings, buckets
+        self.learned = {}
+        self._network: Network | None = None
+        self._reads: Reads | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in inspect.signature(L2E).parameters}
+
+    @property
+    def network(self) -> "Network":
+        return self._ready()[0]
+
+    @property
+    def reads(self) -> "Reads":
+        return self._ready()[1]
+
+    def _ready(self) -> "tuple[Network, Reads]":
+        if self._network is None or self._reads is None:
+            raise OptionError(
+                "The explainer 'l2e' must be learned before it can explain: `didact learn l2e`, or didact.learn_l2e. "
+                "Then name its folder."
+            )
+        return self._network, self._reads
+
+    # -- explaining ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:  # noqa: ARG002 - it was learned before
+        self.reads.check(teacher)
+        self.to(device_of(teacher))
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        with torch.no_grad(), evaluating(self):
+            said = self.said(teacher, batch, self.labels_of(teacher, batch, target))
+        scored = scored_units(batch, self.level)
+        scores = self.scores(said, scored)
+        return Explanation(scores.to(torch.get_default_dtype()), batch.mask, batch.units, self.kind)
+
+    def said(
+        self, teacher: Teacher, batch: Batch, labels: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch token imitated out"]:
+        """What the network puts out at every position, for each explainer that it imitates."""
+        found: Tensor = self.network(self.reads.inputs(teacher, batch), batch.segments, batch.mask, labels)
+        return found.unflatten(-1, (len(self.reads.imitates), -1))
+
+    def scores(
+        self, said: Float[Tensor, "batch token imitated out"], scored: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token"]:
+        """From what the network puts out to scores; of several imitated explainers the mean, each at its largest 1."""
+        if self.formulation == "labelling":
+            values = torch.tensor(self.reads.values, dtype=said.dtype, device=said.device)
+            found = (said.softmax(-1) * values).sum(-1)
+        elif self.formulation == "ranking" and not self.signed:
+            # The worth of a unit in the model of Bradley and Terry, which the ranking loss fits.
+            found = said[..., 0].masked_fill(~scored[..., None], -torch.inf).softmax(1).nan_to_num()
+        else:
+            found = said[..., 0] if self.is_signed else said[..., 0].clamp_min(0)
+        found = found * scored[..., None]
+        if found.shape[-1] > 1:
+            largest = found.abs().amax(1, keepdim=True)
+            found = found / torch.where(largest > 0, largest, torch.ones_like(largest))
+        return found.mean(-1)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether scores have signs: not where those of the imitated explainers have none, or their order is of |w|."""
+        return self.reads.is_signed and (self.formulation != "ranking" or self.signed)
+
+    @property
+    def kind(self) -> Kind:
+        return "signed" if self.is_signed else "magnitude"
+
+    def labels_of(self, teacher: Teacher, batch: Batch, target: Target) -> Int[Tensor, " batch"]:
+        """The number of each row's label: the class that is explained, or where the teacher's score lies."""
+        if target.kind == "label" and target.first is not None:
+            return target.first
+        if target.kind != "value":
+            raise UnsupportedError(
+                f"The explainer 'l2e' explains a class or a score, and the target is a {target.kind}. "
+                "Choose another target, or the explainer it imitates."
+            )
+        with torch.no_grad():
+            if isinstance(teacher, Model):
+                said = teacher(batch).logits[:, 0]
+            else:
+                assert batch.rows is not None
+                said = torch.from_numpy(teacher.predict(batch.rows).values[:, 0])
+        return self.bucket(said).to(batch.device)
+
+    def bucket(self, said: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Which of the buckets each score of a regression falls into."""
+        return torch.bucketize(said.contiguous(), torch.tensor(self.reads.edges, dtype=said.dtype, device=said.device))
+
+    # -- beginning ----------------------------------------------------------------------------------------------------
+
+    def start(self, teacher: Teacher, rows: Sequence[Row], *, imitates: Sequence[str], is_signed: bool) -> None:
+        """A new network for this teacher, which will learn from these rows. torch's generator decides its weights."""
+        edges: list[float] = []
+        if teacher.task.name == "reading":
+            raise UnsupportedError("The explainer 'l2e' explains a class or a score; a reading teacher answers spans.")
+        if not teacher.task.has_classes:
+            answers = torch.from_numpy(teacher.predict(rows).values[:, 0])
+            shares = torch.arange(1, self.buckets, dtype=answers.dtype) / self.buckets
+            edges = answers.quantile(shares).unique().tolist()
+        batch = encoded(teacher, rows[:1]).to(device_of(teacher))
+        vocabulary: tuple[Any, ...] | None = None
+        if not isinstance(teacher, Model) or (self.embeddings == "own" and batch.pixels is None):
+            vocabulary = tuple(_vocabulary(teacher, rows))
+        reads = Reads(
+            classes=teacher.classes, edges=tuple(edges), vocabulary=vocabulary,
+            dim=None if vocabulary is not None else _embedded(teacher, batch).shape[-1], imitates=tuple(imitates),
+            is_signed=is_signed,
+        )  # fmt: skip
+        self._build(reads)
+        self.to(device_of(teacher))
+        if isinstance(teacher, Model):
+            self.to(next(teacher.parameters()).dtype)
+
+    def _build(self, reads: "Reads") -> None:
+        out = 1
+        if self.formulation == "labelling":
+            out = len(LABELS) if reads.is_signed else 3
+        self._reads = reads
+        self._network = Network(
+            vocabulary=None if reads.vocabulary is None else len(reads.vocabulary) + 1, dim=reads.dim,
+            labels=reads.labels, out=out * len(reads.imitates), width=self.width, layers=self.layers,
+            heads=self.heads, dropout=self.dropout, positions=self.positions,
+        )  # fmt: skip
+
+    def set_values(self, values: Float[Tensor, "imitated label"]) -> None:
+        """What each label weighs."""
+        self._reads = replace(self.reads, values=tuple(map(tuple, values.tolist())))
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        return self._reads is not None
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        return {"reads": self.reads.plain()}
+
+    def weights_kept(self) -> dict[str, Tensor]:
+        return {name: one.float() for name, one in self.network.state_dict().items()}
+
+    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        self._build(Reads.from_plain(shape["reads"]))
+        self.network.load_state_dict(dict(weights))
+        if not all(one.isfinite().all() for one in weights.values()):
+            raise ValueError("some weights are not numbers.")
+
+    def about(self) -> str:
+        count = sum(one.numel() for one in self.network.parameters())
+        said = ", ".join(self.reads.imitates)
+        return f"Explains in one pass as {said} would ({self.formulation}); a network of {count:,} weights.\n"
+
+
+def scored_units(batch: Batch, level: str) -> Bool[Tensor, "batch token"]:
+    """Where scores stand: on every unit, or on the first piece of every word."""
+    players = players_of(batch, level=level)
+    first = players >= 0
+    first[:, 1:] &= players[:, 1:] != players[:, :-1]
+    return first
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a network reads and means.
+
+    `classes` are the teacher's, or `edges` those between the buckets of its scores. A `vocabulary` of words (or tokens)
+    is its own; else it reads the teacher's embeddings, `dim` wide. `values` are the weight of each label, by imitated
+    explainer.
+    """
+
+    classes: tuple[str, ...] | None
+    edges: tuple[float, ...]
+    vocabulary: tuple[Any, ...] | None
+    dim: int | None
+    imitates: tuple[str, ...]
+    is_signed: bool
+    values: tuple[tuple[float, ...], ...] = ()
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {word: place for place, word in enumerate(self.vocabulary or (), 1)}
+
+    @property
+    def labels(self) -> int:
+        return len(self.edges) + 1 if self.classes is None else len(self.classes)
+
+    def check(self, teacher: Teacher) -> None:
+        """An error if this teacher cannot be the one it was learned for."""
+        if teacher.classes != self.classes:
+            raise OptionError(
+                f"This explainer was learned for a teacher whose classes are {_listed(self.classes)}, and those of "
+                f"{teacher.name!r} are {_listed(teacher.classes)}. Learn it anew (didact learn l2e)."
+            )
+        if self.dim is not None and not isinstance(teacher, Model):
+            raise OptionError(
+                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it anew "
+                "(didact learn l2e)."
+            )
+
+    def inputs(self, teacher: Teacher, batch: Batch) -> Tensor:
+        """The numbers of the words, or the teacher's embeddings."""
+        if self.vocabulary is None:
+            found = _embedded(teacher, batch)
+            if found.shape[-1] != self.dim:
+                raise OptionError(
+                    f"This explainer reads embeddings of {self.dim} numbers, and those of {teacher.name!r} have "
+                    f"{found.shape[-1]}. It was learned for another teacher: learn it anew (didact learn l2e)."
+                )
+            return found
+        if isinstance(teacher, Model):
+            known = [[self._places.get(one, 0) for one in row] for row in batch.tokens.tolist()]
+        else:
+            assert batch.rows is not None
+            length = batch.tokens.shape[1]
+            known = [[self._places.get(word, 0) for word in _spoken(row)] for row in batch.rows]
+            known = [row + [0] * (length - len(row)) for row in known]
+        return torch.tensor(known, device=batch.device)
+
+    def plain(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+    @classmethod
+    def from_plain(cls, kept: Mapping[str, Any]) -> "Reads":
+        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+        return cls(**lists | {"values": tuple(map(tuple, kept["values"]))})
+
+
+class Network(nn.Module):
+    """A transformer encoder over words, between two copies of the label. Pre-norm; positions are sine waves."""
+
+    def __init__(
+        self, *, vocabulary: int | None, dim: int | None, labels: int, out: int, width: int, layers: int, heads: int,
+        dropout: float, positions: bool,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.positions = positions
+        self.words: nn.Module
+        if vocabulary is not None:
+            self.words = nn.Embedding(vocabulary, width)
+            nn.init.normal_(self.words.weight, std=width**-0.5)
+        else:
+            assert dim is not None
+            self.words = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, width))
+        self.label = nn.Embedding(labels, width)
+        self.segment = nn.Embedding(3, width)  # special, first text, second text
+        self.ends = nn.Parameter(torch.zeros(2, width)) if positions else None
+        for table in (self.label, self.segment):
+            nn.init.normal_(table.weight, std=width**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(_Layer(width, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, out)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        segments: Int[Tensor, "batch token"],
+        mask: Bool[Tensor, "batch token"],
+        labels: Int[Tensor, " batch"],
+    ) -> Float[Tensor, "batch token out"]:
+        words = self.words(inputs) + self.segment(segments + 1)
+        if self.positions:
+            words = words + _waves(words)
+        label = self.label(labels)[:, None]
+        # The copies of the label have no place of their own, so that padding moves nothing.
+        first, last = (label, label) if self.ends is None else (label + self.ends[0], label + self.ends[1])
+        states = self.dropout(torch.cat([first, words, last], 1))
+        seen = F.pad(mask, (1, 1), value=True)
+        for layer in self.layers:
+            states = layer(states, seen)
+        found: Tensor = self.head(self.norm(states[:, 1:-1]))
+        return found
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.chance = heads, dropout
+        self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query_key_value, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, states: Float[Tensor, "batch token dim"], seen: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token dim"]:
+        whole = self.query_key_value(self.before_attention(states)).chunk(3, -1)
+        query, key, value = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in whole)
+        chance = self.chance if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None, None], dropout_p=chance)
+        states = states + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
+        return states + self.dropout(self.down(F.gelu(self.up(self.before_feed(states)))))
+
+
+def _waves(words: Float[Tensor, "batch token dim"]) -> Float[Tensor, "token dim"]:
+    """Positions as waves of many lengths (Vaswani et al. 2017), as long as a word's embedding."""
+    length, width = words.shape[1:]
+    half = (width + 1) // 2
+    speed = torch.exp(torch.arange(half, device=words.device) * (-math.log(10000.0) / half))
+    angle = torch.arange(length, device=words.device)[:, None] * speed
+    return (torch.cat([angle.sin(), angle.cos()], -1)[:, :width] * width**-0.5).to(words)
+
+
+def _embedded(teacher: Teacher, batch: Batch) -> Float[Tensor, "batch token dim"]:
+    assert isinstance(teacher, Model)
+    with torch.no_grad():
+        return teacher.embed(batch)
+
+
+def _vocabulary(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
+    """The words (or tokens) that occur at least twice, the most frequent first."""
+    if not teacher.task.is_text:
+        raise UnsupportedError(
+            "The explainer 'l2e' reads the embeddings of an image's patches, and a black box has none. Choose a model "
+            "as the teacher, or the explainer itself."
+        )
+    counts: Counter[Any] = Counter()
+    if isinstance(teacher, Model):
+        for start in range(0, len(rows), 256):
+            batch = teacher.encode(rows[start : start + 256])
+            counts.update(batch.tokens[batch.mask].tolist())
+    else:
+        for row in rows:
+            counts.update(_spoken(row))
+    return [word for word, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _RARE]
+
+
+def _spoken(row: Row) -> list[str]:
+    """A row's words as a network knows them: whatever their case."""
+    return [row.texts[one.segment][one.start : one.end].casefold() for one in words_of(row.texts)]
+
+
+def _listed(classes: Sequence[str] | None) -> str:
+    return "none (it gives a score)" if classes is None else ", ".join(classes[:10])

@@ -1,0 +1,128 @@
+"""A control for distilled explainers: every word has one score, whatever stands around it."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from didact.core.aim import aim, target_names
+from didact.core.batch import Batch
+from didact.core.encode import device_of, encoded
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation, Kind
+from didact.core.model import Model, by_length, evaluating
+from didact.core.players import LEVELS, on_positions, players_of
+from didact.core.row import Row
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, UnsupportedError
+from didact.records.explanations import Explanations
+
+_BATCH = 32
+
+
+class Lexicon(Explainer):
+    """The mean score of each word type in the explanations of other rows, by the class that is explained; unseen words
+    score 0.
+
+    It never looks at the text around a word, so it is as stable as an explainer can be: one that is no better has
+    learned a dictionary. The rows are those of the background (the split `explain` in a comparison), explained by
+    `imitate`. Words are compared whatever their case; `level` is token or word.
+    """
+
+    def __init__(self, *, imitate: str = "occlusion", level: str = "token") -> None:
+        super().__init__()
+        if level not in LEVELS:
+            raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+        if imitate.partition("(")[0].strip() == "lexicon":
+            raise OptionError("A lexicon cannot imitate a lexicon.")
+        self.imitate, self.level = imitate, level
+        self.kind: Kind = "signed"
+        self.scores: dict[tuple[str, str], float] | None = None  # by what is explained, and word
+
+    @classmethod
+    def of(cls, maps: Explanations) -> "Lexicon":
+        """The lexicon of these explanations, as they are: of tokens or, if they are of words, of words."""
+        if maps.task == "image":
+            raise UnsupportedError(_NO_WORDS)
+        found = cls(imitate=maps.method, level=str(maps.options.get("level", "token")))
+        found.kind = "signed" if maps.kind == "signed" else "magnitude"
+        seen = []
+        for one in maps:
+            places = zip(one.segments.tolist(), one.offsets.tolist(), one.scores.tolist(), strict=True)
+            seen += [(one.target, one.texts[part][start:end].casefold(), score) for part, (start, end), score in places]
+        found.scores = _means(seen)
+        return found
+
+    def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
+        from didact.explainers.build import build_explainer, knows_option
+
+        if self.scores is not None:
+            return
+        if not teacher.task.is_text:
+            raise UnsupportedError(_NO_WORDS)
+        asked = {"level": self.level} if knows_option(self.imitate.partition("(")[0].strip(), "level") else {}
+        built = build_explainer(self.imitate, **asked).explainer
+        assert isinstance(built, Explainer)
+        built.prepare(teacher, rows)
+        seen: list[tuple[str, str, float]] = []
+        for chosen in by_length(rows, _BATCH):
+            here = [rows[index] for index in chosen]
+            batch = encoded(teacher, here).to(device_of(teacher))
+            target = aim(teacher, here, batch, _said(teacher, here, batch))
+            found = built(teacher, batch, target)
+            self.kind = "signed" if found.kind == "signed" else "magnitude"
+            names = target_names(teacher, here, batch, target)
+            scores = _by_player(found.scores, players_of(batch, level=self.level)).tolist()
+            for name, words, own in zip(names, _words(batch, self.level), scores, strict=True):
+                seen += [(name, word, score) for word, score in zip(words, own, strict=False)]
+        self.scores = _means(seen)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        assert self.scores is not None
+        assert batch.rows is not None
+        players = players_of(batch, level=self.level)
+        found = torch.zeros(len(batch), int(players.max()) + 1, dtype=torch.get_default_dtype())
+        names = target_names(teacher, batch.rows, batch, target)
+        for row, (name, words) in enumerate(zip(names, _words(batch, self.level), strict=True)):
+            for place, word in enumerate(words):
+                found[row, place] = self.scores.get((name, word), 0.0)
+        return Explanation(on_positions(found.to(batch.device), players), batch.mask, batch.units, self.kind)
+
+
+_NO_WORDS = "The control 'lexicon' is about words, and images have none. Choose 'random'."
+
+
+def _means(seen: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], float]:
+    sums: dict[tuple[str, str], tuple[float, int]] = {}
+    for name, word, score in seen:
+        total, count = sums.get((name, word), (0.0, 0))
+        sums[name, word] = (total + score, count + 1)
+    return {key: total / count for key, (total, count) in sums.items()}
+
+
+def _said(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> Tensor:
+    if not isinstance(teacher, Model):
+        return torch.from_numpy(teacher.predict(rows).values)
+    with evaluating(teacher), torch.no_grad():
+        logits: Tensor = teacher(batch).logits
+        return logits
+
+
+def _by_player(scores: Tensor, players: Tensor) -> Tensor:
+    """The sum over each player's positions."""
+    found = scores.new_zeros(len(scores), int(players.max()) + 1)
+    return found.scatter_add(1, players.clamp_min(0), scores * (players >= 0))
+
+
+def _words(batch: Batch, level: str) -> Iterator[list[str]]:
+    """The words of each row, in the order of its players."""
+    assert batch.rows is not None
+    players = players_of(batch, level=level).tolist()
+    places = zip(batch.rows, players, batch.segments.tolist(), batch.offsets.tolist(), strict=True)
+    for row, numbers, segments, offsets in places:
+        spans: dict[int, tuple[int, int, int]] = {}
+        for number, segment, (start, end) in zip(numbers, segments, offsets, strict=True):
+            if number >= 0:
+                spans[number] = (segment, spans.get(number, (segment, start, end))[1], end)
+        yield [row.texts[segment][start:end].casefold() for segment, start, end in spans.values()]

@@ -1,0 +1,111 @@
+"""What a network is asked for when it learns to explain as another explainer does: an order, labels, or weights."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+from torch import Tensor
+
+_SAME = 1e-6  # relative: weights that rounding alone sets apart are equal
+_CELLS = 1 << 22  # pairs at a time
+
+
+def ranking_loss(
+    found: Float[Tensor, "row unit"],
+    weights: Float[Tensor, "row unit"],
+    real: Bool[Tensor, "row unit"],
+) -> Float[Tensor, " row"]:
+    """For each row the mean over all pairs of real units of −log P(the heavier wins), P = σ(its score − the other's).
+
+    Equal weights are half a win each. Pairs are taken some units at a time, forwards and backwards, so that a row of
+    512 units needs no more memory than short ones. A row with one unit or none has loss 0.
+    """
+    loss: Tensor = _Ranking.apply(found, weights, real)
+    return loss
+
+
+class _Ranking(torch.autograd.Function):
+    """The loss with its gradient, which is known in closed form: Σ_j σ(v_i − v_j) − t_ij."""
+
+    @staticmethod
+    def forward(ctx: Any, found: Tensor, weights: Tensor, real: Tensor) -> Tensor:
+        count = real.sum(-1).to(found)
+        pairs = (count * (count - 1) / 2).clamp_min(1)
+        loss, slope = torch.zeros_like(count), torch.zeros_like(found)
+        step = max(1, _CELLS // max(1, found.numel()))
+        for start in range(0, found.shape[1], step):
+            here = slice(start, start + step)
+            gap = found[:, here, None] - found[:, None, :]
+            heavier = torch.sign(weights[:, here, None] - weights[:, None, :]).to(found)
+            # log(1 + e^d) − t d with t = (sign + 1) / 2, for pairs that are both real and not one unit twice
+            both = real[:, here, None] & real[:, None, :]
+            both[:, torch.arange(both.shape[1]), torch.arange(start, start + both.shape[1])] = False
+            term = F.softplus(gap) - (heavier + 1) / 2 * gap
+            loss += (term * both).sum((1, 2)) / 2  # every pair is met twice
+            slope[:, here] = ((gap.sigmoid() - (heavier + 1) / 2) * both).sum(2)
+        ctx.save_for_backward(slope / pairs[:, None])
+        return loss / pairs
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (slope,) = ctx.saved_tensors
+        return gradient[:, None] * slope, None, None
+
+
+def labels_of(
+    weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"], *, is_signed: bool
+) -> Int[Tensor, "row unit"]:
+    """Each unit's label by its row's means (Situ et al. 2021, section 3).
+
+    0 high negative, 1 low negative, 2 neutral (0), 3 low positive, 4 high positive: high is beyond the mean of the
+    row's positive (negative) weights, the mean itself is low. Of explainers without signs 0 neutral, 1 low, 2 high.
+    -1 where there is no unit.
+    """
+    weights = weights.double() * real
+    found = torch.full_like(weights, 2, dtype=torch.long)
+    for sign, low, high in ((1.0, 3, 4), (-1.0, 1, 0)):
+        size = (weights * sign).clamp_min(0)
+        some = size > 0
+        mean = size.sum(-1, keepdim=True) / some.sum(-1, keepdim=True).clamp_min(1)
+        found = torch.where(some, torch.where(size > mean * (1 + _SAME), high, low), found)
+    return torch.where(real, found if is_signed else (found - 2).clamp_min(0), -1)
+
+
+def label_weights(
+    weights: Float[Tensor, "row unit"], labels: Int[Tensor, "row unit"], count: int
+) -> Float[Tensor, " label"]:
+    """The mean weight of the units that have each label; 0 for a label that none has."""
+    real = labels >= 0
+    totals = torch.zeros(count, dtype=torch.double).index_add_(0, labels[real], weights[real].double())
+    return totals / torch.bincount(labels[real], minlength=count).clamp_min(1)
+
+
+def labelling_loss(said: Float[Tensor, "row unit label"], labels: Int[Tensor, "row unit"]) -> Float[Tensor, " row"]:
+    """For each row the mean over its units of −log P(label)."""
+    terms = F.cross_entropy(said.flatten(0, 1), labels.flatten(), ignore_index=-1, reduction="none")
+    return terms.view(labels.shape).sum(-1) / (labels >= 0).sum(-1).clamp_min(1)
+
+
+def regression_loss(
+    found: Float[Tensor, "row unit"], weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]
+) -> Float[Tensor, " row"]:
+    """For each row the mean squared error of its units, the row's largest weight being 1."""
+    return ((found - scaled(weights, real).to(found)) ** 2 * real).sum(-1) / real.sum(-1).clamp_min(1)
+
+
+def scaled(weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]) -> Float[Tensor, "row unit"]:
+    """Weights with the largest size 1 in every row."""
+    weights = weights * real
+    largest = weights.abs().amax(-1, keepdim=True)
+    return weights / torch.where(largest > 0, largest, torch.ones_like(largest))
+
+
+def mean_ranks(weights: Float[np.ndarray, "unit imitated"]) -> Float[np.ndarray, " unit"]:
+    """Several explanations of a row as one: the mean of their ranks of |w|, signed as w; 1 is the heaviest, 0 none."""
+    size = np.abs(weights)
+    ranks = rankdata(size, axis=0) / len(size)
+    found: np.ndarray = (np.where(size > 0, ranks, 0.0) * np.sign(weights)).mean(1)
+    return found
