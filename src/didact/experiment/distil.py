@@ -176,6 +176,10 @@ class _Work:
         if self.split not in data or not len(data[self.split]):
             raise OptionError(f"{data.name!r} has no rows in 'explain' or 'train' to learn from.")
         pool = data[self.split].rows
+        if len(pool) < 2:
+            raise OptionError(
+                f"Learning needs two rows at least, one of them held out; {self.split!r} has {len(pool)}."
+            )
         if size is not None and not 2 <= size <= len(pool):
             raise OptionError(
                 f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}: another size, "

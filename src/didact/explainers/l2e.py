@@ -177,7 +177,10 @@ class L2E(Learned):
         """A new network for this teacher, which will learn from these rows. torch's generator decides its weights."""
         edges: list[float] = []
         if teacher.task.name == "reading":
-            raise UnsupportedError("The explainer 'l2e' explains a class or a score; a reading teacher answers spans.")
+            raise UnsupportedError(
+                "The explainer 'l2e' explains a class or a score, and a reading teacher answers spans. Choose the "
+                "explainer it would imitate."
+            )
         if not teacher.task.has_classes:
             answers = torch.from_numpy(teacher.predict(rows).values[:, 0])
             shares = torch.arange(1, self.buckets, dtype=answers.dtype) / self.buckets
