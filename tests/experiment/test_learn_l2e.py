@@ -234,7 +234,7 @@ class TestRefusals:
     def test_another_teacher(self, school):
         found, _, _ = learned(school)
         other, data = school("inference")
-        with pytest.raises(OptionError, match="whose classes are"):
+        with pytest.raises(OptionError, match="whose classes are"), pytest.warns(match="for another teacher"):
             explain(other, data["test"], found)
         box = black_box()
         box.classes = found.reads.classes
