@@ -8,7 +8,7 @@ import torch
 
 from didact.learning import imitation
 from didact.learning.imitation import (
-    label_weights,
+    label_values,
     labelling_loss,
     labels_of,
     mean_ranks,
@@ -131,10 +131,16 @@ class TestLabels:
     def test_scale_does_not_matter(self):
         assert labelled(3.0, 1.0, -2.0, 0.0) == labelled(3e-6, 1e-6, -2e-6, 0.0)
 
-    def test_what_labels_weigh(self):
-        weights = torch.tensor([[1.0, 3.0, 100.0], [-2.0, -6.0, 0.0]])
-        labels = torch.tensor([[3, 3, -1], [1, 0, 2]])
-        assert label_weights(weights, labels, 5).tolist() == [-6.0, -2.0, 0.0, 2.0, 0.0]
+    def test_what_labels_are_worth(self):
+        """Sizes with a row's largest as 1: low ones .5, .25 and .5, high ones 1, 1 and .75."""
+        weights = torch.tensor([[2.0, 4.0, 100.0, 0.0], [-10.0, -40.0, 20.0, 30.0]])
+        labels = torch.tensor([[3, 4, -1, 2], [1, 0, 3, 4]])
+        found = label_values(weights, labels, is_signed=True).tolist()
+        low, high = (0.5 + 0.25 + 0.5) / 3, (1 + 1 + 0.75) / 3
+        assert found == pytest.approx([-high, -low, 0.0, low, high])
+        plain = label_values(weights[:1], torch.tensor([[1, 2, -1, 0]]), is_signed=False).tolist()
+        assert plain == pytest.approx([0.0, 0.5, 1.0])
+        assert label_values(weights * 0, torch.full_like(labels, 2), is_signed=True).tolist() == [0.0] * 5
 
 
 def test_labelling_is_the_mean_over_units():

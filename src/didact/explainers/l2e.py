@@ -39,7 +39,7 @@ class L2E(Learned):
     """Explains in one pass what a slow explainer would say. Learn one: `didact learn l2e`.
 
     `formulation` is what it learned to imitate: labels (`labelling`: each unit high or low, positive or negative, or
-    neutral; a score is the mean weight of each label, by its chance), the order of the units (`ranking`: of |w|, or of
+    neutral; a score is what the labels are worth, each by its chance), the order of the units (`ranking`: of |w|, or of
     w itself if `signed`), or the weights (`regression`). `level` is what is scored, token or word. With `positions` it
     knows where a unit stands. `embeddings` are the teacher's (frozen, projected) or its own. A regression's label is
     one of `buckets` of equally many answers.

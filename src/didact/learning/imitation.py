@@ -74,13 +74,19 @@ def labels_of(
     return torch.where(real, found if is_signed else (found - 2).clamp_min(0), -1)
 
 
-def label_weights(
-    weights: Float[Tensor, "row unit"], labels: Int[Tensor, "row unit"], count: int
+def label_values(
+    weights: Float[Tensor, "row unit"], labels: Int[Tensor, "row unit"], *, is_signed: bool
 ) -> Float[Tensor, " label"]:
-    """The mean weight of the units that have each label; 0 for a label that none has."""
-    real = labels >= 0
-    totals = torch.zeros(count, dtype=torch.double).index_add_(0, labels[real], weights[real].double())
-    return totals / torch.bincount(labels[real], minlength=count).clamp_min(1)
+    """What each label is worth: the mean size of the units that are low, and of those that are high, with their sign.
+
+    Sizes are of weights whose largest in each row is 1, for labels do not know how large a row's weights are. Both
+    signs share them: a label tells where a unit lies among those of its own sign, not how the two compare.
+    """
+    size = scaled(weights, labels >= 0).abs().double()
+    height = (labels - 2).abs() if is_signed else labels  # 0 neutral, 1 low, 2 high
+    low, high = (float(size[(height == one) & (labels >= 0)].mean().nan_to_num()) for one in (1, 2))
+    found = [-high, -low, 0.0, low, high] if is_signed else [0.0, low, high]
+    return torch.tensor(found, dtype=torch.double)
 
 
 def labelling_loss(said: Float[Tensor, "row unit label"], labels: Int[Tensor, "row unit"]) -> Float[Tensor, " row"]:

@@ -16,7 +16,7 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, TrainingError
 from didact.explainers.l2e import L2E
 from didact.learning.fit import Training, make_optimiser, rate_at, shuffled
-from didact.learning.imitation import label_weights, labelling_loss, labels_of, ranking_loss, regression_loss
+from didact.learning.imitation import label_values, labelling_loss, labels_of, ranking_loss, regression_loss
 from didact.render.progress import Progress
 
 TOP: Final = 0.3  # the share of units that the paper looks at
@@ -182,12 +182,12 @@ def _with_zero(
 
 
 def _values(explainer: L2E, train: Imitated) -> Float[Tensor, "imitated label"]:
-    """The mean weight of each label, for each explainer that is imitated."""
+    """What each label is worth, for each explainer that is imitated."""
     signed = explainer.reads.is_signed
     found = []
     for weights in train.weights.unbind(-1):
         labels = labels_of(weights, train.scored, is_signed=signed)
-        found.append(label_weights(weights, labels, 5 if signed else 3))
+        found.append(label_values(weights, labels, is_signed=signed))
     return torch.stack(found)
 
 
