@@ -119,3 +119,41 @@ def test_killed_and_resumed_it_has_the_same_coefficients(teacher, tmp_path):
 def _marks(folder):
     """When a checkpoint was last written."""
     return sorted(path.stat().st_mtime_ns for path in folder.glob("[0-9a-f]*.safetensors")) if folder.exists() else []
+
+
+@pytest.fixture
+def distil(teacher, tmp_path):
+    def command(*arguments):
+        named = ["--model", teacher, "--data", DATA, "--out", tmp_path / "fast", "--epochs", 1, "--batch-size", 8]
+        result = CliRunner().invoke(app, ["learn", "l2e", *map(str, [*named, "--options", "width=8", *arguments])])
+        if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
+            raise result.exception
+        return result
+
+    return command
+
+
+def test_distils_and_explains_with_it(distil, teacher, tmp_path):
+    result = distil("--imitate", "occlusion,gradient_input", "--formulation", "ranking", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["metrics"]["train_rows"] + document["metrics"]["dev_rows"] == 40
+    explained = CliRunner().invoke(
+        app, ["explain", "--model", str(teacher), "--method", str(tmp_path / "fast"), "--json", "a good film"]
+    )
+    assert explained.exit_code == 0, explained.output
+    assert json.loads(explained.stdout)["options"]["formulation"] == "ranking"
+    assert "exists already" in str(distil().exception)
+
+
+def test_tells_what_distilling_cost(distil, tmp_path):
+    result = distil("--imitate", "occlusion", "--size", "20", "--overwrite")
+    assert "collect_seconds" in result.stdout
+    assert "dev_spearman" in result.stdout
+    assert f"Kept in {tmp_path / 'fast'}" in result.stderr
+    assert "nothing" not in result.stderr
+
+
+def test_tells_what_cannot_be_distilled(distil):
+    assert "kernel_shap" in str(distil("--imitate", "kernal_shap").exception)
+    assert "labelling" in str(distil("--imitate", "occlusion", "--formulation", "sorting").exception)
