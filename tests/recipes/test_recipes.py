@@ -269,3 +269,81 @@ def test_data_that_are_missing_are_told_in_a_line(tmp_path):
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert str(tmp_path) in done.stderr
+
+
+@pytest.mark.slow
+class TestL2E:
+    def test_planted(self, tmp_path):
+        said = run("l2e_text", "--quick", "--out", str(tmp_path))
+        head, *lines = table(said, "planted/sentiment, labelling")
+        assert head[2:] == ["agreement", "Δ+", "Δ−", "IoU semantic", "IoU lexical", "ROC-AUC", "ms"]
+        assert [line[1] for line in lines[:3]] == ["method", "L2E", "lexicon"]
+        assert table(said, "Stability")[1][-3:] == ["89 / 90", "5.04 / 4.79", "7.0 / 8.4"]
+        again = run(
+            "l2e_text", "--quick", "--out", str(tmp_path), "--formulation", "ranking", "--methods", "gradient_norm"
+        )
+        assert table(again, "planted/sentiment, ranking")[1][4] == "–", "magnitudes have no negative words"
+
+
+class TestL2EMeasures:
+    def test_equally_many_words_of_either(self):
+        measured = tools("l2e_tools")
+        maps = [[Scores([3.0, -1.0, 2.0, 1.0])], [Scores([-1.0, -2.0, 0.5, -4.0])]]
+        first, second = measured.selected(maps, 0, "positive")
+        assert first.tolist() == [True, False, False, False], "two of 30 %, but the other has one positive word"
+        assert second.tolist() == [False, False, True, False]
+        first, second = measured.selected(maps, 0, "top")
+        assert first.tolist() == [True, False, True, False]
+        assert second.tolist() == [False, True, False, True]
+        assert measured.selected([[Scores([1.0, 0.0])], [Scores([-1.0, 0.0])]], 0, "positive") is None
+
+    def test_stability_by_hand(self):
+        words = [({"a", "b"}, {"c"}), ({"a"}, {"c", "d"}), (set(), set()), ({"x"}, set())]
+        found = tools("l2e_tools").stability(words, [[1], [0, 2], [2], []])
+        assert found[:3].tolist() == [2 / 4, (2 / 4 + 0) / 2, 0.0]
+        assert np.isnan(found[3])
+
+    def test_lexical_likeness_by_hand(self):
+        from didact.core.row import Row
+
+        rows = [Row("1", ("a good film",)), Row("2", ("a GOOD plot",)), Row("3", ("nothing",))]
+        found = tools("l2e_tools").lexical(rows)
+        assert found[0, 1] == pytest.approx((2 / 4 + 1 / 3 + 0 + 0) / 4)
+        assert found[0, 2] == 0
+        np.testing.assert_array_equal(found, found.T)
+
+    def test_neighbours_are_of_the_same_class(self):
+        alike = np.array([[1.0, 0.9, 0.5, 0.1], [0.9, 1, 0, 0], [0.5, 0, 1, 0], [0.1, 0, 0, 1]])
+        assert tools("l2e_tools").neighbours(alike, np.array([0, 1, 0, 0])) == [[2, 3], [], [0, 3], [0, 2]]
+
+    def test_what_a_teacher_says_of_hidden_words(self):
+        """All words shown is the document itself; log-odds fall by the difference of two plain passes."""
+        import torch
+
+        from teachers import examples, teacher
+
+        measured = tools("l2e_tools")
+        model, rows = teacher("native", "classification"), examples("classification")
+        judge = measured.Judge(model, rows)
+        batch = model.encode(rows)
+        units = [int(one.sum()) for one in batch.units]
+        everything = [np.ones(count, dtype=bool) for count in units]
+        np.testing.assert_allclose(judge.asked(everything), judge.full)
+        assert judge.agrees(everything).tolist() == [1.0] * len(rows)
+        np.testing.assert_allclose(judge.drop([~one for one in everything]), 0, atol=1e-12)
+        hidden = [np.arange(count) == 0 for count in units]
+        inputs = model.embed(batch).detach().clone()
+        for row in range(len(rows)):
+            inputs[row, batch.units[row].nonzero()[0, 0]] = 0.0
+        with torch.no_grad():
+            left = model.run(inputs, batch).logits.softmax(-1).numpy()
+        places = np.arange(len(rows)), judge.predicted
+        expected = np.log(judge.full / (1 - judge.full))[places] - np.log(left / (1 - left))[places]
+        np.testing.assert_allclose(judge.drop(hidden), expected, atol=1e-9)
+
+
+class Scores:
+    """What `selected` looks at of an explanation."""
+
+    def __init__(self, scores):
+        self.scores = np.array(scores)
