@@ -54,7 +54,7 @@ class L2E(Learned):
         width: int = 128,
         layers: int = 4,
         heads: int = 4,
-        dropout: float = 0.1,
+        dropout: float = 0.2,
         positions: bool = True,
         embeddings: str = "teacher",
         buckets: int = 5,

@@ -20,7 +20,7 @@ from didact.learning.imitation import label_values, labelling_loss, labels_of, r
 from didact.render.progress import Progress
 
 TOP: Final = 0.3  # the share of units that the paper looks at
-DEFAULTS: Final = {"epochs": 30, "batch_size": 32, "rate": 1e-3, "weight_decay": 0.01, "patience": 5}
+DEFAULTS: Final = {"epochs": 40, "batch_size": 32, "rate": 5e-4, "weight_decay": 0.01, "patience": 5}
 # What the paper's released code does; its network is 512 wide and post-norm.
 PAPER: Final = {
     "training": {
