@@ -6,7 +6,7 @@ are not shown are the mask token of a Hugging Face teacher, and zeros in a nativ
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,13 +15,15 @@ from scipy.stats import wilcoxon
 
 from didact.core.baseline import baseline_of
 from didact.core.model import Model, evaluating
-from didact.core.row import Row
+from didact.core.row import Row, Span
+from didact.core.words import touches, words_of
 from didact.models.huggingface import HuggingFaceModel
 from didact.records.explanations import Explained, Explanations
 from didact.stats.holm import holm
 
 SHARE = 0.3  # of a document's units, as in the paper
 NEIGHBOURS = 3
+HIDDEN = "_"  # one sign for one word
 _CLIP = 1e-7  # of a probability: log-odds of 1 are large, not 0
 
 Marks = Bool[np.ndarray, " unit"]
@@ -86,6 +88,25 @@ def selected(maps: Sequence[Explanations], row: int, side: str) -> list[Marks] |
         chosen[np.argsort(-one, kind="stable")[:count]] = True
         marks.append(chosen)
     return marks
+
+
+# -- rationales -------------------------------------------------------------------------------------------------------
+
+
+def hidden(row: Row, label: int) -> Row:
+    """The row with every word of its rationale hidden."""
+    texts = list(row.texts)
+    spans = words_of(row.texts)
+    places = np.array([[one.start, one.end] for one in spans]).reshape(-1, 2)
+    gone = touches(spans_of(row), np.array([one.segment for one in spans], dtype=np.int64), places)
+    for one in [span for span, is_gone in zip(spans, gone, strict=True) if is_gone][::-1]:
+        texts[one.segment] = texts[one.segment][: one.start] + HIDDEN + texts[one.segment][one.end :]
+    return replace(row, id=f"{row.id}-hidden", texts=tuple(texts), label=label, rationale=())
+
+
+def spans_of(row: Row) -> list[Span]:
+    """What is marked in a row."""
+    return [one for one in row.rationale or () if isinstance(one, Span)]
 
 
 # -- neighbours -------------------------------------------------------------------------------------------------------

@@ -284,8 +284,24 @@ class TestL2E:
         )
         assert table(again, "planted/sentiment, ranking")[1][4] == "–", "magnitudes have no negative words"
 
+    def test_rationales(self, tmp_path):
+        said = run("l2e_rationales", "--quick", "--out", str(tmp_path))
+        head, *lines = table(said, "Table 4")
+        assert head[2:5] == ["precision, negative", "recall, negative", "F1, negative"]
+        assert lines[0][-2:] == ["14 / 18", "16 / 19"]
+        assert len(table(said, "Table 5")) == 7
+        assert "it says neutral of" in said
+
 
 class TestL2EMeasures:
+    def test_a_hidden_rationale(self):
+        from didact.core.row import Row, Span
+
+        row = Row("r", ("a very good film",), label=1, rationale=(Span(0, 2, 11),))
+        found = tools("l2e_tools").hidden(row, 2)
+        assert found.texts == ("a _ _ film",)
+        assert (found.label, found.rationale, found.id) == (2, (), "r-hidden")
+
     def test_equally_many_words_of_either(self):
         measured = tools("l2e_tools")
         maps = [[Scores([3.0, -1.0, 2.0, 1.0])], [Scores([-1.0, -2.0, 0.5, -4.0])]]
