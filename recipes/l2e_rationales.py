@@ -204,9 +204,9 @@ def report(study: Study, found: dict[str, dict[str, dict[str, Paired]]]) -> None
         "▲ ▼: the networks, mean over first weights, are above or below the method (Wilcoxon, Holm over both tables). "
         f"Either is asked for the same words, the most positive 30 % of the document at most. {100 * lost:.1f} % of "
         "the marked words lie behind what the teacher reads and count for nothing. The paper's numbers are A / L2E on "
-        "whole reviews, its IoU about three times too small (the released code divides twice), its teacher a Longformer; "
-        "and it measures 200 documents that were chosen as neighbours of each other, ours are those of the test split that "
-        "the teacher gets right."
+        "whole reviews, its IoU about three times too small (the released code divides twice), its teacher a "
+        "Longformer; and it measures 200 documents that were chosen as neighbours of each other, ours are those of the "
+        "test split that the teacher gets right."
     )
 
 
