@@ -26,6 +26,7 @@ from didact.data.load import load_data
 from didact.errors import DataError, OptionError, TrainingError
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
 from didact.experiment.subset import subset
+from didact.explainers import is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, scored_units
 from didact.learning.fit import Training
@@ -187,19 +188,19 @@ class _Work:
             )
         places = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)
         self.rows: tuple[Row, ...] = tuple(pool[place] for place in places)
+        self.fingerprint = teacher_fingerprint(teacher, self.rows)
         self.notes: list[str] = []
         self.skipped = 0
 
     def learn(self, place: Path, progress: bool) -> tuple[LearnedL2E, dict[str, Any]]:
-        fingerprint = teacher_fingerprint(self.teacher, self.rows)
         outputs = self.teacher.predict(self.rows)
-        maps, spent = self._collected(place, fingerprint, outputs, progress)
+        maps, spent = self._collected(place, outputs, progress)
         began = time.monotonic()
         signed = any(one.kind == "signed" for one in maps)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_from(self.training.seed, "network"))
             names = [one.method for one in maps] if self.combine == "heads" else [" + ".join(o.method for o in maps)]
-            self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed)
+            self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed, outputs=outputs)
         examples = self._examples(maps, outputs)
         train, dev = held_out(len(examples), self.share, self.training.seed)
         done = learn_network(
@@ -217,15 +218,13 @@ class _Work:
         """What it was learned from. `rows` are the fingerprints of all rows whose answers it saw."""
         names = [one if isinstance(one, str) else f"{one.method} (given)" for one in self.methods]
         return {
-            "teacher": self.teacher.name, "teacher_fingerprint": teacher_fingerprint(self.teacher, self.rows),
+            "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint,
             "data": self.data.name, "split": self.split, "imitates": names, "combine": self.combine,
             "train_rows": len(self.rows), "rows": [fingerprint_of([row]) for row in self.rows],
             "training": asdict(self.training),
         }  # fmt: skip
 
-    def _collected(
-        self, place: Path, fingerprint: str, outputs: Outputs, progress: bool
-    ) -> tuple[list[Explanations], float]:
+    def _collected(self, place: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:
         """The explanations to be imitated, and the seconds that they took, in this call and in those before."""
         cost = place / _COST
         spent = json.loads(cost.read_text())["seconds"] if cost.is_file() else 0.0
@@ -238,7 +237,7 @@ class _Work:
                     continue
                 spec = _at_level(method, self.explainer.level)
                 kept = keep_explanations(
-                    place, self.teacher, fingerprint, self.rows, spec, label=method, background=self.rows,
+                    place, self.teacher, self.fingerprint, self.rows, spec, label=method, background=self.rows,
                     outputs=outputs, progress=progress,
                 )  # fmt: skip
                 found.append(Explanations.load(place / kept.file))
@@ -292,7 +291,7 @@ class _Work:
 
 def _at_level(method: str, level: str) -> str:
     """The spec of a method, asked for words where words are learned."""
-    if level == "token" or "/" in method.partition("(")[0]:
+    if level == "token" or is_learned(method):
         return method
     spec = parse_spec(method)
     return str(Spec(spec.name, {"level": level, **spec.options}))

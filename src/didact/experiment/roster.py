@@ -21,6 +21,7 @@ from didact.experiment.subset import subset
 from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
+from didact.explainers.mix import Mix
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models.native import NativeModel
@@ -186,9 +187,12 @@ class Roster:
                     "it saw. Learn it from other rows."
                 )
             else:
+                anew = (
+                    " Name `smat` to have it learned from each student's rows alone." if isinstance(found, Mix) else ""
+                )
                 self.notes.append(
                     f"{one.label} saw the teacher's answers to {len(seen):,} rows when it was learned; students taught "
-                    "by others did not. Name `smat` to have it learned from each student's rows alone."
+                    f"by others did not.{anew}"
                 )
             told = found.learned.get("teacher_fingerprint")
             if isinstance(self.teacher, Model) and told not in (None, self.teacher.fingerprint()):

@@ -22,6 +22,7 @@ from didact.core.batch import Batch
 from didact.core.encode import device_of, encoded
 from didact.core.explanation import Explanation, Kind
 from didact.core.model import Model, evaluating
+from didact.core.outputs import Outputs
 from didact.core.players import LEVELS, players_of
 from didact.core.row import Row
 from didact.core.target import Target
@@ -114,13 +115,16 @@ class L2E(Learned):
             said = self.said(teacher, batch, self.labels_of(teacher, batch, target))
         scored = scored_units(batch, self.level)
         scores = self.scores(said, scored)
-        return Explanation(scores.to(torch.get_default_dtype()), batch.mask, batch.units, self.kind)
+        return Explanation(scores, batch.mask, batch.units, self.kind)
 
     def said(
         self, teacher: Teacher, batch: Batch, labels: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch token imitated out"]:
         """What the network puts out at every position, for each explainer that it imitates."""
-        found: Tensor = self.network(self.reads.inputs(teacher, batch), batch.segments, batch.mask, labels)
+        inputs = self.reads.inputs(teacher, batch)
+        if inputs.is_floating_point():
+            inputs = inputs.to(self.network.head.weight.dtype)
+        found: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
         return found.unflatten(-1, (len(self.reads.imitates), -1))
 
     def scores(
@@ -173,8 +177,19 @@ class L2E(Learned):
 
     # -- beginning ----------------------------------------------------------------------------------------------------
 
-    def start(self, teacher: Teacher, rows: Sequence[Row], *, imitates: Sequence[str], is_signed: bool) -> None:
-        """A new network for this teacher, which will learn from these rows. torch's generator decides its weights."""
+    def start(
+        self,
+        teacher: Teacher,
+        rows: Sequence[Row],
+        *,
+        imitates: Sequence[str],
+        is_signed: bool,
+        outputs: Outputs | None = None,
+    ) -> None:
+        """A new network for this teacher, which will learn from these rows. torch's generator decides its weights.
+
+        `outputs` are what the teacher answers to the rows; unless given, it is asked where that matters.
+        """
         edges: list[float] = []
         if teacher.task.name == "reading":
             raise UnsupportedError(
@@ -182,7 +197,7 @@ class L2E(Learned):
                 "explainer it would imitate."
             )
         if not teacher.task.has_classes:
-            answers = torch.from_numpy(teacher.predict(rows).values[:, 0])
+            answers = torch.from_numpy((outputs or teacher.predict(rows)).values[:, 0])
             shares = torch.arange(1, self.buckets, dtype=answers.dtype) / self.buckets
             edges = answers.quantile(shares).unique().tolist()
         batch = encoded(teacher, rows[:1]).to(device_of(teacher))
@@ -196,8 +211,8 @@ class L2E(Learned):
         )  # fmt: skip
         self._build(reads)
         self.to(device_of(teacher))
-        if isinstance(teacher, Model):
-            self.to(next(teacher.parameters()).dtype)
+        if isinstance(teacher, Model) and next(teacher.parameters()).dtype == torch.float64:
+            self.double()
 
     def _build(self, reads: "Reads") -> None:
         out = 1
