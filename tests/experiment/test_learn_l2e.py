@@ -77,6 +77,31 @@ def test_several_at_once(school):
     assert found.learned["imitates"] == ["occlusion", "gradient_input"]
 
 
+@pytest.mark.parametrize("combine", ["ranks", "heads"])
+def test_signs_do_not_cancel_sizes(school, combine):
+    """Of one method with signs and one without, sizes are learned: what both find heavy is heavy."""
+    teacher, data = school()
+    signed = explain(teacher, data["explain"], "gradient_input")
+    sizes = replace(signed, scores=np.abs(signed.scores), kind="magnitude", method="sizes")
+    found = learn_l2e(teacher, data, imitate=[signed, sizes], combine=combine, **SMALL)
+    assert found.kind == "magnitude"
+    assert all(value >= 0 for one in found.reads.values for value in one)
+
+
+def test_options_of_every_method(school):
+    found, _, _ = learned(school, imitate="gradient_input(scale=probability)")
+    assert found.learned["imitates"] == ["gradient_input(scale=probability)"]
+
+
+def test_scores_of_another_teacher_are_told(school):
+    teacher, data = school()
+    maps = explain(teacher, data["explain"], "gradient_input")
+    moved = replace(maps, fingerprints=dict(maps.fingerprints) | {"teacher": "0" * 16})
+    found = learn_l2e(teacher, data, imitate=moved, **SMALL)
+    assert "are of another teacher" in found.learned["notes"][0]
+    assert not learn_l2e(teacher, data, imitate=maps, **SMALL).learned["notes"]
+
+
 def test_a_set_without_signs_gives_none(school):
     found, teacher, data = learned(school, imitate="gradient_norm")
     maps = explain(teacher, data["test"], found)
@@ -141,7 +166,7 @@ class TestCollecting:
         monkeypatch.setattr(module, "learn_network", stopped)
         with pytest.raises(KeyboardInterrupt):
             learn_l2e(teacher, data, imitate="lime(samples=20)", out=tmp_path / "mine", **SMALL)
-        spent = json.loads((tmp_path / "mine.learning" / "cost.json").read_text())["seconds"]
+        spent = json.loads((tmp_path / "mine.learning" / "cost.json").read_text())["lime(samples=20)"]
         monkeypatch.setattr(module, "learn_network", work)
         asked = []
         monkeypatch.setattr("didact.explainers.lime.Lime.forward", lambda *_: asked.append(1))

@@ -34,7 +34,7 @@ REFUSED = {
     "attention": ({"hf", "native", "bilstm"}, "only models that pool by attention have one of their own"),
     "human": ({"image"}, "the tiny images have no rationale"),
     "l2e": ({"reading"}, "there is no class or score to explain"),
-    "lexicon": ({"image"}, "patches are no words"),
+    "lexicon": ({"image", "reading"}, "patches are no words, and answers no classes"),
     "attention_alignment": ({"classification", "pair", "regression", "image"}, "there is no question to align"),
 }
 

@@ -54,7 +54,20 @@ def test_refusals():
         explain(teacher("native", "image"), examples("image"), "lexicon")
     with pytest.raises(UnsupportedError, match="images have none"):
         Lexicon.of(explain(teacher("native", "image"), examples("image"), "gradient_norm"))
-    with pytest.raises(OptionError, match="cannot imitate a lexicon"):
+    with pytest.raises(OptionError, match="can be named with its options"):
         Lexicon(imitate="lexicon")
+    with pytest.raises(OptionError, match=r"Lexicon\.of"):
+        Lexicon(imitate="runs/l2e")
+    with pytest.raises(UnsupportedError, match="the target is a contrast"):
+        explain(teacher("native", "classification"), TEXTS, "lexicon", target="contrast")
     with pytest.raises(OptionError, match="'token' or 'word'"):
         Lexicon(level="letter")
+
+
+def test_another_background_is_another_lexicon():
+    subject, mine = teacher("native", "classification"), Lexicon()
+    first, second = ([Row("r", (text,))] for text in ("a good film", "a film was a bad film"))
+    before = explain(subject, OTHERS, mine, background_rows=first).scores
+    after = explain(subject, OTHERS, mine, background_rows=second).scores
+    assert not np.array_equal(before, after)
+    np.testing.assert_array_equal(after, explain(subject, OTHERS, "lexicon", background_rows=second).scores)

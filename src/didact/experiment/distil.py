@@ -18,17 +18,20 @@ import torch
 from didact.core.batch import Batch
 from didact.core.dataset import Dataset
 from didact.core.encode import encoded
+from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import DataError, OptionError, TrainingError
+from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
 from didact.experiment.subset import subset
-from didact.explainers import is_learned
+from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
-from didact.explainers.l2e import L2E, scored_units
+from didact.explainers.l2e import L2E, check_teacher, scored_units
+from didact.explainers.learned import load_explainer, name_of
 from didact.learning.fit import Training
 from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
@@ -134,8 +137,10 @@ def _methods(imitate: Any) -> list[str | Explanations]:
             found.append(Explanations.load(name))
             continue
         found.append(name)
-        if build_explainer(name).name == "l2e":
+        known = name_of(load_explainer(name)) if is_learned(name) else parse_spec(name).name
+        if known == "l2e":
             raise OptionError(f"{name} is such a network already: imitate what it imitates.")
+        EXPLAINERS[known]  # an unknown method is told before anything is loaded
     return found
 
 
@@ -173,6 +178,7 @@ class _Work:
             raise OptionError(f"dev_share is the share of rows held out, between 0 and 1, not {dev_share}.")
         if teacher.task != data.task:
             raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+        check_teacher(teacher)
         self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
         if self.split not in data or not len(data[self.split]):
             raise OptionError(f"{data.name!r} has no rows in 'explain' or 'train' to learn from.")
@@ -196,7 +202,7 @@ class _Work:
         outputs = self.teacher.predict(self.rows)
         maps, spent = self._collected(place, outputs, progress)
         began = time.monotonic()
-        signed = any(one.kind == "signed" for one in maps)
+        signed = all(one.kind == "signed" for one in maps)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_from(self.training.seed, "network"))
             names = [one.method for one in maps] if self.combine == "heads" else [" + ".join(o.method for o in maps)]
@@ -226,26 +232,38 @@ class _Work:
 
     def _collected(self, place: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:
         """The explanations to be imitated, and the seconds that they took, in this call and in those before."""
-        cost = place / _COST
-        spent = json.loads(cost.read_text())["seconds"] if cost.is_file() else 0.0
-        found = []
+        given = {place: self._given(one) for place, one in enumerate(self.methods) if isinstance(one, Explanations)}
         for method in self.methods:
+            if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
+                explain(self.teacher, self.rows[:1], _at_level(method, self.explainer.level), background_rows=self.rows)
+        cost = place / _COST
+        spent: dict[str, float] = json.loads(cost.read_text()) if cost.is_file() else {}
+        found = []
+        for number, method in enumerate(self.methods):
+            if not isinstance(method, str):
+                found.append(given[number])
+                continue
             began = time.monotonic()
+            spec = _at_level(method, self.explainer.level)
             try:
-                if isinstance(method, Explanations):
-                    found.append(chosen(method, self.rows, label=method.method))
-                    continue
-                spec = _at_level(method, self.explainer.level)
                 kept = keep_explanations(
                     place, self.teacher, self.fingerprint, self.rows, spec, label=method, background=self.rows,
                     outputs=outputs, progress=progress,
                 )  # fmt: skip
-                found.append(Explanations.load(place / kept.file))
             finally:
-                if not isinstance(method, Explanations) and place.is_dir():
-                    spent += time.monotonic() - began
-                    write_text(cost, json.dumps({"seconds": spent}))
-        return found, spent
+                if place.is_dir():
+                    spent[spec] = spent.get(spec, 0.0) + time.monotonic() - began
+                    write_text(cost, json.dumps(spent))
+            found.append(Explanations.load(place / kept.file))
+        named = [_at_level(one, self.explainer.level) for one in self.methods if isinstance(one, str)]
+        return found, sum(spent[spec] for spec in named)
+
+    def _given(self, maps: Explanations) -> Explanations:
+        """Explanations that exist already: all rows must be there."""
+        found = chosen(maps, self.rows, label=maps.method)
+        if isinstance(self.teacher, Model) and maps.fingerprints.get("teacher") != self.fingerprint:
+            self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")
+        return found
 
     def _examples(self, maps: Sequence[Explanations], outputs: Outputs) -> Imitated:
         """Rows with weights on the teacher's positions. Those whose weights are all 0 teach nothing: left out."""
@@ -264,6 +282,8 @@ class _Work:
                 f"All but {len(self.rows) - self.skipped} of {len(self.rows):,} explanations are 0 everywhere: nothing "
                 "is left to imitate. Look at them (didact explain), or imitate another method."
             )
+        if not self.explainer.is_signed:  # of several, one without signs, or an order of sizes, leaves sizes alone
+            weights = weights.abs()
         if self.combine == "ranks" and len(maps) > 1:
             joined = torch.zeros(*weights.shape[:2], 1, dtype=weights.dtype)
             for row, real in enumerate(scored):

@@ -163,12 +163,12 @@ class L2E(Learned):
                 f"The explainer 'l2e' explains a class or a score, and the target is a {target.kind}. "
                 "Choose another target, or the explainer it imitates."
             )
-        with torch.no_grad():
-            if isinstance(teacher, Model):
+        if isinstance(teacher, Model):
+            with evaluating(teacher), torch.no_grad():
                 said = teacher(batch).logits[:, 0]
-            else:
-                assert batch.rows is not None
-                said = torch.from_numpy(teacher.predict(batch.rows).values[:, 0])
+        else:
+            assert batch.rows is not None
+            said = torch.from_numpy(teacher.predict(batch.rows).values[:, 0])
         return self.bucket(said).to(batch.device)
 
     def bucket(self, said: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
@@ -191,11 +191,7 @@ class L2E(Learned):
         `outputs` are what the teacher answers to the rows; unless given, it is asked where that matters.
         """
         edges: list[float] = []
-        if teacher.task.name == "reading":
-            raise UnsupportedError(
-                "The explainer 'l2e' explains a class or a score, and a reading teacher answers spans. Choose the "
-                "explainer it would imitate."
-            )
+        check_teacher(teacher)
         if not teacher.task.has_classes:
             answers = torch.from_numpy((outputs or teacher.predict(rows)).values[:, 0])
             shares = torch.arange(1, self.buckets, dtype=answers.dtype) / self.buckets
@@ -252,6 +248,20 @@ class L2E(Learned):
         count = sum(one.numel() for one in self.network.parameters())
         said = ", ".join(self.reads.imitates)
         return f"Explains in one pass as {said} would ({self.formulation}); a network of {count:,} weights.\n"
+
+
+def check_teacher(teacher: Teacher) -> None:
+    """An error if no network can explain what this teacher answers."""
+    if teacher.task.name == "reading":
+        raise UnsupportedError(
+            "The explainer 'l2e' explains a class or a score, and a reading teacher answers spans. Choose the "
+            "explainer it would imitate."
+        )
+    if not isinstance(teacher, Model) and not teacher.task.is_text:
+        raise UnsupportedError(
+            "The explainer 'l2e' reads the embeddings of an image's patches, and a black box has none. Choose a model "
+            "as the teacher, or the explainer itself."
+        )
 
 
 def scored_units(batch: Batch, level: str) -> Bool[Tensor, "batch token"]:
@@ -413,11 +423,6 @@ def _embedded(teacher: Teacher, batch: Batch) -> Float[Tensor, "batch token dim"
 
 def _vocabulary(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
     """The words (or tokens) that occur at least twice, the most frequent first."""
-    if not teacher.task.is_text:
-        raise UnsupportedError(
-            "The explainer 'l2e' reads the embeddings of an image's patches, and a black box has none. Choose a model "
-            "as the teacher, or the explainer itself."
-        )
     counts: Counter[Any] = Counter()
     if isinstance(teacher, Model):
         for start in range(0, len(rows), 256):

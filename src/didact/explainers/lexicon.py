@@ -16,6 +16,7 @@ from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
+from didact.explainers import is_learned
 from didact.records.explanations import Explanations
 
 _BATCH = 32
@@ -26,19 +27,25 @@ class Lexicon(Explainer):
     score 0.
 
     It never looks at the text around a word, so it is as stable as an explainer can be: one that is no better has
-    learned a dictionary. The rows are those of the background (the split `explain` in a comparison), explained by
-    `imitate`. Words are compared whatever their case; `level` is token or word.
+    learned a dictionary. The rows are those of the background (the split `explain` in a comparison; unless any are
+    named, the explained rows themselves), explained by `imitate`. Words are compared whatever their case; `level` is
+    token or word.
     """
 
     def __init__(self, *, imitate: str = "occlusion", level: str = "token") -> None:
         super().__init__()
         if level not in LEVELS:
             raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
-        if imitate.partition("(")[0].strip() == "lexicon":
-            raise OptionError("A lexicon cannot imitate a lexicon.")
+        if imitate.partition("(")[0].strip() in ("lexicon", "l2e") or is_learned(imitate):
+            raise OptionError(
+                f"A lexicon imitates a method that can be named with its options, not {imitate!r}. For others: "
+                "Lexicon.of(maps), with maps of rows explained by it."
+            )
         self.imitate, self.level = imitate, level
         self.kind: Kind = "signed"
         self.scores: dict[tuple[str, str], float] | None = None  # by what is explained, and word
+        self.background: Sequence[Row] = ()
+        self.is_given = False
 
     @classmethod
     def of(cls, maps: Explanations) -> "Lexicon":
@@ -51,16 +58,21 @@ class Lexicon(Explainer):
         for one in maps:
             places = zip(one.segments.tolist(), one.offsets.tolist(), one.scores.tolist(), strict=True)
             seen += [(one.target, one.texts[part][start:end].casefold(), score) for part, (start, end), score in places]
-        found.scores = _means(seen)
+        found.scores, found.is_given = _means(seen), True
         return found
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
-        from didact.explainers.build import build_explainer, knows_option
-
-        if self.scores is not None:
-            return
         if not teacher.task.is_text:
             raise UnsupportedError(_NO_WORDS)
+        if teacher.task.name == "reading":
+            raise UnsupportedError(_NO_CLASS.format("a span"))
+        if not self.is_given:  # they are explained when a row asks for it: a run that goes on may need none
+            self.scores, self.background = None, rows
+
+    def _fit(self, teacher: Teacher) -> None:
+        from didact.explainers.build import build_explainer, knows_option
+
+        rows = self.background
         asked = {"level": self.level} if knows_option(self.imitate.partition("(")[0].strip(), "level") else {}
         built = build_explainer(self.imitate, **asked).explainer
         assert isinstance(built, Explainer)
@@ -79,6 +91,10 @@ class Lexicon(Explainer):
         self.scores = _means(seen)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        if target.kind not in ("label", "value"):
+            raise UnsupportedError(_NO_CLASS.format(f"a {target.kind}"))
+        if self.scores is None:
+            self._fit(teacher)
         assert self.scores is not None
         assert batch.rows is not None
         players = players_of(batch, level=self.level)
@@ -90,6 +106,7 @@ class Lexicon(Explainer):
         return Explanation(on_positions(found.to(batch.device), players), batch.mask, batch.units, self.kind)
 
 
+_NO_CLASS = "The control 'lexicon' knows words by class or for a score, and the target is {}. Choose 'random'."
 _NO_WORDS = "The control 'lexicon' is about words, and images have none. Choose 'random'."
 
 

@@ -64,14 +64,15 @@ def labels_of(
     row's positive (negative) weights, the mean itself is low. Of explainers without signs 0 neutral, 1 low, 2 high.
     -1 where there is no unit.
     """
-    weights = weights.double() * real
+    device, real = real.device, real.cpu()
+    weights = weights.cpu().double() * real  # some devices have no double precision
     found = torch.full_like(weights, 2, dtype=torch.long)
     for sign, low, high in ((1.0, 3, 4), (-1.0, 1, 0)):
         size = (weights * sign).clamp_min(0)
         some = size > 0
         mean = size.sum(-1, keepdim=True) / some.sum(-1, keepdim=True).clamp_min(1)
         found = torch.where(some, torch.where(size > mean * (1 + _SAME), high, low), found)
-    return torch.where(real, found if is_signed else (found - 2).clamp_min(0), -1)
+    return torch.where(real, found if is_signed else (found - 2).clamp_min(0), -1).to(device)
 
 
 def label_values(

@@ -16,7 +16,14 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, TrainingError
 from didact.explainers.l2e import L2E
 from didact.learning.fit import Training, make_optimiser, rate_at, shuffled
-from didact.learning.imitation import label_values, labelling_loss, labels_of, ranking_loss, regression_loss
+from didact.learning.imitation import (
+    label_values,
+    labelling_loss,
+    labels_of,
+    ranking_loss,
+    regression_loss,
+    scaled,
+)
 from didact.render.progress import Progress
 
 TOP: Final = 0.3  # the share of units that the paper looks at
@@ -209,7 +216,9 @@ def _likeness(explainer: L2E, teacher: Teacher, parts: Sequence[Imitated]) -> tu
     with torch.no_grad():
         for part in parts:
             said = explainer.scores(explainer.said(teacher, part.batch, part.labels), part.scored)
-            for found, asked, real in zip(said, part.weights.mean(-1), part.scored, strict=True):
+            sizes = torch.stack([scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
+            asked_for = (sizes if explainer.is_signed else sizes.abs()).mean(-1)
+            for found, asked, real in zip(said, asked_for, part.scored, strict=True):
                 one, other = found[real].abs().cpu().numpy(), asked[real].abs().cpu().numpy()
                 if len(one) > 1 and np.ptp(one) > 0 and np.ptp(other) > 0:
                     correlations.append(float(spearmanr(one, other).statistic))
