@@ -5,7 +5,7 @@ are not shown are the mask token of a Hugging Face teacher, and zeros in a nativ
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -216,8 +216,3 @@ def marked(cells: Sequence[Paired]) -> list[str]:
         up = one.ours.mean() > one.theirs.mean() if len(one.ours) else False
         found.append("" if p is None or p >= 0.05 else "▲" if up else "▼")
     return found
-
-
-def averaged(work: Callable[[int], Float[np.ndarray, " row"]], count: int) -> Float[np.ndarray, " row"]:
-    """The mean over initialisations of a measure of each document."""
-    return np.mean([work(number) for number in range(count)], axis=0)
