@@ -20,6 +20,7 @@ from l2e_tools import (
     Judge,
     Paired,
     hidden,
+    kept,
     lexical,
     marked,
     neighbours,
@@ -34,7 +35,6 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 import didact
 from didact.core.dataset import Dataset, Split
 from didact.core.words import touches, words_of
-from didact.experiment.explained import keep_explanations, teacher_fingerprint
 from didact.explainers.lexicon import Lexicon
 from didact.records.explanations import Explanations
 
@@ -113,7 +113,7 @@ class Study:
         )
 
     def measured(self, method: str) -> dict[str, Any]:
-        theirs, source = self._kept(method, self.documents), self._kept(method, self.rows)
+        theirs, source = kept(self, method, self.documents), kept(self, method, self.rows)
         training = {"epochs": self.asked.epochs} if self.asked.epochs else {}
         networks = [
             didact.learn_l2e(self.teacher, self.data, imitate=source, seed=seed, training=training)
@@ -127,14 +127,6 @@ class Study:
             for name, values in self._three([theirs, one, book], side).items():
                 found.setdefault(name, []).append(values)
         return {name: np.array(values).mean(0) for name, values in found.items()}
-
-    def _kept(self, method: str, rows: Any) -> Explanations:
-        mark = teacher_fingerprint(self.teacher, rows)
-        kept = keep_explanations(
-            self.place, self.teacher, mark, rows, method, label=method, background=self.rows,
-            progress=not self.asked.quick,
-        )  # fmt: skip
-        return Explanations.load(self.place / kept.file)
 
     def _three(self, maps: list[Explanations], side: str) -> dict[str, list[np.ndarray]]:
         """Each measure of method, network and lexicon, document by document, from equally many words of each."""

@@ -21,6 +21,7 @@ import numpy as np
 from l2e_tools import (
     Judge,
     Paired,
+    kept,
     lexical,
     marked,
     neighbours,
@@ -35,7 +36,6 @@ from recipe_tools import data_of, options_of, print_table, say, teacher_of
 import didact
 from didact.core.dataset import Split
 from didact.core.words import touches
-from didact.experiment.explained import keep_explanations, teacher_fingerprint
 from didact.explainers.l2e import L2E
 from didact.explainers.lexicon import Lexicon
 from didact.records.explanations import Explanations
@@ -107,10 +107,10 @@ class Study:
     def measured(self, method: str) -> dict[str, Any]:
         """All measures of a method, its networks and its lexicon."""
         began = time.perf_counter()
-        theirs = self._kept(method, self.documents)
+        theirs = kept(self, method, self.documents)
         slow = (time.perf_counter() - began) / len(self.documents)
         training = {"epochs": self.asked.epochs} if self.asked.epochs else {}
-        source = self._kept(method, self.rows)
+        source = kept(self, method, self.rows)
         networks = [
             didact.learn_l2e(
                 self.teacher,
@@ -132,14 +132,6 @@ class Study:
         found = {name: np.array([self._three(name, [theirs, one, book], side) for one in ours]) for name in MEASURES}
         spearman = [one.learned["metrics"]["dev_spearman"] for one in networks]
         return {"found": found, "slow": slow, "fast": fast, "spearman": spearman}
-
-    def _kept(self, method: str, rows: Any) -> Explanations:
-        mark = teacher_fingerprint(self.teacher, rows)
-        kept = keep_explanations(
-            self.place, self.teacher, mark, rows, method, label=method, background=self.rows,
-            progress=not self.asked.quick,
-        )  # fmt: skip
-        return Explanations.load(self.place / kept.file)
 
     def _explained(self, explainer: L2E | Lexicon) -> Explanations:
         return didact.explain(self.teacher, self.documents, explainer)

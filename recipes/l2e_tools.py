@@ -7,6 +7,7 @@ are not shown are the mask token of a Hugging Face teacher, and zeros in a nativ
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from didact.core.baseline import baseline_of
 from didact.core.model import Model, evaluating
 from didact.core.row import Row, Span
 from didact.core.words import touches, words_of
+from didact.experiment.explained import keep_explanations, teacher_fingerprint
 from didact.models.huggingface import HuggingFaceModel
 from didact.records.explanations import Explained, Explanations
 from didact.stats.holm import holm
@@ -88,6 +90,16 @@ def selected(maps: Sequence[Explanations], row: int, side: str) -> list[Marks] |
         chosen[np.argsort(-one, kind="stable")[:count]] = True
         marks.append(chosen)
     return marks
+
+
+def kept(study: Any, method: str, rows: Sequence[Row]) -> Explanations:
+    """The explanations of these rows in the study's folder, made now if they are not there."""
+    mark = teacher_fingerprint(study.teacher, rows)
+    found = keep_explanations(
+        study.place, study.teacher, mark, rows, method, label=method, background=study.rows,
+        progress=not study.asked.quick,
+    )  # fmt: skip
+    return Explanations.load(study.place / found.file)
 
 
 # -- rationales -------------------------------------------------------------------------------------------------------

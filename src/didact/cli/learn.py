@@ -77,16 +77,11 @@ def smat(
     folder = out or Path("runs") / f"smat-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
 
-    import torch
-
     from didact.experiment.learn import learn_smat
-    from didact.models.load import checked_device, load_teacher
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    teacher = load_teacher(
-        model, task=task, device=None if device is None else checked_device(device), max_length=length,
-        truncate=truncate, revision=revision, trust_remote_code=trust_remote_code,
+    teacher = _teacher(
+        model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
+        trust_remote_code=trust_remote_code,
     )  # fmt: skip
     try:
         explainer = learn_smat(
@@ -160,16 +155,11 @@ def l2e(
     folder = out or Path("runs") / f"l2e-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
 
-    import torch
-
     from didact.experiment.distil import learn_l2e
-    from didact.models.load import checked_device, load_teacher
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    teacher = load_teacher(
-        model, task=task, device=None if device is None else checked_device(device), max_length=length,
-        truncate=truncate, revision=revision, trust_remote_code=trust_remote_code,
+    teacher = _teacher(
+        model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
+        trust_remote_code=trust_remote_code,
     )  # fmt: skip
     try:
         explainer = learn_l2e(
@@ -192,3 +182,14 @@ def l2e(
         f"Kept in {folder} after {seconds:.0f} s. dev_spearman tells how like the imitated scores its own are, on rows "
         f"held out. Explain with it: didact explain --model {model} --data {data} --method {folder}"
     )
+
+
+def _teacher(model: str, *, device: str | None, threads: int | None, **options: Any) -> Any:
+    """The teacher where it was asked for, with as many threads."""
+    import torch
+
+    from didact.models.load import checked_device, load_teacher
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return load_teacher(model, device=None if device is None else checked_device(device), **options)
