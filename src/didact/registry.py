@@ -69,7 +69,7 @@ class Registry(Mapping[str, E], Generic[E]):
 
 def unknown(kind: str, name: str, known: Mapping[str, object] | list[str] | tuple[str, ...]) -> str:
     """The sentence that answers a name nobody knows."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(known))}."
 
