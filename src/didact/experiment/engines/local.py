@@ -116,23 +116,24 @@ class _Worker:
     def last_words(self) -> str:
         """How the process ended, and the end of what it said."""
         how = f"signal {-self._code} ({signal.Signals(-self._code).name})" if self._code < 0 else f"code {self._code}"
-        said = ""
-        if self._log is not None:
+        said, log = "", self._log
+        if log is not None:
             with contextlib.suppress(OSError, ValueError):
-                self._log.seek(0)
-                said = self._log.read()[-2000:]
+                log.seek(0)
+                said = log.read()[-2000:]
         return f"The worker process ended with {how} while it did this cell. {said}".strip()
 
     def stop(self) -> None:
         with self._lock:
             self.is_stopped = True
             process, self._process = self._process, None
+            log, self._log = self._log, None  # two threads may stop it; one closes
         if process is not None:
             process.kill()
             process.wait()
             _close(process)
-        if self._log is not None:
-            self._log.close()
+        if log is not None:
+            log.close()
 
     def _running(self) -> "subprocess.Popen[str] | None":
         with self._lock:
