@@ -1,5 +1,7 @@
 """The control `lexicon`: the mean score of each word and class, whatever stands around it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,16 @@ def test_of_explanations():
     given = Lexicon.of(explain(subject, rows, "occlusion"))
     named = explain(subject, OTHERS, "lexicon", background_rows=rows)
     np.testing.assert_allclose(explain(subject, OTHERS, given).scores, named.scores, atol=1e-12)
+
+
+def test_of_explanations_by_a_learned_explainer():
+    """Whatever made them: also what could not be named."""
+    subject = teacher("native", "classification")
+    maps = replace(explain(subject, TEXTS, "occlusion"), method="l2e")
+    np.testing.assert_array_equal(
+        explain(subject, OTHERS, Lexicon.of(maps)).scores,
+        explain(subject, OTHERS, Lexicon.of(replace(maps, method="occlusion"))).scores,
+    )
 
 
 def test_magnitudes_stay_magnitudes():

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didact.cli.output import print_json, say
+from didact.cli.output import print_json, print_metrics, say
 from didact.registry import parse_spec, split_list
 
 app = typer.Typer(
@@ -97,8 +97,7 @@ def smat(
         print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
         return
     explainer.view(f"What {folder} weighs").show()
-    for name, value in metrics.items():
-        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")
+    print_metrics(metrics)
     for note in explainer.learned["notes"]:
         say(note)
     say(
@@ -174,8 +173,7 @@ def l2e(
     if as_json:
         print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
         return
-    for name, value in metrics.items():
-        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")
+    print_metrics(metrics)
     for note in explainer.learned["notes"]:
         say(note)
     say(

@@ -46,3 +46,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def print_metrics(metrics: Mapping[str, Any]) -> None:
+    """One measure to a line."""
+    for name, value in metrics.items():
+        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from didact.cli.output import print_json, say
+from didact.cli.output import print_json, print_metrics, say
 
 
 def train(
@@ -69,6 +69,5 @@ def train(
     if as_json:
         print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
         return
-    for name, value in metrics.items():
-        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")
+    print_metrics(metrics)
     say(f"Kept in {folder} after {seconds:.0f} s. Open it with didact.load_teacher({str(folder)!r}).")

@@ -3,7 +3,7 @@
 from typing import Final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.batch import Batch
@@ -31,8 +31,13 @@ def on_positions(
     scores: Float[Tensor, "batch player"], players: Int[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
     """Each player's score on its first position, 0 elsewhere: sums over words stay what they are."""
-    first = players >= 0
-    first[:, 1:] &= players[:, 1:] != players[:, :-1]
     if not scores.shape[1]:
         return torch.zeros_like(players, dtype=scores.dtype)
-    return scores.gather(1, players.clamp_min(0)) * first
+    return scores.gather(1, players.clamp_min(0)) * first_positions(players)
+
+
+def first_positions(players: Int[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+    """Where each player begins."""
+    first = players >= 0
+    first[:, 1:] &= players[:, 1:] != players[:, :-1]
+    return first

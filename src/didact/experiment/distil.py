@@ -2,12 +2,11 @@
 
 import inspect
 import json
-import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -27,6 +26,7 @@ from didact.data.load import load_data
 from didact.errors import DataError, OptionError, TrainingError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
+from didact.experiment.learn import METRICS, checked_training, plain_numbers
 from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
@@ -38,9 +38,8 @@ from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out,
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_folder, write_text
 from didact.records.explanations import Explanations
-from didact.registry import Spec, check_types, parse_spec, unknown
+from didact.registry import Spec, parse_spec, unknown
 
-METRICS: Final = "metrics.json"
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
 _COST: Final = "cost.json"
@@ -83,8 +82,7 @@ def learn_l2e(
     work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
     with _place(folder) as place:
         done, metrics = work.learn(place, progress)
-    metrics = {name: _number(value) for name, value in metrics.items()}
-    epochs = [{name: _number(value) for name, value in asdict(one).items()} for one in done.history]
+    metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
     explainer.learned = work.facts() | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
     if folder is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
@@ -110,16 +108,12 @@ def _asked(
     for name in options:
         if name not in own:
             raise OptionError(unknown("option of l2e", name, own))
-    entries = [one.name for one in fields(Training) if one.name != "seed"]
-    for name in training or {}:
-        if name not in entries:
-            raise OptionError(unknown("entry of training", name, entries))
-    check_types(dict(training or {}), Training, of="training")
+    given = checked_training(training)
     network: Mapping[str, Any] = PAPER["network"] if preset == "paper" else {}
     trained: Mapping[str, Any] = PAPER["training"] if preset == "paper" else {}
     built = build_explainer("l2e", formulation=formulation, **{**network, **options}).explainer
     assert isinstance(built, L2E)
-    return built, Training(**{**DEFAULTS, **trained, **(training or {})}, seed=seed)
+    return built, Training(**{**DEFAULTS, **trained, **given}, seed=seed)
 
 
 def _methods(imitate: Any) -> list[str | Explanations]:
@@ -232,7 +226,7 @@ class _Work:
 
     def _collected(self, place: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:
         """The explanations to be imitated, and the seconds that they took, in this call and in those before."""
-        given = {place: self._given(one) for place, one in enumerate(self.methods) if isinstance(one, Explanations)}
+        given = {number: self._given(one) for number, one in enumerate(self.methods) if isinstance(one, Explanations)}
         for method in self.methods:
             if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
                 explain(self.teacher, self.rows[:1], _at_level(method, self.explainer.level), background_rows=self.rows)
@@ -340,8 +334,3 @@ def _on_positions(maps: Explanations, batch: Batch, scored: torch.Tensor, level:
     found = torch.zeros(scored.shape, dtype=torch.float64)
     found[scored] = torch.from_numpy(maps.scores.astype(np.float64))
     return found
-
-
-def _number(value: Any) -> Any:
-    """What JSON can hold."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -69,20 +69,14 @@ def learn_smat(
     explainers there.
     """
     learner = learner_of({"family": family, **options})
-    asked = dict(training or {})
-    known_names = [one.name for one in fields(Training) if one.name != "seed"]
-    for name in asked:
-        if name not in known_names:
-            raise OptionError(unknown("entry of training", name, known_names))
-    check_types(asked, Training, of="training")
+    asked = checked_training(training)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
     work = _Work(known, loaded, learner, student, size, seed, base, soft, asked, trust_remote_code)
     place = None if folder is None else folder.with_name(f"{folder.name}.learning")
     explainer, done, metrics = work.learn(place, progress)
-    metrics = {name: _number(value) for name, value in metrics.items()}
-    epochs = [{name: _number(value) for name, value in asdict(one).items()} for one in done.history]
+    metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
     explainer.learned = work.facts() | {
         "metrics": metrics, "route": done.route, "epochs": epochs,
         "notes": [*filter(None, [work.note]), *done.notes],
@@ -97,9 +91,22 @@ def learn_smat(
     return explainer
 
 
-def _number(value: Any) -> Any:
-    """What JSON can hold."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Entries of a training as people give them; unknown ones are refused."""
+    asked = dict(training or {})
+    known = [one.name for one in fields(Training) if one.name != "seed"]
+    for name in asked:
+        if name not in known:
+            raise OptionError(unknown("entry of training", name, known))
+    check_types(asked, Training, of="training")
+    return asked
+
+
+def plain_numbers(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can hold: no NaN, no infinity."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in found.items()
+    }
 
 
 class _Work:

@@ -23,7 +23,7 @@ from didact.core.encode import device_of, encoded
 from didact.core.explanation import Explanation, Kind
 from didact.core.model import Model, evaluating
 from didact.core.outputs import Outputs
-from didact.core.players import LEVELS, players_of
+from didact.core.players import LEVELS, first_positions, players_of
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
@@ -266,10 +266,7 @@ def check_teacher(teacher: Teacher) -> None:
 
 def scored_units(batch: Batch, level: str) -> Bool[Tensor, "batch token"]:
     """Where scores stand: on every unit, or on the first piece of every word."""
-    players = players_of(batch, level=level)
-    first = players >= 0
-    first[:, 1:] &= players[:, 1:] != players[:, :-1]
-    return first
+    return first_positions(players_of(batch, level=level))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ class Lexicon(Explainer):
         """The lexicon of these explanations, as they are: of tokens or, if they are of words, of words."""
         if maps.task == "image":
             raise UnsupportedError(_NO_WORDS)
-        found = cls(imitate=maps.method, level=str(maps.options.get("level", "token")))
+        found = cls(level=str(maps.options.get("level", "token")))
+        found.imitate = maps.method  # by whatever it was made
         found.kind = "signed" if maps.kind == "signed" else "magnitude"
         seen = []
         for one in maps:

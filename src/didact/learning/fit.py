@@ -157,17 +157,8 @@ def fit(
             model.train()
             for chosen in shuffled(train.batch, training, number):
                 loss = _loss(model, train, torch.from_numpy(chosen), beside)
-                if not torch.isfinite(loss):
-                    raise TrainingError(
-                        f"The loss became {loss.item()} in epoch {number}. The learning rate ({training.rate:g}) is "
-                        "probably too high: lower it (rate, --rate)."
-                    )
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(parameters, training.clip)
-                optimiser.step()
+                losses.append(descend(loss, optimiser, parameters, training, number))
                 schedule.step()
-                losses.append(loss.item())
                 shown.advance()
             model.eval()
             history.append(Epoch(number, float(np.mean(losses)), *dev_of(model, dev_parts)))
@@ -184,6 +175,26 @@ def fit(
     if keep == "best":
         model.load_state_dict(best)
     return history
+
+
+def descend(
+    loss: Float[Tensor, ""],
+    optimiser: torch.optim.Optimizer,
+    parameters: list[nn.Parameter],
+    training: Training,
+    epoch: int,
+) -> float:
+    """One step down the gradient of a loss, clipped; gives the loss. One that is no number stops with advice."""
+    if not torch.isfinite(loss):
+        raise TrainingError(
+            f"The loss became {loss.item()} in epoch {epoch}. The learning rate ({training.rate:g}) is probably too "
+            "high: lower it (rate, --rate)."
+        )
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(parameters, training.clip)
+    optimiser.step()
+    return loss.item()
 
 
 def best_of(history: Sequence[Epoch]) -> Epoch:

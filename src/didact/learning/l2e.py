@@ -1,7 +1,7 @@
 """L2E: a network learns to explain as another explainer does (Situ et al. 2021, algorithm 1)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +13,9 @@ from torch import Tensor
 from didact.core.batch import Batch
 from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
-from didact.errors import OptionError, TrainingError
+from didact.errors import OptionError
 from didact.explainers.l2e import L2E
-from didact.learning.fit import Training, make_optimiser, rate_at, shuffled
+from didact.learning.fit import Training, descend, make_optimiser, rate_at, shuffled
 from didact.learning.imitation import (
     label_values,
     labelling_loss,
@@ -83,7 +83,6 @@ class LearnedL2E:
     kept: L2EEpoch
     spearman: float
     top: float
-    notes: list[str] = field(default_factory=list)
 
 
 def held_out(count: int, share: float, seed: int) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " dev"]]:
@@ -129,20 +128,10 @@ def learn_network(
             losses = []
             explainer.train()
             for chosen in shuffled(train.batch, training, number):
-                step = bar.done
                 for group in optimiser.param_groups:
-                    group["lr"] = training.rate * rate_at(step, steps, training)
+                    group["lr"] = training.rate * rate_at(bar.done, steps, training)
                 loss = loss_of(explainer, teacher, train.select(chosen).to(device, dtype)).mean()
-                if not torch.isfinite(loss):
-                    raise TrainingError(
-                        f"The loss became {loss.item()} in epoch {number}. The learning rate ({training.rate:g}) is "
-                        "probably too high: lower it (rate, --rate)."
-                    )
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(weights, training.clip)
-                optimiser.step()
-                losses.append(loss.item())
+                losses.append(descend(loss, optimiser, weights, training, number))
                 bar.advance()
             explainer.eval()
             history.append(L2EEpoch(number, float(np.mean(losses)), _dev_loss(explainer, teacher, parts)))
