@@ -28,7 +28,7 @@ L = TypeVar("L", bound="Learned")
 class Learned(Explainer):
     """An explainer with parameters that were learned: it can be kept in a folder and on the hub.
 
-    `options` are those it is made with, `shape` tells what else its weights need to be put back (`restored`).
+    `options` are those it is made with, `shape` tells what else its weights need to be `put_back`.
     """
 
     learned: Mapping[str, Any]  # what it was learned from, and how that went
