@@ -116,7 +116,7 @@ class Study:
         theirs, source = kept(self, method, self.documents), kept(self, method, self.rows)
         training = {"epochs": self.asked.epochs} if self.asked.epochs else {}
         networks = [
-            didact.learn_l2e(self.teacher, self.data, imitate=source, seed=seed, training=training)
+            didact.learn_l2e(self.teacher, self.data, imitate=source, initialisations=1, seed=seed, training=training)
             for seed in range(self.asked.seeds)
         ]
         ours = [didact.explain(self.teacher, self.documents, one) for one in networks]

@@ -117,6 +117,7 @@ class Study:
                 self.data,
                 imitate=source,
                 formulation=self.asked.formulation,
+                initialisations=1,
                 seed=seed,
                 training=training,
             )

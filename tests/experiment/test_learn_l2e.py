@@ -18,7 +18,9 @@ from didact.explainers.l2e import L2E
 from didact.explainers.learned import load_explainer
 from teachers import black_box
 
-SMALL = {"width": 8, "layers": 1, "heads": 2, "training": {"epochs": 2, "batch_size": 4}}
+SMALL = {
+    "width": 8, "layers": 1, "heads": 2, "training": {"epochs": 2, "batch_size": 4}, "initialisations": 1,
+}  # fmt: skip
 
 
 def learned(school, name="sentiment", imitate="occlusion", **options):
@@ -47,6 +49,27 @@ def test_one_seed_one_explainer(school):
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
 
+def test_of_several_networks_the_best_is_kept(school, tmp_path):
+    """Each tells what it reached; the one kept errs least on held-out rows, and explains as it did when measured."""
+    found, _, _ = learned(school, initialisations=3, out=tmp_path / "mine")
+    metrics = found.learned["metrics"]
+    losses = [one["dev_loss"] for one in metrics["initialisations"]]
+    assert len(set(losses)) == 3
+    assert metrics["dev_loss"] == min(losses)
+    assert metrics["mean"]["dev_loss"] == pytest.approx(np.mean(losses))
+    alone, _, _ = learned(school, initialisations=1)
+    assert alone.learned["metrics"]["dev_loss"] == losses[0]
+    fewer = [learned(school, initialisations=count)[0] for count in (1, 2)]
+    # Among the first one, two and three, whoever is best: the weights are those of that network.
+    best = int(np.argmin(losses))
+    same = [one for one, count in zip((*fewer, found), (1, 2, 3), strict=True) if np.argmin(losses[:count]) == best]
+    for one in same[1:]:
+        assert all(torch.equal(one.weights_kept()[name], kept) for name, kept in same[0].weights_kept().items())
+    assert L2E.from_pretrained(tmp_path / "mine").learned["metrics"] == metrics
+    with pytest.raises(OptionError, match="initialisations"):
+        learned(school, initialisations=0)
+
+
 def test_it_learns(school):
     """With rows enough to know them by heart, its order is that of the weights it imitates."""
     teacher, data = school()
@@ -54,7 +77,7 @@ def test_it_learns(school):
     for formulation in ("labelling", "ranking", "regression"):
         found = learn_l2e(
             teacher, data, imitate=maps, formulation=formulation, dev_share=0.5, width=32, layers=2, dropout=0.0,
-            training={"epochs": 60, "patience": 60, "batch_size": 5, "rate": 3e-3},
+            training={"epochs": 60, "patience": 60, "batch_size": 5, "rate": 3e-3}, initialisations=1,
         )  # fmt: skip
         losses = [one["loss"] for one in found.learned["epochs"]]
         start = 0.02 if formulation == "regression" else 0.5

@@ -121,6 +121,9 @@ def l2e(
     option: Annotated[
         str | None, typer.Option("--options", help="Of the network: width=256,positions=false,level=word.")
     ] = None,
+    initialisations: Annotated[
+        int, typer.Option(min=1, help="Networks to learn; the best on held-out rows is kept.")
+    ] = 3,
     epochs: Annotated[int | None, typer.Option(help="At most; it stops when held-out rows gain nothing.")] = None,
     batch_size: Annotated[int | None, typer.Option()] = None,
     rate: Annotated[float | None, typer.Option(help="The learning rate.")] = None,
@@ -148,14 +151,13 @@ def l2e(
     training = {name: value for name, value in training.items() if value is not None}
 
     from didact.data.load import load_data
+    from didact.experiment.distil import check_l2e, learn_l2e
     from didact.records.atomic import check_new_folder
 
+    check_l2e(split_list(imitate), formulation=formulation, combine=combine, preset=preset, training=training, **said)
     loaded = load_data(data, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"l2e-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
-
-    from didact.experiment.distil import learn_l2e
-
     teacher = _teacher(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
@@ -163,7 +165,8 @@ def l2e(
     try:
         explainer = learn_l2e(
             teacher, loaded, imitate=split_list(imitate), formulation=formulation, combine=combine, preset=preset,
-            size=size, seed=seed, training=training, out=folder, overwrite=overwrite, progress=True, **said,
+            size=size, initialisations=initialisations, seed=seed, training=training, out=folder, overwrite=overwrite,
+            progress=True, **said,
         )  # fmt: skip
     except KeyboardInterrupt:
         say("didact: Stopped. Explanations that were made are kept: give the same command again to go on.")

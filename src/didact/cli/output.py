@@ -49,6 +49,14 @@ def _plain(value: Any) -> Any:
 
 
 def print_metrics(metrics: Mapping[str, Any]) -> None:
-    """One measure to a line."""
+    """One measure to a line; what several networks reached, one below another."""
     for name, value in metrics.items():
-        typer.echo(f"{name:>16}  {value:.4f}" if isinstance(value, float) else f"{name:>16}  {value}")
+        lines = value if isinstance(value, list) else [value]
+        for number, one in enumerate(lines):
+            typer.echo(f"{name if number == 0 else '':>16}  {_written(one)}")
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_written(one)}" for name, one in value.items())
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -42,6 +42,7 @@ from didact.registry import Spec, parse_spec, unknown
 
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
+MEASURED: Final = ("dev_loss", "dev_spearman", "dev_top_iou")
 _COST: Final = "cost.json"
 
 
@@ -55,6 +56,7 @@ def learn_l2e(
     preset: str = "default",
     size: int | None = None,
     dev_share: float = 0.1,
+    initialisations: int = 3,
     seed: int = 0,
     training: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -70,18 +72,21 @@ def learn_l2e(
     explainer's folder, or explanations that exist already (a set, or a .parquet file). Several are learned as one by
     their mean ranks (`combine=ranks`), or side by side, `combine=heads`. `formulation` is labelling, ranking or
     regression; `preset=paper` trains as the paper's code does. `options` are those of the network (level, width,
-    layers, positions …), as docs/l2e.md tells them. With `out` it is kept there, as `save_pretrained` does, and
-    explanations that were made before a stop are not made again. What was measured, and what it cost, is in
-    `explainer.learned["metrics"]`.
+    layers, positions …), as docs/l2e.md tells them. As many networks as there are `initialisations` learn from other
+    first weights; the one that errs least on the held-out rows is kept. With `out` it is kept there, as
+    `save_pretrained` does, and explanations that were made before a stop are not made again. What each network
+    reached, their mean, and what it cost is in `explainer.learned["metrics"]`.
     """
     explainer, asked = _asked(formulation, combine, preset, seed, training, options)
+    if initialisations < 1:
+        raise OptionError(f"Option 'initialisations' is how many networks learn, at least 1, not {initialisations}.")
     methods = _methods(imitate)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
     work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
     with _place(folder) as place:
-        done, metrics = work.learn(place, progress)
+        done, metrics = work.learn(place, initialisations, progress)
     metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
     explainer.learned = work.facts() | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
     if folder is not None:
@@ -89,6 +94,25 @@ def learn_l2e(
         write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
         shutil.rmtree(_beside(folder), ignore_errors=True)
     return explainer
+
+
+def _reached(one: LearnedL2E) -> dict[str, Any]:
+    """What a network reached on the rows held out."""
+    return dict(zip(MEASURED, (one.kept.dev_loss, one.spearman, one.top), strict=True)) | {"epoch": one.kept.number}
+
+
+def check_l2e(
+    imitate: Sequence[str],
+    *,
+    formulation: str,
+    combine: str,
+    preset: str,
+    training: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """An error if a request cannot be met, whatever the teacher: told before anything is loaded."""
+    _asked(formulation, combine, preset, 0, training, options)
+    _methods(imitate)
 
 
 def _asked(
@@ -192,27 +216,43 @@ class _Work:
         self.notes: list[str] = []
         self.skipped = 0
 
-    def learn(self, place: Path, progress: bool) -> tuple[LearnedL2E, dict[str, Any]]:
+    def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[LearnedL2E, dict[str, Any]]:
+        """Learn from several first weights; the network whose loss on held-out rows is lowest is kept."""
         outputs = self.teacher.predict(self.rows)
         maps, spent = self._collected(place, outputs, progress)
         began = time.monotonic()
-        signed = all(one.kind == "signed" for one in maps)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_from(self.training.seed, "network"))
-            names = [one.method for one in maps] if self.combine == "heads" else [" + ".join(o.method for o in maps)]
-            self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed, outputs=outputs)
+        first = self.training.seed
+        seeds = [first, *(seed_from(first, "initialisation", number) for number in range(1, initialisations))]
+        self._start(first, maps, outputs)  # what the weights mean depends on what is explained, not on the seed
         examples = self._examples(maps, outputs)
-        train, dev = held_out(len(examples), self.share, self.training.seed)
-        done = learn_network(
-            self.explainer, self.teacher, examples.select(train), examples.select(dev), self.training, progress=progress
-        )
+        train, dev = held_out(len(examples), self.share, first)
+        parts = examples.select(train), examples.select(dev)
+        done: list[LearnedL2E] = []
+        for own in seeds:
+            self._start(own, maps, outputs)
+            training = replace(self.training, seed=own)
+            done.append(learn_network(self.explainer, self.teacher, *parts, training, progress=progress))
+            best = min(done, key=lambda one: one.kept.dev_loss)
+            if best is done[-1]:
+                weights = {name: one.clone() for name, one in self.explainer.network.state_dict().items()}
+        self.explainer.network.load_state_dict(weights)
+        each = [_reached(one) for one in done]
         metrics = {
-            "dev_loss": done.kept.dev_loss, "dev_spearman": done.spearman, "dev_top_iou": done.top,
-            "epoch": done.kept.number, "epochs": len(done.history), "train_rows": len(train), "dev_rows": len(dev),
-            "skipped_rows": self.skipped, "weights": sum(one.numel() for one in self.explainer.network.parameters()),
+            **_reached(best), "epochs": len(best.history), "initialisations": each,
+            "mean": {name: float(np.mean([one[name] for one in each])) for name in MEASURED},
+            "train_rows": len(train), "dev_rows": len(dev), "skipped_rows": self.skipped,
+            "weights": sum(one.numel() for one in self.explainer.network.parameters()),
             "collect_seconds": spent, "train_seconds": time.monotonic() - began,
         }  # fmt: skip
-        return done, metrics
+        return best, metrics
+
+    def _start(self, seed: int, maps: Sequence[Explanations], outputs: Outputs) -> None:
+        """A network that has learned nothing yet."""
+        signed = all(one.kind == "signed" for one in maps)
+        names = [one.method for one in maps] if self.combine == "heads" else [" + ".join(one.method for one in maps)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_from(seed, "network"))
+            self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed, outputs=outputs)
 
     def facts(self) -> dict[str, Any]:
         """What it was learned from. `rows` are the fingerprints of all rows whose answers it saw."""

@@ -104,9 +104,15 @@ def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def plain_numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     """What JSON can hold: no NaN, no infinity."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in found.items()
-    }
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return plain_numbers(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _Work:
