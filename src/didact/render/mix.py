@@ -1,16 +1,12 @@
 """The coefficients of a learned mix: a layer × head map of attention heads, or a bar for each named member.
 
-In the terminal numbers stand on colours, so that they are read without colours too. Pictures are drawn by altair and
-vl-convert, offline; both are imported when the first picture is asked for.
+In the terminal numbers stand on colours, so that they are read without colours too.
 """
 
-import io
-import json
 import math
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
-from html import escape
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,25 +15,14 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from didact.errors import MissingExtraError, OptionError, ShapeError
+from didact.errors import OptionError, ShapeError
+from didact.render.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
 from didact.render.heat import LEVELS, Shade, has_colours, plain, shade, style
 
 if TYPE_CHECKING:
     import altair as alt
 
-KINDS: Final = ("png", "svg", "html", "json")
-
 _HEAD: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
-_GREENS: Final = ["#bfe8da", "#009e73", "#00382a"]  # starts well below white, which is kept for exact zeros
-_BOTH_SIGNS: Final = ["#0072b2", "#e4e4e4", "#e66a08"]
-_BLANK, _BORDER, _QUIET = "#ffffff", "#d9dce1", "#5c6370"
-# Vega compiles its expressions at run time; nothing may be fetched.
-_POLICY: Final = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
-)
-_DRAW: Final = (
-    "vegaEmbed('#mix', JSON.parse(document.getElementById('spec').textContent), {actions: false, renderer: 'svg'});"
-)
 
 
 @dataclass(frozen=True)
@@ -119,20 +104,8 @@ class MixView:
         Heads are a heat map after Fernandes et al. (2022), Figure 5, with layer 0 at the top. The darker, the larger;
         heads of weight exactly 0 are blank with a thin border. Named members are bars, largest first.
         """
-        if kind not in KINDS:
-            raise OptionError(f"There is no picture of kind {kind!r}. Choose one of {', '.join(KINDS)}.")
-        chart = self._chart()
-        if kind == "json":
-            return chart.to_json().encode()
-        if kind == "html":
-            return _document(plain(self.title) or "Mix", chart.to_dict()).encode()
-        if kind == "svg":
-            drawn = io.StringIO()
-            chart.save(drawn, format="svg")
-            return drawn.getvalue().encode()
-        painted = io.BytesIO()
-        chart.save(painted, format="png", scale_factor=2)
-        return painted.getvalue()
+        check_kind(kind)
+        return picture(self._chart(), kind, title=plain(self.title) or "Mix")
 
     @cached_property
     def _scale(self) -> float:
@@ -187,11 +160,11 @@ class MixView:
         return shown
 
     def _chart(self) -> "alt.Chart | alt.LayerChart":
-        alt = _altair()
+        alt = altair()
         note = f"{self.summary}; blank: exactly 0" if self.grid is not None and 0 in self.weights else self.summary
-        title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=_QUIET)
+        title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=QUIET)
         if self.title:
-            title = alt.TitleParams(plain(self.title), subtitle=note, anchor="start", fontSize=15, subtitleColor=_QUIET)
+            title = alt.TitleParams(plain(self.title), subtitle=note, anchor="start", fontSize=15, subtitleColor=QUIET)
         chart = self._member_chart(alt) if self.grid is None else self._head_chart(alt)
         return chart.properties(title=title).configure_view(stroke=None)
 
@@ -204,7 +177,7 @@ class MixView:
             for head, weight in zip(heads, line, strict=True)
         ]
         top = self._scale or 1.0
-        domain, colours = ([-top, 0, top], _BOTH_SIGNS) if self._is_signed else ([0, top / 2, top], _GREENS)
+        domain, colours = ([-top, 0, top], BOTH_SIGNS) if self._is_signed else ([0, top / 2, top], GREENS)
         scale = alt.Scale(domain=domain, range=colours, interpolate="lab")
         is_zero = alt.datum.weight == 0
         axis: dict[str, Any] = {"labelAngle": 0, "ticks": False, "domain": False, "labelPadding": 6}
@@ -215,9 +188,9 @@ class MixView:
                 x=alt.X("head:O", title="head", axis=alt.Axis(**axis), scale=alt.Scale(padding=0.06)),
                 y=alt.Y("layer:O", title="layer", axis=alt.Axis(**axis), scale=alt.Scale(padding=0.06)),
                 color=alt.condition(
-                    is_zero, alt.value(_BLANK), alt.Color("weight:Q", scale=scale, legend=alt.Legend(title="weight"))
+                    is_zero, alt.value(BLANK), alt.Color("weight:Q", scale=scale, legend=alt.Legend(title="weight"))
                 ),
-                stroke=alt.condition(is_zero, alt.value(_BORDER), alt.value(None)),
+                stroke=alt.condition(is_zero, alt.value(BORDER), alt.value(None)),
                 tooltip=["layer:O", "head:O", alt.Tooltip("weight:Q", format=".4~g")],
             )
         )
@@ -236,7 +209,7 @@ class MixView:
         )
         bars = base.mark_bar(height={"band": 0.7}).encode(
             x=alt.X("weight:Q", title="weight", axis=alt.Axis(gridColor="#e6e8eb", tickCount=5)),
-            color=alt.condition(alt.datum.weight < 0, alt.value(_BOTH_SIGNS[0]), alt.value(_GREENS[1])),
+            color=alt.condition(alt.datum.weight < 0, alt.value(BOTH_SIGNS[0]), alt.value(GREENS[1])),
         )
         return bars + base.mark_text(align="left", dx=4).encode(x="end:Q", text="written:N")
 
@@ -248,39 +221,3 @@ def _percent(weight: float) -> str:
     if abs(percent) < 0.05:
         return "~0"
     return f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}"
-
-
-def _altair() -> Any:
-    try:
-        import altair
-        import vl_convert  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            f"Pictures are drawn by altair and vl-convert, and {error.name} cannot be imported: "
-            "pip install altair vl-convert-python."
-        ) from None
-    return altair
-
-
-def _document(title: str, spec: dict[str, Any]) -> str:
-    # The words of the data stay out of the script: as JSON, without a "<" that could end the element.
-    data = json.dumps(spec).replace("<", "\\u003c")
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f'</head>\n<body>\n<div id="mix"></div>\n<script type="application/json" id="spec">{data}</script>',
-            f"<script>{_script()}</script>\n</body>\n</html>\n",
-        ]
-    )
-
-
-@cache
-def _script() -> str:
-    import altair
-    import vl_convert
-
-    version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    return vl_convert.javascript_bundle(_DRAW, vl_version=version).replace("</script", "<\\/script")

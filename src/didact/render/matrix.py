@@ -1,0 +1,104 @@
+"""A square table of numbers between named things, each with each, as a heat map with its numbers written in.
+
+Blue, grey and orange run from −1 to 1, greens from 0 to 1. What is not a number is blank, with a dash.
+"""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.errors import ShapeError
+from didact.render.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
+from didact.render.heat import plain
+
+_CELL: Final = 44  # pixels, enough for "−0.12"
+_ACROSS: Final = 2  # squares side by side
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixView:
+    """One square, ready to be drawn; `low` and 1 are the ends of the scale, `note` a line below the title."""
+
+    names: tuple[str, ...]
+    values: Float[np.ndarray, "name name"]
+    low: float = -1.0
+    title: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.names), len(self.names)):
+            raise ShapeError(f"{len(self.names)} names do not go with a square of shape {self.values.shape}.")
+
+    def chart(self, *, caution: str = "") -> Any:
+        """As an altair chart, with `caution` below it."""
+        return chart_of([self], caution=caution)
+
+    def square(self, alt: Any) -> Any:
+        rows = [
+            {
+                "first": first,
+                "second": second,
+                "value": float(value) if np.isfinite(value) else None,
+                "written": f"{value:.2f}".replace("-", "−") if np.isfinite(value) else "–",
+            }
+            for first, line in zip(self.shown, self.values, strict=True)
+            for second, value in zip(self.shown, line, strict=True)
+        ]
+        is_signed = self.low < 0
+        middle = (self.low + 1) / 2
+        scale = alt.Scale(domain=[self.low, middle, 1], range=BOTH_SIGNS if is_signed else GREENS, interpolate="lab")
+        is_missing = "!isValid(datum.value)"
+        # White is read on deep green only; on orange and blue black has the better contrast.
+        ink = alt.value("#000000")
+        if not is_signed:
+            ink = alt.condition("isValid(datum.value) && datum.value > 0.6", alt.value("#ffffff"), alt.value("#000000"))
+        axis: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "labelPadding": 6, "labelLimit": 260}
+        base = alt.Chart(alt.Data(values=rows), width=_CELL * len(self.names), height=_CELL * len(self.names)).encode(
+            x=alt.X("second:N", sort=list(self.shown), axis=alt.Axis(labelAngle=-40, orient="bottom", **axis)),
+            y=alt.Y("first:N", sort=list(self.shown), axis=alt.Axis(**axis)),
+            tooltip=["first:N", "second:N", alt.Tooltip("value:Q", format=".3f")],
+        )
+        cells = base.mark_rect(strokeWidth=1, invalid="show").encode(
+            color=alt.condition(
+                is_missing,
+                alt.value(BLANK),
+                alt.Color(
+                    "value:Q", scale=scale, legend=alt.Legend(title=None, gradientLength=_CELL * len(self.names))
+                ),
+            ),
+            stroke=alt.condition(is_missing, alt.value(BORDER), alt.value(BLANK)),
+        )
+        numbers = base.mark_text(fontSize=12).encode(text="written:N", color=ink)
+        title = alt.TitleParams(
+            plain(self.title), subtitle=plain(self.note), anchor="start", fontSize=15, subtitleColor=QUIET, offset=10
+        )
+        return (cells + numbers).properties(title=title)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(map(plain, self.names))
+
+
+def chart_of(squares: Sequence[MatrixView], *, caution: str = "") -> Any:
+    """Several squares, two side by side, as one altair chart, with `caution` below them."""
+    alt = altair()
+    drawn = alt.concat(*(one.square(alt) for one in squares), columns=_ACROSS, spacing=40)
+    drawn = drawn.resolve_scale(color="independent")
+    if caution:
+        wide = _CELL * len(squares[0].names) * min(_ACROSS, len(squares)) + 200
+        lines = textwrap.wrap(plain(caution), max(50, wide // 6))
+        below = alt.TitleParams(
+            lines, orient="bottom", anchor="start", fontSize=11, fontWeight="normal", color=QUIET, offset=16
+        )
+        drawn = drawn.properties(title=below)
+    return drawn.configure_view(stroke=None)
+
+
+def picture_of(squares: Sequence[MatrixView], kind: str, *, caution: str = "") -> bytes:
+    """The content of a picture file of several squares: png, svg, html or json (Vega-Lite)."""
+    check_kind(kind)
+    return picture(chart_of(squares, caution=caution), kind, title=plain(squares[0].title) or "Matrix")
