@@ -8,41 +8,56 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
+    from didact.experiment.agree import agree
+    from didact.experiment.agreement import Agreement
+    from didact.experiment.bring import read_explanations
     from didact.experiment.compare import compare
     from didact.experiment.comparison import Comparison
     from didact.experiment.distil import learn_l2e
+    from didact.experiment.evaluate import evaluate
     from didact.experiment.explain import explain
     from didact.experiment.learn import learn_smat
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
+    from didact.records.foreign.eraser import write_eraser
 
 __all__ = [
+    "Agreement",
     "Comparison",
     "Explanations",
     "__version__",
+    "agree",
     "compare",
+    "evaluate",
     "explain",
     "learn_l2e",
     "learn_smat",
     "load_data",
     "load_teacher",
+    "read_explanations",
     "teacher_from_function",
     "train_teacher",
+    "write_eraser",
 ]
 
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
+    "Agreement": "didact.experiment.agreement:Agreement",
     "Comparison": "didact.experiment.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
+    "agree": "didact.experiment.agree:agree",
     "compare": "didact.experiment.compare:compare",
+    "evaluate": "didact.experiment.evaluate:evaluate",
     "explain": "didact.experiment.explain:explain",
     "learn_l2e": "didact.experiment.distil:learn_l2e",
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
+    "read_explanations": "didact.experiment.bring:read_explanations",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",
+    "write_eraser": "didact.records.foreign.eraser:write_eraser",
 }
 
 

@@ -155,13 +155,15 @@ def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: 
         hint = hints[name]
         kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
         if not any(_is_a(value, kind) for kind in kinds):
-            wanted = " or ".join(_KINDS[kind] for kind in kinds)
+            wanted = " or ".join(_KINDS.get(kind, "a list, as in [0.1, 0.5]") for kind in kinds)
             raise OptionError(f"Option {name!r} of {of} is {wanted}, not {value!r}.")
     if isinstance(options.get("batch_size"), int) and options["batch_size"] < 1:
         raise OptionError(f"Option 'batch_size' of {of} is at least 1, not {options['batch_size']}.")
 
 
-def _is_a(value: Any, kind: type) -> bool:
+def _is_a(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is not None:  # Sequence[float]
+        return isinstance(value, list | tuple) and all(_is_a(one, typing.get_args(kind)[0]) for one in value)
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
     return isinstance(value, int | float) if kind is float else isinstance(value, kind)

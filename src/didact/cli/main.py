@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import compare, data, demo, explain, learn, methods, train
+from didact.cli import agree, compare, data, demo, explain, learn, methods, metrics, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -22,7 +22,9 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare)
+app.command("agree")(agree.agree)
 app.command("methods")(methods.methods)
+app.command("metrics")(metrics.metrics)
 app.add_typer(learn.app, name="learn")
 app.add_typer(data.app, name="data")
 

@@ -72,7 +72,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def filler(self, name: str) -> int:
-        """The token that stands for nothing: the one of padding (`pad`) or the one of a hidden word (`mask`)."""
+        """A token that stands for nothing: of padding (`pad`), of hidden words (`mask`), of unknown ones (`unk`)."""
 
     @abstractmethod
     def token_name(self, token: int) -> str:

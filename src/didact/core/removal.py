@@ -56,12 +56,12 @@ class Removal:
 
         `rows` are the numbers of the rows that are asked about, all of the batch by default.
         """
-        distinct, back = zip(*(_distinct(one) for one in kept), strict=True)
+        asked, back = zip(*(distinct(one) for one in kept), strict=True)
         numbers = np.arange(len(kept)) if rows is None else np.array(rows)
-        owners = np.repeat(numbers, [len(one) for one in distinct])
+        owners = np.repeat(numbers, [len(one) for one in asked])
         ask = self._ask_model if isinstance(self.teacher, Model) else self._ask_function
-        answers = ask(owners, distinct)
-        starts = np.cumsum([0, *(len(one) for one in distinct)])
+        answers = ask(owners, asked)
+        starts = np.cumsum([0, *(len(one) for one in asked)])
         return [answers[starts[row] : starts[row + 1]][order] for row, order in enumerate(back)]
 
     def scores(self, found: Sequence[Float[np.ndarray, " _"]]) -> Float[Tensor, "batch player"]:
@@ -114,7 +114,7 @@ class Removal:
         return self.target.select(torch.from_numpy(rows)).of(logits).numpy()
 
 
-def _distinct(
+def distinct(
     kept: Bool[np.ndarray, "sample player"],
 ) -> tuple[Bool[np.ndarray, "distinct player"], np.ndarray]:
     """The different samples, and for each sample the number of the one it equals."""

@@ -57,7 +57,7 @@ class WordTokenizer:
         return text_batch(rows, [self.pieces(row, longest=longest) for row in rows], padding=PADDING)
 
     def filler(self, name: str) -> int | None:
-        return {"pad": PADDING, "mask": MASK}[name]
+        return {"pad": PADDING, "mask": MASK, "unk": UNKNOWN}[name]
 
     def token_name(self, token: int) -> str:
         return self.vocabulary[token]
@@ -129,7 +129,7 @@ class PieceReader:
         return pieces
 
     def filler(self, name: str) -> int | None:
-        return {"pad": self.pad, "mask": self.mask}[name]
+        return {"pad": self.pad, "mask": self.mask, "unk": self.unk}[name]
 
     def token_name(self, token: int) -> str:
         return str(self._backend.id_to_token(token))

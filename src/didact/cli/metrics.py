@@ -1,0 +1,146 @@
+"""`didact metrics`: what explanations are worth, measured; without files, what can be measured."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from didact.cli.output import console, print_json, print_table, say
+from didact.errors import OptionError
+from didact.metrics import METRICS
+from didact.registry import parse_spec, split_list
+
+
+def metrics(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE…", help="Explanations that `didact explain --out` kept.")
+    ] = None,
+    explanations: Annotated[
+        list[Path] | None, typer.Option("--explanations", help="The same; FILE… may follow.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The teacher, for faithfulness.")] = None,
+    data: Annotated[str | None, typer.Option("--data", help="Where the rows are from, for rationales.")] = None,
+    asked: Annotated[str | None, typer.Option("--metrics", help="With commas; default: all that can be.")] = None,
+    remove: Annotated[
+        str | None, typer.Option(help="What becomes of a unit: mask (default), delete, pad or zero.")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="eraser: delete; l2e: mask.")] = None,
+    level: Annotated[str | None, typer.Option(help="word joins the pieces of words first.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Tells which rows mean the same: minilm; default the model.")
+    ] = None,
+    control: Annotated[bool, typer.Option("--control/--no-control", help="random beside the others.")] = True,
+    tests: Annotated[bool, typer.Option("--tests", help="Also how each two methods differ.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the control, and of planted data.")] = 0,
+    batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
+    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
+    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Measure explanations: faithfulness (with --model), plausibility (with --data that have rationales), stability.
+
+    Without files, list the metrics.
+    """
+    given = [*(explanations or []), *(files or [])]
+    if not given:
+        if model or data or asked:
+            raise OptionError("There is nothing to measure: give files of explanations (didact explain --out FILE).")
+        _list(as_json)
+        return
+    named = None if asked is None else split_list(asked)
+    for one in named or ():  # a wrong name is told before anything heavy is loaded
+        METRICS[parse_spec(one).name]
+
+    from didact.data.load import load_data
+    from didact.experiment.evaluate import evaluated
+
+    loaded = None if data is None else load_data(data, data_dir=data_dir, seed=seed)
+    teacher = None
+    if model is not None:
+        import torch
+
+        from didact.models.load import load_teacher
+
+        if threads is not None:
+            torch.set_num_threads(threads)
+        teacher = load_teacher(
+            model, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+            trust_remote_code=trust_remote_code,
+        )  # fmt: skip
+    found = evaluated(
+        given, teacher, loaded, metrics=named, remove=remove, preset=preset, level=level, encoder=encoder,
+        control=control, seed=seed, batch_size=batch_size, progress=True,
+    )  # fmt: skip
+    if as_json:
+        print_json(found.to_document())
+        return
+    _print(found, tests=tests)
+
+
+def _list(as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {
+                "name": name, "measures": one.measures, "bounds": list(one.bounds), "better": one.better,
+                "needs": list(one.needs), "paper": one.paper, "summary": one.summary,
+            }
+            for name, one in METRICS.items()
+        ]  # fmt: skip
+        print_json({"rows": rows})
+        return
+    columns = ("name", "measures", "better", "needs", "what", "paper")
+    print_table(
+        columns, [(n, e.measures, e.better, ", ".join(e.needs), e.summary, e.paper) for n, e in METRICS.items()]
+    )
+    typer.echo("Options go in brackets: didact metrics a.parquet --metrics 'comprehensiveness(k=0.2),roc_auc'.")
+
+
+def _print(found: Any, *, tests: bool) -> None:
+    """Metrics down, methods across: the mean with its interval, where the terminal is wide enough for it."""
+    lines = found.summary()
+    cells = {(line["metric"], line["method"]): line for line in lines}
+    rooms: dict[str, list[str]] = {}
+    for metric in found.metrics:
+        rooms.setdefault(METRICS[parse_spec(metric).name].measures, []).append(metric)
+    narrow = console().width < 28 + 24 * len(found.methods)
+    for room, names in rooms.items():
+        heading = found.heading if room == "plausibility" else room
+        rows = []
+        for name in names:
+            entry = METRICS[parse_spec(name).name]
+            own = [cells[name, method] for method in found.methods]
+            counts = {line["rows"] for line in own}
+            sign = "↑" if entry.better == "higher" else "↓"
+            rows.append([f"{name} {sign}", *(_cell(line, narrow) for line in own), " ".join(map(str, sorted(counts)))])
+        print_table((heading, *found.methods, "rows"), rows)
+    said = dict.fromkeys(found.how[name] for name in found.metrics if found.how.get(name))
+    intervals = "; 95 % intervals with --json, or in a wider window" if narrow else ", with 95 % intervals over rows"
+    typer.echo(f"Means over rows{intervals}. ↑ higher is better, ↓ lower is. {_sentences(said)}")
+    for note in found.notes:
+        say(f"note: {note}")
+    if tests:
+        columns = ("metric", "method", "other", "difference", "95 % interval", "p (Wilcoxon, Holm)")
+        print_table(columns, [_test(one) for one in found.tests()])
+
+
+def _test(one: dict[str, Any]) -> tuple[str, ...]:
+    p = "–" if one["p"] is None else f"{one['p']:.2g}"
+    names = one["metric"], one["method"], one["other"]
+    return *names, f"{one['difference']:+.3f}", f"[{one['low']:+.3f}, {one['high']:+.3f}]", p
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    return " ".join(f"{one[0].upper()}{one[1:]}." for one in parts)
+
+
+def _cell(line: dict[str, Any], narrow: bool) -> str:
+    if not line["rows"]:
+        return "–"
+    return f"{line['value']:.3f}" if narrow else f"{line['value']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"

@@ -1,0 +1,392 @@
+"""What explanations are worth by every measure but teaching: faithfulness, plausibility, stability."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.core.dataset import Dataset
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.core.seeds import numpy_generator
+from didact.core.task import task_named
+from didact.core.teacher import Teacher
+from didact.data.load import load_data
+from didact.data.planted.dataset import PlantedDataset
+from didact.data.planted.verify import verify
+from didact.errors import DataError, OptionError
+from didact.metrics import METRICS, MetricEntry
+from didact.metrics.faithfulness import Faithfulness, faithfulness
+from didact.metrics.plausibility import Plausibility
+from didact.metrics.probe import PRESETS, Probe
+from didact.metrics.stability import SemanticStability, Stability
+from didact.models.build import build_model
+from didact.models.load import load_teacher
+from didact.records.explanations import Explanations
+from didact.registry import Spec, check_types, checked_options, parse_spec, unknown
+from didact.render.progress import Progress
+from didact.stats.bootstrap import crossed_bootstrap
+from didact.stats.holm import holm
+
+RANDOM: Final = "random"
+COLUMNS: Final = ("method", "metric", "value", "low", "high", "rows", "skipped", "better", "how")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One number for each metric, method and row; NaN where a row has none.
+
+    `how` tells by metric what was done: what stood where units were taken away, whether sizes or signed scores were
+    compared. `heading` is what scores against rationales say: plausibility, or truth.
+    """
+
+    metrics: tuple[str, ...]
+    methods: tuple[str, ...]
+    ids: tuple[str, ...]
+    values: Float[np.ndarray, "metric method row"]
+    how: Mapping[str, str]
+    heading: str = "plausibility"
+    notes: tuple[str, ...] = ()
+
+    def summary(self) -> list[dict[str, Any]]:
+        """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
+        lines = []
+        for number, metric in enumerate(self.metrics):
+            for place, method in enumerate(self.methods):
+                values = self.values[number, place]
+                known = values[np.isfinite(values)]
+                gain, low, high = _interval(known)
+                lines.append(
+                    {
+                        "method": method, "metric": metric, "value": gain, "low": low, "high": high,
+                        "rows": len(known), "skipped": len(values) - len(known),
+                        "better": METRICS[parse_spec(metric).name].better, "how": self.how.get(metric, ""),
+                    }
+                )  # fmt: skip
+        return lines
+
+    def tests(self) -> list[dict[str, Any]]:
+        """Each two methods by each metric, on the rows both have: the mean difference, its interval, Wilcoxon's p.
+
+        `p` is corrected for the number of pairs of the metric (Holm).
+        """
+        lines = []
+        for number, metric in enumerate(self.metrics):
+            own: list[dict[str, Any]] = []
+            for first, second in combinations(range(len(self.methods)), 2):
+                one, other = self.values[number, first], self.values[number, second]
+                both = np.isfinite(one) & np.isfinite(other)
+                gap = (one - other)[both]
+                mean, low, high = _interval(gap)
+                own.append(
+                    {
+                        "metric": metric, "method": self.methods[first], "other": self.methods[second],
+                        "difference": mean, "low": low, "high": high, "rows": len(gap), "p": _wilcoxon(gap),
+                    }
+                )  # fmt: skip
+            for line, p in zip(own, holm([line["p"] for line in own]), strict=True):
+                lines.append(line | {"p": p})
+        return lines
+
+    def to_pandas(self) -> Any:
+        """A data frame of `summary`; `frame.attrs` holds the notes, the heading, and the tests as another frame."""
+        import pandas
+
+        frame = pandas.DataFrame(self.summary(), columns=list(COLUMNS))
+        frame.attrs = {"notes": list(self.notes), "heading": self.heading, "tests": pandas.DataFrame(self.tests())}
+        return frame
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain content for JSON."""
+        return {
+            "rows": self.summary(), "tests": self.tests(), "heading": self.heading, "notes": list(self.notes),
+            "rows_asked": len(self.ids),
+        }  # fmt: skip
+
+
+def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:
+    """Measure explanations, and give a data frame: method, metric, value, low, high, rows, skipped, better, how.
+
+    `explanations` are sets, files that `save` wrote, or several of either, all of the same rows. The `teacher` is asked
+    for faithfulness; `data` (a data set, its name, or rows) hold the rationales. `metrics` names what is measured
+    (`didact metrics` lists them; options in brackets: comprehensiveness(k=0.2)), by default all that can be. What is
+    taken away is replaced by the mask token (`remove=mask`), deleted, padded or zero; `preset` is eraser or l2e.
+    `level=word` joins pieces first. `encoder` tells which rows mean the same: a model, or minilm; the teacher by
+    default. A `random` explanation stands beside the others unless `control=False`; `seed` draws it. `value` is the
+    mean over rows, `low` and `high` its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+    """
+    return evaluated(explanations, teacher, data, **options).to_pandas()
+
+
+def evaluated(
+    explanations: Any,
+    teacher: Any = None,
+    data: Any = None,
+    *,
+    metrics: Sequence[str] | str | None = None,
+    remove: str | None = None,
+    preset: str | None = None,
+    level: str | None = None,
+    encoder: Any = None,
+    control: bool = True,
+    seed: int = 0,
+    batch_size: int = 64,
+    progress: bool = False,
+) -> Evaluation:
+    """As `evaluate`, with the numbers of every row."""
+    asked = None if metrics is None else _metrics([metrics] if isinstance(metrics, str) else list(metrics))
+    remove = _removal(remove, preset)
+    maps = _named(_sets(explanations))
+    known: Teacher | None = None if teacher is None else load_teacher(teacher)
+    loaded = load_data(data) if isinstance(data, str | Path) else data
+    if level == "word":
+        maps = {name: one.words() for name, one in maps.items()}
+    elif level not in (None, "token"):
+        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+    first = next(iter(maps.values()))
+    maps = {name: _in_order(one, first, name) for name, one in maps.items()}
+    if control and RANDOM not in maps:
+        maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
+    work = _Work(maps, _rows(first, loaded), known, loaded, encoder, remove, batch_size)
+    return work.done(work.possible() if asked is None else asked, progress)
+
+
+@dataclass
+class _Work:
+    maps: Mapping[str, Explanations]
+    rows: list[Row]
+    teacher: Teacher | None
+    data: Any
+    encoder: Any
+    remove: str
+    batch_size: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> Explanations:
+        return next(iter(self.maps.values()))
+
+    def possible(self) -> dict[str, Any]:
+        """Every metric whose needs are met."""
+        found = {}
+        for name, entry in METRICS.items():
+            metric = entry.load()()
+            if self.lacks(entry, metric) is None:
+                found[name] = metric
+        if not found:
+            raise OptionError(
+                "Nothing can be measured: give the teacher (for faithfulness), or data with rationales (for "
+                "plausibility)."
+            )
+        return found
+
+    def lacks(self, entry: MetricEntry, metric: Any) -> str | None:
+        """What stands in the way of a metric; None if nothing does."""
+        if "teacher" in entry.needs and self.teacher is None:
+            return "asks the teacher: give it (--model)"
+        if "teacher" in entry.needs and self.teacher is not None and self.teacher.task.name == "reading":
+            return "asks about a class or a score, and this teacher answers spans"
+        if "rationale" in entry.needs and not any(row.rationale for row in self.rows):
+            return "needs rationales: give data that have some (--data)"
+        if isinstance(metric, Stability) and self.first.task == "image":
+            return "compares words, and these are images"
+        if "encoder" in entry.needs and self.encoder is None and not isinstance(self.teacher, Model):
+            return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
+        classes = self.teacher is None or self.teacher.classes is not None
+        if isinstance(metric, Faithfulness) and metric.needs_classes and not classes:
+            return "is about classes, and this teacher gives a score"
+        return None
+
+    def done(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
+        faults = [
+            f"{name}: it {fault}."
+            for name, metric in metrics.items()
+            if (fault := self.lacks(METRICS[parse_spec(name).name], metric)) is not None
+        ]
+        if faults:
+            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))
+        found: dict[str, np.ndarray] = {}
+        how: dict[str, str] = {}
+        self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
+        words = {name: one if one.task == "image" else one.words() for name, one in self.maps.items()}
+        for name, metric in metrics.items():
+            if isinstance(metric, Plausibility):
+                found[name] = np.stack([metric(one, self.rows) for one in words.values()])
+                how[name] = "words by signed score" if metric.signed else "words by size"
+            elif isinstance(metric, Stability):
+                near = metric.near(self.first, self.rows, self._encoder(metric))
+                settled = metric.for_all(list(words.values()))
+                found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
+                how[name] = settled.how
+        heading = self._heading() if any(isinstance(one, Plausibility) for one in metrics.values()) else "plausibility"
+        return Evaluation(
+            tuple(metrics), tuple(self.maps), self.first.ids, np.stack([found[name] for name in metrics]), how, heading,
+            tuple(self.notes),
+        )  # fmt: skip
+
+    def _ask_teacher(
+        self, metrics: Mapping[str, Faithfulness], found: dict[str, np.ndarray], how: dict[str, str], progress: bool
+    ) -> None:
+        if not metrics:
+            return
+        assert self.teacher is not None
+        probe = Probe(self.teacher, self.rows, remove=self.remove, batch_size=self.batch_size)
+        with Progress("asking the teacher", total=len(self.rows), shown=progress) as bar:
+            values = faithfulness(list(metrics.values()), list(self.maps.values()), probe, done=bar.advance)
+        for name, value in zip(metrics, values, strict=True):
+            found[name], how[name] = value, f"units are {probe.how}"
+        if "mask" in self.remove and "no mask token" in probe.how:
+            self.notes.append(f"What is taken away is {probe.how}.")
+
+    def _encoder(self, metric: Stability) -> Model | None:
+        if not isinstance(metric, SemanticStability):
+            return None
+        if isinstance(self.encoder, str):
+            task = task_named(self.first.task)
+            classes = ("no", "yes") if task.has_classes else None
+            data = Dataset("rows", task, {}, classes)
+            self.encoder = build_model(self.encoder, data, truncate=True)
+        found = self.teacher if self.encoder is None else self.encoder
+        assert found is None or isinstance(found, Model)
+        return found
+
+    def _heading(self) -> str:
+        """Whether rationales are the truth about this teacher."""
+        if not isinstance(self.data, PlantedDataset) or self.teacher is None:
+            return "plausibility"
+        found = verify(self.teacher, self.data)
+        said = (
+            f"its answer stayed on {found.kept:.1%} of rows with all else drawn anew, and followed "
+            f"{found.followed:.1%} of new rationales"
+        )
+        if found.verified:
+            self.notes.append(f"The rationales are the truth about this teacher: {said}.")
+            return "truth"
+        self.notes.append(f"The teacher is not verified ({said}): rationales are those of the task, not its own.")
+        return "plausibility"
+
+
+# -- what is asked for ------------------------------------------------------------------------------------------------
+
+
+def _metrics(names: Sequence[str]) -> dict[str, Any]:
+    """Metrics by what they are called, with their options."""
+    found = {}
+    for name in names:
+        spec = parse_spec(name)
+        made = METRICS.load(spec.name)
+        options = checked_options(spec.options, made, of=spec.name)
+        check_types(options, made, of=spec.name)
+        found[str(spec)] = made(**options)
+    if not found:
+        raise OptionError("Name a metric, or leave the choice to didact. `didact metrics` lists them.")
+    return found
+
+
+def _removal(remove: str | None, preset: str | None) -> str:
+    if preset is None:
+        return remove or "mask"
+    if preset not in PRESETS:
+        raise OptionError(unknown("preset of removal", preset, list(PRESETS)))
+    if remove not in (None, PRESETS[preset]):
+        raise OptionError(f"Preset {preset!r} means remove={PRESETS[preset]}, and remove={remove} was asked for, too.")
+    return PRESETS[preset]
+
+
+def _sets(explanations: Any) -> list[tuple[Explanations, str]]:
+    """Explanations, each with the name of its file, if it has one."""
+    several = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
+    if not several:
+        raise OptionError("There is nothing to measure: give explanations, or files of them.")
+    return [(one, "") if isinstance(one, Explanations) else (Explanations.load(one), Path(one).stem) for one in several]
+
+
+def _named(sets: Sequence[tuple[Explanations, str]]) -> dict[str, Explanations]:
+    """Sets by their method; where two have one name, with the options that they were made with, or their files."""
+    methods = [one.method for one, _ in sets]
+    specs = [str(Spec(one.method, one.options)) for one, _ in sets]
+    found: dict[str, Explanations] = {}
+    for (one, file), method, spec in zip(sets, methods, specs, strict=True):
+        names = [method if methods.count(method) == 1 else "", spec if specs.count(spec) == 1 else "", file]
+        name = next((name for name in names if name and name not in found), f"{method} {len(found) + 1}")
+        found[name] = one
+    return found
+
+
+def _in_order(maps: Explanations, first: Explanations, name: str) -> Explanations:
+    """The rows of the first set, in its order."""
+    if maps is first:
+        return maps
+    places = {one: place for place, one in enumerate(maps.ids)}
+    missing = [one for one in first.ids if one not in places]
+    if missing or len(maps) != len(first):
+        raise DataError(
+            f"{name!r} explains {len(maps):,} rows and {first.method!r} {len(first):,}, and {len(missing):,} of these "
+            "are not among them. Measure explanations of the same rows. Missing are:",
+            missing or ["none"],
+        )
+    found = maps.select([places[one] for one in first.ids])
+    other = [row for row, one, two in zip(first.ids, first.texts, found.texts, strict=True) if one != two]
+    if other:
+        raise DataError(f"{len(other)} rows of {name!r} have other texts than in {first.method!r}:", other)
+    return found
+
+
+def _rows(maps: Explanations, data: Any) -> list[Row]:
+    """The rows that were explained, with rationales where the data have them."""
+    if data is None:
+        images = maps.images or (None,) * len(maps)
+        return [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
+    splits = data.values() if isinstance(data, Dataset) else [data]
+    known: dict[str, list[Row]] = {}
+    for split in splits:
+        for row in split:
+            known.setdefault(row.id, []).append(row)
+    missing = [name for name in maps.ids if name not in known]
+    if missing:
+        raise DataError(
+            f"{len(missing):,} of {len(maps):,} explained rows are not in the data. Give the data that they are of. "
+            "Missing are:",
+            missing,
+        )
+    found, other = [], []
+    for name, texts in zip(maps.ids, maps.texts, strict=True):
+        same = [row for row in known[name] if row.image is not None or row.texts == texts]
+        found.append((same or known[name])[0])
+        other += [] if same else [name]
+    if other:
+        raise DataError(f"{len(other):,} of {len(maps):,} explained rows have other texts in the data:", other)
+    return found
+
+
+def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
+    """Scores drawn for each row: what an explanation that knows nothing reaches."""
+    drawn = [numpy_generator(seed, "random", name).random(len(one)) for name, one in zip(maps.ids, maps, strict=True)]
+    scores = np.concatenate([*drawn, np.zeros(0)])
+    return replace(
+        maps, method=RANDOM, options={}, kind="signed" if signed else "magnitude",
+        scores=2 * scores - 1 if signed else scores, residuals=np.full(len(maps), np.nan), alignments=None,
+    )  # fmt: skip
+
+
+# -- statistics -------------------------------------------------------------------------------------------------------
+
+
+def _interval(values: Float[np.ndarray, " row"]) -> tuple[float, float, float]:
+    """The mean over rows, and the ends of its 95 % bootstrap interval."""
+    if not len(values):
+        return (float("nan"),) * 3
+    found = crossed_bootstrap(values[None], np.zeros((1, len(values))))
+    return found.gain, found.low, found.high
+
+
+def _wilcoxon(gaps: Float[np.ndarray, " row"]) -> float | None:
+    from scipy.stats import wilcoxon
+
+    if len(gaps) < 6 or not gaps.any():  # five rows cannot reach 0.05
+        return None
+    return float(wilcoxon(np.round(gaps, 12), zero_method="pratt").pvalue)

@@ -1,0 +1,100 @@
+"""Metrics: explanations, and what a metric needs beside them, in; one number per row out.
+
+A number is NaN where a row has none. Descriptors tell bounds, direction, needs and paper; nothing is imported before it
+is asked for.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from didact.registry import Entry, Registry
+
+Better = Literal["higher", "lower"]
+Room = Literal["faithfulness", "plausibility", "stability"]
+
+
+@dataclass(frozen=True)
+class MetricEntry(Entry):
+    """What a reader needs to compare a metric's answers. `needs` is what the explanations do not hold."""
+
+    measures: Room
+    bounds: tuple[float, float]
+    better: Better
+    needs: tuple[str, ...]
+    paper: str
+    summary: str
+
+
+_INF: Final = float("inf")
+_PRUTHI: Final = "Pruthi et al. 2022"
+_ERASER: Final = "DeYoung et al. 2020"
+_L2E: Final = "Situ et al. 2021"
+_SMAT: Final = "Fernandes et al. 2022"
+
+
+def _faithful(name: str, bounds: tuple[float, float], better: Better, paper: str, summary: str) -> MetricEntry:
+    return MetricEntry(
+        f"didact.metrics.faithfulness:{name}", "faithfulness", bounds, better, ("teacher",), paper, summary
+    )
+
+
+def _plausible(name: str, paper: str, summary: str) -> MetricEntry:
+    return MetricEntry(
+        f"didact.metrics.plausibility:{name}", "plausibility", (0, 1), "higher", ("rationale",), paper, summary
+    )
+
+
+def _stable(name: str, summary: str) -> MetricEntry:
+    needs = ("encoder",) if name == "SemanticStability" else ()
+    return MetricEntry(f"didact.metrics.stability:{name}", "stability", (0, 1), "higher", needs, _L2E, summary)
+
+
+METRICS: Final[Registry[MetricEntry]] = Registry(
+    "metric",
+    {
+        "sufficiency": _faithful(
+            "Sufficiency", (-1, 1), "lower", _PRUTHI, "How far the probability falls if only the top units stay."
+        ),
+        "comprehensiveness": _faithful(
+            "Comprehensiveness", (-1, 1), "higher", _PRUTHI, "How far the probability falls without the top units."
+        ),
+        "aopc_sufficiency": _faithful(
+            "AopcSufficiency", (-1, 1), "lower", _ERASER, "Sufficiency, mean over several shares of units."
+        ),
+        "aopc_comprehensiveness": _faithful(
+            "AopcComprehensiveness", (-1, 1), "higher", _ERASER, "Comprehensiveness, mean over several shares of units."
+        ),
+        "log_odds_positive": _faithful(
+            "LogOddsPositive", (-_INF, _INF), "higher", _L2E, "Fall of the log-odds without the most positive units."
+        ),
+        "log_odds_negative": _faithful(
+            "LogOddsNegative", (-_INF, _INF), "lower", _L2E, "Fall of the log-odds without the most negative units."
+        ),
+        "log_odds_top": _faithful(
+            "LogOddsTop", (-_INF, _INF), "higher", _L2E, "Fall of the log-odds without the largest units."
+        ),
+        "prediction_agreement": _faithful(
+            "PredictionAgreement", (0, 1), "higher", _L2E, "Whether the top units alone get the same prediction."
+        ),
+        "deletion_auc": _faithful(
+            "DeletionArea", (0, 1), "lower", "Petsiuk et al. 2018", "Mean probability while units are taken away."
+        ),
+        "insertion_auc": _faithful(
+            "InsertionArea", (0, 1), "higher", "Petsiuk et al. 2018", "Mean probability while units are put back."
+        ),
+        "flip_fraction": _faithful(
+            "FlipFraction", (0, 1), "lower", "Serrano and Smith 2019", "Share of units to remove to flip the answer."
+        ),
+        "roc_auc": _plausible("RocAuc", _SMAT, "Chance that a marked word scores above an unmarked one."),
+        "average_precision": _plausible(
+            "AveragePrecision", _ERASER, "Area under precision and recall of marked words."
+        ),
+        "precision": _plausible("Precision", _ERASER, "Share of the top words that are marked."),
+        "recall": _plausible("Recall", _ERASER, "Share of the marked words that are among the top ones."),
+        "f1": _plausible("F1", _ERASER, "Harmonic mean of precision and recall of the top words."),
+        "iou_f1": _plausible("IouF1", _ERASER, "F1 of whole spans; a span counts where half of it is met."),
+        "iou_semantic": _stable("SemanticStability", "Top words shared with rows that mean the same."),
+        "iou_lexical": _stable("LexicalStability", "Top words shared with rows that are worded alike."),
+    },
+    group="didact.metrics",
+)

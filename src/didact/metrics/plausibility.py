@@ -1,0 +1,138 @@
+"""Plausibility: does an explanation find what people marked? On planted data with a verified teacher: is it right?
+
+Measured on words (patches, of images), row by row, on rows in which some are marked and some are not. Signed scores
+count by their size, unless `signed=true`; `segment` measures one of a row's texts alone.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+
+from didact.core.row import Box, Row, Span
+from didact.core.words import touches
+from didact.errors import OptionError
+from didact.records.explanations import Explained, Explanations, count_of
+
+
+class Plausibility(ABC):
+    """A metric that holds the scores of words against marks."""
+
+    def __init__(self, *, signed: bool = False, segment: int | None = None) -> None:
+        self.signed, self.segment = signed, segment
+
+    def __call__(self, maps: Explanations, rows: Sequence[Row]) -> Float[np.ndarray, " row"]:
+        """One number per row; NaN where nothing, or everything, is marked. `maps` are of words, of these rows."""
+        found = np.full(len(maps), np.nan)
+        for place, (one, row) in enumerate(zip(maps, rows, strict=True)):
+            here = np.ones(len(one), dtype=bool) if self.segment is None else one.segments == self.segment
+            marked = marks_of(one, row)[here]
+            if 0 < marked.sum() < len(marked):
+                scores = one.scores if self.signed or one.kind != "signed" else np.abs(one.scores)
+                found[place] = self.value(scores[here], marked)
+        return found
+
+    @abstractmethod
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float: ...
+
+
+class RocAuc(Plausibility):
+    """The chance that a marked word scores above an unmarked one; ties count half."""
+
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
+        count = int(marked.sum())
+        above = rankdata(scores)[marked].sum() - count * (count + 1) / 2
+        return float(above / (count * (len(marked) - count)))
+
+
+class AveragePrecision(Plausibility):
+    """Σ (recall gained) · precision, from the highest score down; words of equal score come in together."""
+
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
+        order = np.argsort(-scores, kind="stable")
+        hits = np.cumsum(marked[order])
+        ends = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+        gained = np.diff(hits[ends], prepend=0) / hits[-1]
+        return float((gained * hits[ends] / (ends + 1)).sum())
+
+
+class _AtTop(Plausibility):
+    """Of the top `k` words (a share, or a number); by default as many as are marked. Ties: the earlier word."""
+
+    def __init__(self, *, k: float | None = None, signed: bool = False, segment: int | None = None) -> None:
+        super().__init__(signed=signed, segment=segment)
+        if k is not None:
+            count_of(k, 1)
+        self.k = k
+
+    def top(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> Bool[np.ndarray, " word"]:
+        count = int(marked.sum()) if self.k is None else count_of(self.k, len(scores))
+        chosen = np.zeros(len(scores), dtype=bool)
+        chosen[np.argsort(-scores, kind="stable")[:count]] = True
+        return chosen
+
+
+class Precision(_AtTop):
+    """The share of the top words that are marked."""
+
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
+        chosen = self.top(scores, marked)
+        return float((chosen & marked).sum() / chosen.sum())
+
+
+class Recall(_AtTop):
+    """The share of the marked words that are among the top ones."""
+
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
+        return float((self.top(scores, marked) & marked).sum() / marked.sum())
+
+
+class F1(_AtTop):
+    """The harmonic mean of precision and recall of the top words."""
+
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
+        chosen = self.top(scores, marked)
+        return float(2 * (chosen & marked).sum() / (chosen.sum() + marked.sum()))
+
+
+class IouF1(_AtTop):
+    """F1 of runs of top words against runs of marked ones: they meet where they share `least` of their union.
+
+    As ERASER's scorer, row by row; but a marked run that several runs meet counts once for recall.
+    """
+
+    def __init__(
+        self, *, least: float = 0.5, k: float | None = None, signed: bool = False, segment: int | None = None
+    ) -> None:
+        super().__init__(k=k, signed=signed, segment=segment)
+        if not 0 < least <= 1:
+            raise OptionError(f"Option 'least' is a share above 0 and up to 1, not {least}.")
+        self.least = least
+
+    def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
+        ours, theirs = runs(self.top(scores, marked)), runs(marked)
+        shared = np.minimum(ours[:, None, 1], theirs[None, :, 1]) - np.maximum(ours[:, None, 0], theirs[None, :, 0])
+        shared = np.maximum(shared, 0)
+        union = (ours[:, 1] - ours[:, 0])[:, None] + (theirs[:, 1] - theirs[:, 0]) - shared
+        meets = shared >= self.least * union
+        precision, recall = meets.any(1).mean(), meets.any(0).mean()
+        return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0
+
+
+def runs(marks: Bool[np.ndarray, " word"]) -> Int[np.ndarray, "run 2"]:
+    """First and last (exclusive) of each run of marks."""
+    steps = np.diff(marks.astype(np.int64), prepend=0, append=0)
+    return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], 1)
+
+
+def marks_of(one: Explained, row: Row) -> Bool[np.ndarray, " unit"]:
+    """Which units share a character (or a pixel) with the row's rationale."""
+    spans = [span for span in row.rationale or () if isinstance(span, Span)]
+    boxes = [box for box in row.rationale or () if isinstance(box, Box)]
+    marked = touches(spans, one.segments, one.offsets) if spans else np.zeros(len(one), dtype=bool)
+    for box in boxes:
+        top, left, bottom, right = one.offsets.T
+        marked |= (top < box.bottom) & (bottom > box.top) & (left < box.right) & (right > box.left)
+    return marked

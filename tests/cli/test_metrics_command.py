@@ -1,0 +1,71 @@
+"""`didact metrics`: lists what can be measured, and measures files."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from didact.cli.main import app
+from didact.data.load import load_data
+from didact.errors import DidactError
+from didact.experiment.explain import explain
+from didact.learning.train import train_teacher
+
+DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=12)"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A teacher's folder and two files of explanations."""
+    place = tmp_path_factory.mktemp("metrics")
+    data = load_data(DATA)
+    teacher = train_teacher(data, "native(width=16, layers=1, heads=2)", epochs=1, progress=False, out=place / "model")
+    for method in ("gradient_input", "gradient_norm"):
+        explain(teacher, data["test"], method).save(place / f"{method}.parquet")
+    return place / "model", place / "gradient_input.parquet", place / "gradient_norm.parquet"
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["metrics", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
+        raise result.exception
+    return result
+
+
+def test_lists_them():
+    assert "comprehensiveness" in run().stdout
+    rows = json.loads(run("--json").stdout)["rows"]
+    assert {"name", "measures", "bounds", "better", "needs", "paper", "summary"} == set(rows[0])
+    assert next(row for row in rows if row["name"] == "log_odds_top")["bounds"] == [None, None]
+
+
+def test_measures(files):
+    model, first, second = files
+    result = run("--explanations", first, second, "--model", model, "--data", DATA, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert {row["method"] for row in document["rows"]} == {"gradient_input", "gradient_norm", "random"}
+    wanted = {"method", "metric", "value", "low", "high", "rows", "skipped"}
+    assert wanted <= set(document["rows"][0])
+    empty = [
+        row for row in document["rows"] if row["metric"] == "log_odds_positive" and row["method"] == "gradient_norm"
+    ]
+    assert empty[0]["value"] is None
+    assert document["tests"]
+
+
+def test_shows_a_table(files):
+    model, first, _ = files
+    result = run(first, "--model", model, "--data", DATA, "--metrics", "roc_auc,comprehensiveness(k=0.2)", "--tests")
+    assert result.exit_code == 0, result.output
+    assert "comprehensiveness(k=0.2) ↑" in result.stdout
+    assert "Units are replaced by [MASK]." in result.stdout
+    assert "Holm" in result.stdout
+
+
+def test_tells_what_cannot_be(files):
+    model, first, _ = files
+    assert "roc_auc" in str(run(first, "--metrics", "roc_auk").exception)
+    assert "give it (--model)" in str(run(first, "--metrics", "flip_fraction").exception)
+    assert "nothing to measure" in str(run("--model", model).exception)
+    assert "no file" in str(run("nowhere.parquet").exception)

@@ -1,0 +1,165 @@
+"""`evaluate`: every metric of every method in one frame, with its control, intervals, tests and reasons."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import didact
+import teachers
+from didact.core.dataset import Dataset, Split
+from didact.errors import DataError, OptionError
+from didact.experiment.evaluate import COLUMNS, evaluated
+from didact.experiment.explain import explain
+from didact.metrics import METRICS
+from didact.metrics.plausibility import RocAuc
+
+
+@pytest.fixture
+def maps(school):
+    teacher, data = school()
+    return [explain(teacher, data["test"], method) for method in ("gradient_input", "gradient_norm", "human")]
+
+
+def test_everything_at_once(school, maps):
+    teacher, data = school()
+    frame = didact.evaluate(maps, teacher, data)
+    assert tuple(frame.columns) == COLUMNS
+    assert set(frame["metric"]) == set(METRICS)
+    assert set(frame["method"]) == {"gradient_input", "gradient_norm", "human", "random"}
+    table = frame.set_index(["metric", "method"])
+    assert table.loc[("roc_auc", "human"), "value"] == 1.0
+    assert (table["rows"] + table["skipped"] == len(data["test"])).all()
+    known = table[table["rows"] > 0]
+    assert (known["low"] <= known["value"]).all()
+    assert (known["value"] <= known["high"]).all()
+    for metric, entry in METRICS.items():
+        values = table.loc[metric, "value"].dropna()
+        assert values.between(*entry.bounds).all(), metric
+    assert table.loc[("log_odds_positive", "gradient_norm"), "rows"] == 0  # it has no signs
+    assert table.loc[("log_odds_positive", "random"), "rows"] > 0
+    assert frame.attrs["heading"] == "plausibility"  # so small a teacher is not verified
+    assert "not verified" in frame.attrs["notes"][-1]
+
+
+def test_values_are_those_of_the_metric(school, maps):
+    _, data = school()
+    found = evaluated(maps, None, data, metrics="roc_auc", control=False)
+    np.testing.assert_array_equal(found.values[0, 0], RocAuc()(maps[0].words(), data["test"].rows))
+    assert found.summary()[0]["value"] == pytest.approx(np.nanmean(found.values[0, 0]))
+
+
+def test_tests_between_methods(school, maps):
+    teacher, data = school()
+    found = evaluated(maps, teacher, data, metrics=["roc_auc", "comprehensiveness(k=0.3)"])
+    tests = found.tests()
+    assert len(tests) == 2 * 6
+    assert tests[0]["difference"] == pytest.approx(np.nanmean(found.values[0, 0] - found.values[0, 1]))
+    same = evaluated([maps[0], replace(maps[0], method="again")], None, data, metrics="roc_auc", control=False)
+    assert same.tests()[0]["p"] is None  # nothing differs
+    frame = found.to_pandas()
+    assert len(frame.attrs["tests"]) == len(tests)
+
+
+def test_files_in_another_order(school, maps, tmp_path):
+    """Rows are matched by their ids, sets are named by what tells them apart."""
+    teacher, data = school()
+    shuffled = maps[0].select(np.random.default_rng(0).permutation(len(maps[0])))
+    for number, one in enumerate((maps[0], shuffled)):
+        one.save(tmp_path / f"set{number}.parquet")
+    found = evaluated(sorted(tmp_path.glob("*.parquet")), teacher, data, metrics=["roc_auc", "deletion_auc"])
+    assert found.methods[0] != found.methods[1]
+    np.testing.assert_allclose(found.values[:, 0], found.values[:, 1])
+
+
+def test_random_is_drawn_for_each_row(school, maps):
+    _, data = school()
+    ask = {"metrics": "roc_auc"}
+    whole = evaluated(maps[0], None, data, **ask).values[0, 1]
+    part = evaluated(maps[0].select([3, 5]), None, data, **ask).values[0, 1]
+    np.testing.assert_array_equal(whole[[3, 5]], part)
+    other = evaluated(maps[0], None, data, seed=1, **ask).values[0, 1]
+    assert not np.array_equal(whole, other)
+
+
+def test_what_is_not_given_is_not_measured(school, maps):
+    teacher, data = school()
+    alone = didact.evaluate(maps)
+    assert set(alone["metric"]) == {"iou_lexical"}
+    asked = didact.evaluate(maps, teacher)
+    assert "roc_auc" not in set(asked["metric"])
+    assert "deletion_auc" in set(asked["metric"])
+    marked = didact.evaluate(maps, data=data)
+    assert "roc_auc" in set(marked["metric"])
+    assert "deletion_auc" not in set(marked["metric"])
+    rows = didact.evaluate(maps, data=data["test"])
+    assert rows.equals(marked)
+
+
+def test_scores_and_images(school):
+    for name, kept, left in (
+        ("quality", "aopc_sufficiency", "flip_fraction"),
+        ("shapes", "deletion_auc", "iou_lexical"),
+    ):
+        teacher, data = school(name)
+        frame = didact.evaluate(explain(teacher, data["test"], "gradient_input"), teacher, data)
+        assert kept in set(frame["metric"])
+        assert left not in set(frame["metric"])
+
+
+def test_black_box(school):
+    _, data = school()
+    box = teachers.black_box()
+    frame = didact.evaluate(explain(box, data["test"][:4], "occlusion"), box, data, metrics=["sufficiency", "roc_auc"])
+    assert set(frame["how"]) == {"units are deleted from the text", "words by size"}
+
+
+def test_words(school, maps):
+    teacher, data = school()
+    found = evaluated(maps[0], teacher, data, metrics="sufficiency", level="word", preset="eraser")
+    assert found.how["sufficiency"] == "units are deleted"
+
+
+def test_truth_is_said_only_of_a_verified_teacher(school):
+    _, data = school()
+    oracle = data.oracle()
+    found = evaluated(explain(oracle, data["test"], "occlusion"), oracle, data, metrics="roc_auc")
+    assert found.heading == "truth"
+    assert "the truth about this teacher" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"metrics": "rocauc"}, "roc_auc"),
+        ({"metrics": "roc_auc(k=2)"}, "option of roc_auc"),
+        ({"metrics": "f1(k=many)"}, "'k' of f1"),
+        ({"metrics": "sufficiency"}, "give it"),
+        ({"metrics": ["roc_auc", "iou_semantic", "flip_fraction"], "data": None}, "3 of 3 metrics"),
+        ({"metrics": []}, "Name a metric"),
+        ({"remove": "burn", "metrics": "sufficiency", "teacher": True}, "'remove'"),
+        ({"preset": "lime"}, "preset"),
+        ({"preset": "eraser", "remove": "mask"}, "remove=delete"),
+        ({"level": "sentence"}, "level"),
+    ],
+)
+def test_wrong_requests(school, maps, options, reason):
+    teacher, data = school()
+    given = {"data": data} | options | {"teacher": teacher if options.get("teacher") else None}
+    with pytest.raises((OptionError, didact.errors.DidactError), match=reason):
+        didact.evaluate(maps, **given)
+
+
+def test_wrong_rows(school, maps):
+    _, data = school()
+    with pytest.raises(DataError, match="same rows"):
+        didact.evaluate([maps[0], maps[1][:3]], data=data)
+    with pytest.raises(DataError, match="not in the data"):
+        didact.evaluate(maps, data=data["train"])
+    moved = replace(data["test"][0], texts=("something else",))
+    with pytest.raises(DataError, match="other texts"):
+        didact.evaluate(
+            maps, data=Dataset("d", data.task, {"test": Split("test", [moved, *data["test"][1:]])}, data.classes)
+        )
+    with pytest.raises(OptionError, match="nothing to measure"):
+        didact.evaluate([])
