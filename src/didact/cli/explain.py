@@ -95,7 +95,7 @@ def explain(
         model, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    chosen, others = _rows(teacher, texts, data, split, rows, data_dir, seed or 0)
+    chosen, others = chosen_rows(teacher, texts, data, split, rows, data_dir, seed or 0)
     if background is not None:
         others = _data(teacher, background, data_dir, seed or 0)["explain"]
     common: dict[str, Any] = {
@@ -121,7 +121,7 @@ def explain(
         maps[0].show()
 
 
-def _rows(
+def chosen_rows(
     teacher: "Teacher",
     texts: list[str] | None,
     data: str | None,

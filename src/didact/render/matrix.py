@@ -43,7 +43,7 @@ class MatrixView:
                 "first": first,
                 "second": second,
                 "value": float(value) if np.isfinite(value) else None,
-                "written": f"{value:.2f}".replace("-", "−") if np.isfinite(value) else "–",
+                "written": written(value),
             }
             for first, line in zip(self.shown, self.values, strict=True)
             for second, value in zip(self.shown, line, strict=True)
@@ -81,6 +81,14 @@ class MatrixView:
     @property
     def shown(self) -> tuple[str, ...]:
         return tuple(map(plain, self.names))
+
+
+def written(value: float) -> str:
+    """Two digits with a proper minus; a dash for what is not a number."""
+    if not np.isfinite(value):
+        return "–"
+    digits = f"{abs(value):.2f}"
+    return f"−{digits}" if value < 0 and float(digits) else digits
 
 
 def chart_of(squares: Sequence[MatrixView], *, caution: str = "") -> Any:

@@ -1,0 +1,133 @@
+"""`didact agree`: how far explanation methods agree with one another."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from didact.cli.output import print_json, say
+from didact.errors import OptionError
+from didact.registry import parse_spec, split_list
+
+if TYPE_CHECKING:
+    from didact.records.explanations import Explanations
+
+
+def agree(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE…", help="Explanations that `didact explain --out` kept.")
+    ] = None,
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            help="kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign; or several.",
+        ),
+    ] = "kendall",
+    by: Annotated[str, typer.Option(help="size: scores without signs (default but for `sign`); signed.")] = "auto",
+    level: Annotated[
+        str | None, typer.Option(help="word joins the pieces of words first; token refuses words.")
+    ] = None,
+    each: Annotated[
+        str | None, typer.Option(help="Also by parts of the rows: task, group (teachers) or length.")
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="Compare explanations of different teachers with one another.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Draw the heat map: .png, .svg or .html.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Explain now: a folder or a hub name.")] = None,
+    data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
+    methods: Annotated[str | None, typer.Option("--methods", help="Names from `didact methods`, with options.")] = None,
+    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
+    rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
+    preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
+    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
+    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Say how far methods agree about the same rows, for every pair of them: files, or methods to explain with now.
+
+    Agreement is not correctness: it tells only whether two rankings are alike.
+    """
+    from didact.experiment.agree import TOGETHER, agreements, check_asked
+    from didact.experiment.agreement import CAUTION, check_each, check_picture, draw
+
+    asked = split_list(methods or "")
+    if bool(asked) != (model is not None) or bool(asked) != (data is not None):
+        raise OptionError("To explain now, --model, --data and --methods go together.")
+    if len(files or []) + len(asked) < 2:
+        raise OptionError(
+            "Agreement is between methods: give two files of explanations or more (didact explain --out FILE), or "
+            "--model, --data and --methods with two names or more."
+        )
+    measures = split_list(measure)
+    check_asked(measures, by=by, level=level)  # before anything is explained
+    check_each(each)
+    if out is not None:
+        check_picture(out)
+
+    sets: list[Explanations | str | Path] = list(files or [])
+    if model is not None and data is not None:
+        loading = {
+            "task": task, "device": device, "max_length": length, "truncate": truncate, "revision": revision,
+            "trust_remote_code": trust_remote_code,
+        }  # fmt: skip
+        options = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
+        sets += _explained(
+            model, asked, loading, options, data=data, split=split, rows=rows, data_dir=data_dir, threads=threads
+        )
+    found = agreements(sets, measures, by=by, level=level, groups=TOGETHER if together else None)
+    if out is not None:
+        draw(found, out, each)
+        say(f"The heat map is in {out}.")
+    if as_json:
+        documents = [one.to_document(each) for one in found]
+        print_json(documents[0] if len(documents) == 1 else {"measures": documents})
+        return
+    for one in found:
+        typer.echo(one.table(caution=False) + "\n")
+        for name, part in one.each(each).items() if each is not None else ():
+            typer.echo(f"{each} {name}: {len(part.ids):,} rows\n{part.grid()}\n")
+    typer.echo(CAUTION)
+
+
+def _explained(
+    model: str,
+    asked: list[str],
+    loading: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    data: str,
+    split: str,
+    rows: int | None,
+    data_dir: str | None,
+    threads: int | None,
+) -> "list[Explanations]":
+    from didact.explainers import EXPLAINERS, is_learned
+
+    for one in asked:  # a wrong name is told before anything heavy is loaded
+        if not is_learned(one):
+            EXPLAINERS[parse_spec(one).name]
+
+    import torch
+
+    from didact.cli.explain import chosen_rows
+    from didact.experiment.explain import explain
+    from didact.models.load import load_teacher
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    teacher = load_teacher(model, **loading)
+    chosen, others = chosen_rows(teacher, None, data, split, rows, data_dir, options["seed"] or 0)
+    said = {name: value for name, value in options.items() if value is not None}
+    return [explain(teacher, chosen, one, background_rows=others, progress=True, **said) for one in asked]

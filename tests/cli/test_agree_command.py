@@ -1,0 +1,135 @@
+"""`didact agree` through the command itself: files, methods explained now, JSON, pictures, refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from didact.cli.main import app
+from didact.data.load import load_data
+from didact.errors import DidactError, OptionError, RequestError, UnknownNameError
+from didact.experiment.agree import agree
+from didact.experiment.agreement import CAUTION
+from didact.learning.train import train_teacher
+from didact.records.explanations import Explanations
+from scored import maps_of
+
+DATA = "planted/sentiment(teach=40, explain=10, train=5, dev=5, test=12)"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("maps")
+    rows = [[1.0, 2, 3], [1, 2], [4]]
+    maps_of(*rows).save(root / "a.parquet")
+    maps_of([3.0, -2, 1], [1, 2], [5], method="ig").save(root / "b.parquet")
+    maps_of([1.0, 1, 1], [1, 1], [1], method="flat", kind="magnitude").save(root / "c.parquet")
+    maps_of([3.0, -2, 1], [1, 2], method="short").save(root / "short.parquet")
+    return root
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teacher") / "native"
+    train_teacher(load_data(DATA), "native(width=16, layers=1)", out=folder, epochs=1)
+    return folder
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["agree", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
+        raise result.exception
+    return result
+
+
+def named(files, *names):
+    return [files / f"{name}.parquet" for name in names]
+
+
+class TestFiles:
+    def test_prints_the_matrix_and_the_caution(self, files):
+        result = run(*named(files, "a", "b", "c"))
+        assert result.exit_code == 0, result.output
+        assert "2 ig" in result.stdout
+        assert "±1.41" in result.stdout
+        assert CAUTION in result.stdout
+
+    def test_json_of_one_measure(self, files):
+        document = json.loads(run(*named(files, "a", "b", "c"), "--json").stdout)
+        assert document["methods"] == ["lime", "ig", "flat"]
+        assert document["measure"] == "kendall"
+        assert document["matrix"][0] == [1.0, 0.0, None], "(−1 + 1) / 2; what is not a number is null"
+        assert document["rows"][0][1] == 2
+        assert document["skipped"][0] == [1, 1, 3]
+        assert document["by"] == "size"
+
+    def test_json_of_several(self, files):
+        asked = ("--measure", "kendall,top_overlap(k=1),sign", "--json", "--each", "length")
+        documents = json.loads(run(*named(files, "a", "b"), *asked).stdout)["measures"]
+        assert [one["measure"] for one in documents] == ["kendall", "top_overlap(k=1)", "sign"]
+        assert [one["by"] for one in documents] == ["size", "size", "signed"]
+        assert documents[1]["matrix"][0][1] == 0.5
+        assert documents[2]["matrix"][0][1] == pytest.approx((2 / 3 + 1 + 1) / 3)
+        assert list(documents[0]["each"]["length"]) == ["1 unit", "2 units", "3 units"]
+
+    def test_by_signed(self, files):
+        found = json.loads(run(*named(files, "a", "b"), "--by", "signed", "--json").stdout)
+        assert found["matrix"][0][1] == pytest.approx((-1 / 3 + 1) / 2)
+
+    def test_parts_are_printed(self, files):
+        assert "length 3 units: 1 rows" in run(*named(files, "a", "b"), "--each", "length").stdout
+
+    @pytest.mark.parametrize("kind", ["png", "svg", "html"])
+    def test_draws(self, files, tmp_path, kind):
+        out = tmp_path / f"map.{kind}"
+        result = run(*named(files, "a", "b"), "--measure", "kendall,sign", "--out", out)
+        assert result.exit_code == 0, result.output
+        assert out.stat().st_size > 1000
+        assert str(out) in result.stderr
+        assert str(out) not in result.stdout
+
+
+class TestExplainedNow:
+    def test_as_explained_before(self, teacher, tmp_path):
+        methods = "gradient_norm,gradient_input,lime(samples=20)"
+        asked = ("--model", teacher, "--data", DATA, "--methods", methods, "--rows", 6, "--level", "word")
+        found = json.loads(run(*asked, "--json").stdout)
+        assert found["methods"] == ["gradient_norm", "gradient_input", "lime"]
+        assert found["level"] == "word"
+        kept = []
+        for number, method in enumerate(["gradient_norm", "gradient_input", "lime(samples=20)"]):
+            kept.append(tmp_path / f"{number}.parquet")
+            made = ("--model", teacher, "--data", DATA, "--rows", 6, "--level", "word", "--method", method)
+            CliRunner().invoke(app, ["explain", *map(str, made), "--out", str(kept[-1])], catch_exceptions=False)
+        assert len(Explanations.load(kept[0])) == 6
+        expected = agree(kept)
+        np.testing.assert_allclose(found["matrix"], expected.matrix, atol=1e-6)
+        both = json.loads(run(*asked, kept[0], "--json").stdout)
+        assert both["methods"] == ["0", "gradient_norm #2", "gradient_input", "lime"]
+        assert both["matrix"][0][1] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ((), OptionError, "two files of explanations or more"),
+        (("a",), OptionError, "two files of explanations or more"),
+        (("a", "short"), RequestError, "explains 3 and 'short' 2"),
+        (("a", "b", "--measure", "tau"), UnknownNameError, "top_tau"),
+        (("a", "b", "--measure", ","), OptionError, "Name a measure"),
+        (("a", "b", "--measure", "top_tau(k=0)"), OptionError, "k must be"),
+        (("a", "b", "--measure", "sign", "--by", "size"), OptionError, "compares signs"),
+        (("a", "b", "--each", "day"), OptionError, "task"),
+        (("a", "b", "--out", "map.pdf"), OptionError, "png, svg, html"),
+        (("a", "b", "--model", "somewhere"), OptionError, "go together"),
+        (("--methods", "lime,random"), OptionError, "go together"),
+        (("--model", "m", "--data", "d", "--methods", "limes,random"), UnknownNameError, "Did you mean 'lime'"),
+    ],
+)
+def test_refuses_with_advice(files, arguments, kind, message):
+    given = [files / f"{one}.parquet" if one in ("a", "b", "short") else one for one in arguments]
+    result = run(*given)
+    assert isinstance(result.exception, kind), result.output
+    assert isinstance(result.exception, RequestError), "so the command exits with 2"
+    assert message in str(result.exception)

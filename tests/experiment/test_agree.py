@@ -1,0 +1,273 @@
+"""`didact.agree`: rows matched, groups pooled, undefined rows counted, labels told apart, and what is refused."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import didact
+from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError
+from didact.experiment.agree import agree, agreements
+from didact.experiment.agreement import CAUTION, Agreement, draw
+from scored import maps_of
+
+# Row 0: same order. Row 1: opposite. Row 2: one pair of three turned. Row 3: a single unit. Row 4: the second is flat.
+FIRST = maps_of([1, 2, 3], [1, 2], [1, 2, 3], [5], [1, 2, 3, 4])
+SECOND = maps_of([4, 5, 9], [7, 2], [1, 3, 2], [5], [2, 2, 2, 2], method="ig")
+
+
+def test_by_hand():
+    found = agree([FIRST, SECOND])
+    assert found.methods == ("lime", "ig")
+    assert found.measure == "kendall"
+    assert found.by == "size"
+    np.testing.assert_allclose(found.values[:3, 0, 1], [1, -1, 1 / 3])
+    assert found.matrix[0, 1] == found.between("lime", "ig") == pytest.approx(1 / 9)
+    assert found.sd[0, 1] == pytest.approx(np.std([1, -1, 1 / 3], ddof=1))
+    assert found.rows.tolist() == [[4, 3], [3, 3]]
+    assert found.skipped.tolist() == [[1, 2], [2, 2]]
+    assert (found.matrix[0, 0], found.matrix[1, 1]) == (1, 1)
+
+
+def test_undefined_rows_are_never_zero():
+    flat = replace(SECOND, scores=np.zeros_like(SECOND.scores))
+    found = agree([FIRST, flat])
+    assert np.isnan(found.matrix[0, 1])
+    assert found.skipped[0, 1] == 5
+    assert "up to 5 rows" in found.table()
+    assert found.to_document()["rows"] == [[4, 0], [0, 0]]
+
+
+def test_rows_are_matched_by_id():
+    order = [3, 1, 4, 0, 2]
+    turned = agree([FIRST, SECOND.select(order)])
+    np.testing.assert_array_equal(turned.values, agree([FIRST, SECOND]).values)
+    assert turned.ids == FIRST.ids
+    np.testing.assert_array_equal(agree([FIRST.select(order), SECOND]).values, agree([FIRST, SECOND]).values[order])
+
+
+def test_files_are_read(tmp_path):
+    FIRST.save(tmp_path / "a.parquet")
+    SECOND.save(tmp_path / "b.parquet")
+    found = agree([tmp_path / "a.parquet", str(tmp_path / "b.parquet")])
+    np.testing.assert_array_equal(found.values, agree([FIRST, SECOND]).values)
+
+
+class TestLabels:
+    def test_options_in_which_they_differ(self):
+        one, two = (replace(FIRST, options={"samples": n, "width": 1}) for n in (200, 500))
+        assert agree([one, two, SECOND]).methods == ("lime(samples=200)", "lime(samples=500)", "ig")
+
+    def test_files(self, tmp_path):
+        for name in ("monday", "tuesday"):
+            FIRST.save(tmp_path / f"{name}.parquet")
+        assert agree([tmp_path / "monday.parquet", tmp_path / "tuesday.parquet"]).methods == ("monday", "tuesday")
+
+    def test_numbers(self):
+        assert agree([FIRST, FIRST, SECOND]).methods == ("lime #1", "lime #2", "ig")
+
+    def test_teachers(self):
+        other = replace(FIRST, teacher="u", fingerprints={"teacher": "cd"})
+        assert agree([FIRST, other], groups="all").methods == ("lime, t", "lime, u")
+
+
+class TestGroups:
+    """Two seeds of a teacher, with the same methods on the same rows."""
+
+    def seeds(self):
+        other = [replace(maps, teacher="u", fingerprints={"teacher": "cd"}) for maps in (FIRST, SECOND)]
+        other[1] = replace(other[1], scores=np.array([3.0, 2, 1, 2, 7, 3, 2, 1, 5, 4, 3, 2, 1]))
+        return [FIRST, SECOND], other
+
+    def test_rows_of_seeds_are_pooled(self):
+        first, second = self.seeds()
+        found = agree([first[0], second[0], second[1], first[1]])
+        assert found.methods == ("lime", "ig")
+        assert found.values.shape == (10, 2, 2)
+        means = [agree(part).matrix[0, 1] for part in (first, second)]
+        assert means[1] == pytest.approx((-1 + 1 - 1 - 1) / 4)
+        assert found.matrix[0, 1] == pytest.approx((3 * means[0] + 4 * means[1]) / 7)
+        assert found.group_sd[0, 1] == pytest.approx(np.std(means, ddof=1))
+        assert np.isnan(agree(first).group_sd).all()
+        assert list(found.each("group")) == ["t", "u"]
+        assert found.each("group")["u"].matrix[0, 1] == pytest.approx(means[1])
+        assert "2 groups are pooled (t, u)" in found.table()
+
+    def test_teachers_of_one_name(self):
+        first, second = self.seeds()
+        found = agree([*first, *(replace(maps, teacher="t") for maps in second)])
+        assert list(found.each("group")) == ["t, ab", "t, cd"]
+
+    def test_a_method_that_only_one_group_has(self):
+        first, second = self.seeds()
+        found = agree([*first, *second, replace(second[0], method="extra")])
+        assert found.rows[0, 2] == 4
+        assert found.skipped[0, 2] == 1, "the other group's rows are neither counted nor skipped"
+        assert "'extra' is in 1 of 2 groups." in found.notes
+
+    def test_groups_by_name(self):
+        first, second = self.seeds()
+        found = agree([*first, *second], groups=["a", "a", "b", "b"])
+        assert list(found.each("group")) == ["a", "b"]
+
+    def test_alone_in_its_group(self):
+        _, second = self.seeds()
+        with pytest.raises(ShapeError, match="the only set of group 't'.*groups='all'"):
+            agree([FIRST, *second])
+
+    def test_tasks(self):
+        first, second = self.seeds()
+        pairs = [replace(maps, task="pair") for maps in second]
+        assert list(agree([*first, *pairs]).each("task")) == ["classification", "pair"]
+
+    def test_other_options_under_one_name_are_told(self):
+        first, second = self.seeds()
+        second[0] = replace(second[0], options={"samples": 3})
+        assert "'lime' has other options in other groups." in agree([*first, *second]).notes
+
+
+def test_length_in_quarters():
+    dice = np.random.default_rng(0)
+    counts = [2] * 4 + [3] * 4 + [5] * 4 + [6, 7, 8, 9]
+    maps = [maps_of(*[dice.normal(size=count) for count in counts], method=name) for name in "ab"]
+    parts = agree(maps).each("length")
+    assert list(parts) == ["2 units", "3 units", "5 units", "6 to 9 units"]
+    assert [len(part.ids) for part in parts.values()] == [4, 4, 4, 4]
+    whole = agree(maps).values
+    np.testing.assert_array_equal(parts["6 to 9 units"].values, whole[-4:])
+    same = agree([maps_of([1, 2], [2, 1]), maps_of([1, 2], [2, 1], method="b")]).each("length")
+    assert list(same) == ["2 units"]
+
+
+def test_words_bring_tokenizers_together():
+    """The same word as one piece and as two."""
+    whole = maps_of([3.0, 1, 2], texts=(("x x x",),))
+    pieces = maps_of(
+        [2.0, 1, 1, 2], method="ig", texts=(("x x x",),), word_index=np.array([0, 0, 1, 2]),
+        offsets=np.array([[0, 0], [0, 1], [2, 3], [4, 5]]),
+    )  # fmt: skip
+    with pytest.raises(ShapeError, match="row 'r0' has 3 here .* and 4 there.*level='word'"):
+        agree([whole, pieces])
+    found = agree([whole, pieces], level="word")
+    assert found.matrix[0, 1] == 1
+    assert found.level == "word"
+    with pytest.raises(OptionError, match="cannot be taken apart"):
+        agree([whole, pieces.words()], level="token")
+
+
+def test_by_and_signs():
+    first, second = maps_of([-3, 1, 2]), maps_of([3, 1, 2], method="norm", kind="magnitude")
+    assert agree([first, second]).matrix[0, 1] == 1
+    signed = agree([first, second], by="signed")
+    assert (signed.by, signed.matrix[0, 1]) == ("signed", pytest.approx(-1 / 3))
+    assert "Without signs: norm." in signed.notes
+    both = agreements([first, second], ["kendall", "sign"])
+    assert [one.by for one in both] == ["size", "signed"]
+    assert np.isnan(both[1].matrix[0, 1])
+
+
+def test_other_targets_are_told():
+    other = replace(SECOND, targets=("no", *SECOND.targets[1:]))
+    assert "Not all methods explain the same target: rows in which they differ: 1." in agree([FIRST, other]).notes
+    assert agree([FIRST, SECOND]).notes == ()
+
+
+class TestShown:
+    found = agree([FIRST, SECOND, replace(FIRST, method="flat", scores=np.ones_like(FIRST.scores))])
+
+    def test_table(self):
+        table = self.found.table()
+        assert "1 lime" in table
+        assert "0.11" in table
+        assert "±1.02" in table
+        assert "Mean of 3 rows, scores without their signs" in table
+        assert table.endswith(CAUTION)
+        assert "−" not in agree([maps_of([1, 2, 3, 4]), maps_of([2.0, 4, 1, 3], method="b")]).grid(), "no −0.00"
+
+    def test_document_is_json(self):
+        document = self.found.to_document("length")
+        assert document["methods"] == ["lime", "ig", "flat"]
+        assert document["measure"] == "kendall"
+        assert document["matrix"][0][1] == pytest.approx(1 / 9)
+        assert document["caution"] == CAUTION
+        assert set(document["each"]["length"]) == {"1 to 2 units", "3 units", "4 units"}
+        json.dumps(document)
+
+    def test_frames(self):
+        frame = self.found.to_pandas()
+        assert list(frame.columns) == ["measure", "first", "second", "mean", "sd", "rows", "skipped"]
+        assert len(frame) == 3
+        assert frame.loc[0, ["first", "second", "rows", "skipped"]].tolist() == ["lime", "ig", 3, 2]
+        assert frame.loc[0, "mean"] == pytest.approx(1 / 9)
+        assert len(self.found.to_pandas("length")) == 9
+
+    def test_pictures(self, tmp_path):
+        for kind in ("png", "svg", "html"):
+            self.found.save(tmp_path / f"new/map.{kind}")
+        assert (tmp_path / "new/map.png").read_bytes().startswith(b"\x89PNG")
+        words = list(ElementTree.parse(tmp_path / "new/map.svg").getroot().itertext())
+        assert {"0.11", "–", "lime", "kendall"} <= set(words)
+        assert CAUTION.split(" ", 3)[:3] == ["Agreement", "is", "not"]
+        assert any(word.startswith("Agreement is not correctness.") for word in words)
+        page = (tmp_path / "new/map.html").read_text()
+        assert "Agreement is not correctness." in page
+        assert "default-src 'none'" in page
+        draw(agreements([FIRST, SECOND], ["kendall", "top_overlap(k=1)"]), tmp_path / "two.svg")
+        words = list(ElementTree.parse(tmp_path / "two.svg").getroot().itertext())
+        assert {"kendall", "top_overlap(k=1)"} <= set(words)
+        assert self.found.chart().to_dict()["concat"]
+
+    def test_names_are_words_not_markup(self, tmp_path):
+        odd = agree([replace(FIRST, method="</script><b>x"), replace(SECOND, method="[bold]y")])
+        odd.save(tmp_path / "odd.html")
+        assert "<b>x" not in (tmp_path / "odd.html").read_text()
+        assert "[bold]y" in odd.table()
+
+    def test_kinds_of_pictures(self, tmp_path):
+        with pytest.raises(OptionError, match="'pdf'"):
+            self.found.save(tmp_path / "map.pdf")
+        (tmp_path / "x.png").mkdir()
+        with pytest.raises(OptionError, match="folder"):
+            self.found.save(tmp_path / "x.png")
+
+
+@pytest.mark.parametrize(
+    ("sets", "options", "kind", "message"),
+    [
+        ([FIRST], {}, ShapeError, "at least two explanations, not 1"),
+        (FIRST, {}, ShapeError, "at least two explanations, not 1"),
+        ([FIRST, SECOND[:3]], {}, DataError, "'lime' explains 5 and 'ig' 3, of which 3 are the same"),
+        ([FIRST, SECOND[:3]], {}, DataError, "'r3' is not in 'ig'"),
+        ([FIRST[:3], SECOND], {}, DataError, "'r3' is not in 'lime'"),
+        ([FIRST.select([0, 0]), SECOND], {}, DataError, "id 'r0' more than once"),
+        ([FIRST[:0], SECOND[:0]], {}, ShapeError, "explains no rows"),
+        ([FIRST, SECOND], {"measure": "kendal"}, UnknownNameError, "Did you mean 'kendall'"),
+        ([FIRST, SECOND], {"by": "abs"}, OptionError, "auto, signed or size"),
+        ([FIRST, SECOND], {"level": "sentence"}, OptionError, "'token' or 'word'"),
+        ([FIRST, SECOND], {"groups": ["a"]}, OptionError, "2 sets of explanations need 2 names"),
+        (["nowhere.parquet", FIRST], {}, OptionError, "There is no file nowhere.parquet"),
+    ],
+)
+def test_refuses(sets, options, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        agree(sets, **options)
+    assert isinstance(caught.value, RequestError)
+
+
+def test_wrong_names_of_parts_and_methods():
+    found = agree([FIRST, SECOND])
+    with pytest.raises(OptionError, match="way to divide rows named 'lengths'. Did you mean 'length'"):
+        found.each("lengths")
+    with pytest.raises(OptionError, match="compared method named 'limes'"):
+        found.between("limes", "ig")
+
+
+def test_it_is_public_and_needs_no_torch():
+    assert didact.agree is agree
+    assert didact.Agreement is Agreement
+    code = "import sys, didact; didact.agree, didact.Agreement; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
