@@ -97,6 +97,19 @@ def from_parquet(content: bytes, path: Path) -> "Explanations":
     return maps
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a file is Parquet that `to_parquet` wrote; nothing but its header is read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    if not path.name.lower().endswith(".parquet") or not path.is_file():
+        return False
+    try:
+        return _KEY in (parquet.read_schema(path).metadata or {})
+    except (pyarrow.ArrowException, OSError):
+        return False
+
+
 def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     lengths = columns["scores"].value_lengths().to_numpy(zero_copy_only=False)

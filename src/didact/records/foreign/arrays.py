@@ -1,0 +1,120 @@
+"""Arrays of scores beside lists of tokens: `.npz` archives, or numpy and torch tensors in memory (captum's too).
+
+`scores` are rows × tokens, padded at the end, or all rows end to end with `lengths`; `tokens` likewise as text, or as
+lists. `ids`, `segments` (the text of each token) and `targets` may be there too.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.errors import DataError
+from didact.records.foreign.files import arrays, document
+from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, named, numbers, plain_array, words_in
+from didact.registry import plain
+
+KEYS = ("scores", "tokens", "lengths", "ids", "segments", "targets")
+
+
+def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
+    """`asked.tokens` are the token lists, or a JSON file of them, where the archive holds none."""
+    held = dict(source) if isinstance(source, Mapping) else arrays(source) if isinstance(source, Path) else None
+    if held is None:
+        scores, *rest = source
+        held = {"scores": scores, **({"tokens": rest[0]} if rest else {})}
+    strange = [key for key in held if key not in KEYS]
+    if strange or "scores" not in held:
+        raise DataError(
+            f"{name} holds {', '.join(map(repr, held)) or 'nothing'}; scores are read from 'scores', beside "
+            f"{', '.join(map(repr, KEYS[1:]))}."
+        )
+    foreign = Foreign(name)
+    scores = in_rows(held["scores"], held.get("lengths"), f"{name} 'scores'")
+    lists = token_lists(held, asked.tokens, name, count=len(scores))
+    widest = widest_of(held["scores"], lists)
+    columns = {
+        key: in_rows(held[key], held.get("lengths") if key == "segments" else None, f"{name} {key!r}")
+        for key in ("ids", "segments", "targets")
+        if held.get(key) is not None
+    }
+    for key, column in columns.items():
+        if len(column) != len(scores):
+            raise DataError(f"{name} has scores of {len(scores)} rows and {key!r} of {len(column)}.")
+    for number, (mine, tokens) in enumerate(zip(scores, lists, strict=True)):
+        where, id = f"row {number + 1}", None
+        try:
+            id = named(columns["ids"][number], "ids") if "ids" in columns else None
+            words = words_in(tokens)
+            segments = columns["segments"][number] if "segments" in columns else None
+            target = plain(columns["targets"][number]) if "targets" in columns else None
+            given = numbers(mine, "scores")
+            given = without_padding(given, len(words), widest)
+            if segments is not None:
+                segments = numbers(segments, "'segments'").astype(np.int64).tolist()[: len(words)]
+                if len(segments) < len(words):
+                    raise Fault(f"has {len(words)} tokens and {len(segments)} segments")
+            foreign.rows.append(Given(where, id, words, given, segments, None, target, None))
+        except Fault as fault:
+            foreign.fault(where, fault, id)
+    return foreign
+
+
+def token_lists(held: Mapping[str, Any], given: Any, name: str, *, count: int, key: str = "tokens") -> Sequence[Any]:
+    """The tokens of each row: from the archive, from the caller, or from a JSON file. Empty ones are padding."""
+    if given is None and held.get(key) is None:
+        raise DataError(
+            f"{name} holds no {key!r}, so that nobody can tell where its scores belong. Give tokens=[[…], …], or "
+            "tokens='tokens.json'."
+        )
+    if isinstance(given, str | Path):
+        given = document(Path(given))
+    found = in_rows(held[key], held.get("lengths"), f"{name} {key!r}") if given is None else given
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise DataError(f"Tokens are a list for each row, not {type(found).__name__}.")
+    if len(found) != count:
+        raise DataError(f"{name} has scores of {count} rows and tokens of {len(found)}. Each row has both.")
+    return found
+
+
+def widest_of(scores: Any, lists: Sequence[Any]) -> int | None:
+    """The longest row's tokens, where scores are padded: one array for all rows."""
+    return max(map(len, lists), default=0) if getattr(scores, "ndim", 1) > 1 else None
+
+
+def without_padding(
+    scores: Float[np.ndarray, "wide ..."], tokens: int, widest: int | None
+) -> Float[np.ndarray, "token ..."]:
+    """The scores of the tokens. What follows is padding if some row is as long as the array is wide, or all is 0."""
+    if widest is None or len(scores) <= tokens:
+        return scores
+    if widest < len(scores) and np.nan_to_num(scores[tokens:]).any():
+        raise Fault(f"has {tokens} tokens and {len(scores)} scores, and what would be padding is not 0")
+    return scores[:tokens]
+
+
+def in_rows(value: Any, lengths: Any, what: str) -> Sequence[Any]:
+    """One entry per row: those of a list, of an array, or of all rows end to end, cut by `lengths`."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    if lengths is not None:
+        return _cut(value, lengths, what)
+    if isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 1:
+        raise DataError(f"{what} hold Python objects, where numbers or text belong.")
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        raise DataError(f"{what} must have an entry for each row, not {value!r}.")
+    return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "U" else list(value)
+
+
+def _cut(value: Any, lengths: Any, what: str) -> Sequence[Any]:
+    try:
+        sizes = plain_array(lengths, "lengths").astype(np.int64)
+    except Fault as fault:
+        raise DataError(f"{what}: {fault}.") from None
+    flat = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(flat):
+        raise DataError(f"{what} have {len(flat)} entries, and 'lengths' {sizes.tolist()[:8]} add up to {sizes.sum()}.")
+    return [part.tolist() if part.dtype.kind == "U" else part for part in np.split(flat, np.cumsum(sizes)[:-1])]
+

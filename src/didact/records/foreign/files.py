@@ -1,0 +1,143 @@
+"""Files that others wrote: JSON, JSON lines, Parquet, Arrow folders and NumPy archives. Nothing is unpickled.
+
+A damaged file is refused as a whole; damaged lines are told with all other faults.
+"""
+
+import gzip
+import json
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from didact.errors import DataError
+from didact.records.foreign.given import Foreign, shown
+
+
+def content_of(path: Path) -> str:
+    """The text of a file, gzip-packed or not."""
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({_reason(error)}).") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if not content.strip():
+        raise DataError(f"{path} is empty. Write the file again.")
+    try:
+        return content.removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(f"{path} line {line}: byte {error.start + 1} of the file is not UTF-8.") from None
+
+
+def document(path: Path) -> Any:
+    """One JSON document."""
+    try:
+        return json.loads(content_of(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{path} is cut off or broken: no JSON can be read from it ({_reason(error)}). Write or copy it again."
+        ) from None
+
+
+def records(source: Any, into: Foreign) -> list[tuple[str, dict[str, Any]]]:
+    """The records of a file, a folder of tables, or a list in memory, each with its place; faults go `into` it."""
+    if not isinstance(source, Path):
+        return _objects(source, "row", into)
+    if source.is_dir():
+        return _objects(_folder(source), "row", into)
+    if source.name.lower().endswith(".parquet"):
+        return _objects(_parquet(source), "row", into)
+    content = content_of(source)
+    if content.lstrip().startswith("["):
+        return _objects(document(source), "row", into)
+    found: list[tuple[str, dict[str, Any]]] = []
+    lines = content.rstrip("\r\n").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            one = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            how = "cut off or broken" if number == len(lines) else "broken"
+            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({_reason(error)})")
+            continue
+        found += _objects([one], "line", into, first=number)
+    return found
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` archive: plain ones only."""
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise DataError(
+                    f"{path} is one bare array. Save arrays by name: numpy.savez(path, scores=…, tokens=…)."
+                )
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
+        raise DataError(f"{path} cannot be read as an .npz archive; it may be cut off ({_reason(error)}).") from None
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{path} holds an array of Python objects, or is no .npz archive ({_reason(error)}). Nothing is unpickled: "
+            "save rows of different lengths padded, or end to end beside 'lengths', and tokens as an array of text."
+        ) from None
+
+
+def _folder(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all tables in a folder, as `datasets` saves them or as Parquet, in the order of their names."""
+    paths = sorted([*folder.glob("*.arrow"), *folder.glob("*.parquet")])
+    if not paths:
+        inside = sorted(path.name for path in folder.iterdir())
+        raise DataError(
+            f"{folder} holds no tables (*.arrow, *.parquet), but {', '.join(inside[:10]) or 'nothing'}. "
+            "Name the folder of one split, or one file."
+        )
+    return [row for path in paths for row in (_parquet(path) if path.suffix == ".parquet" else _arrow(path))]
+
+
+def _parquet(path: Path) -> list[dict[str, Any]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        return list(parquet.read_table(path).to_pylist())
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet; it may be cut off ({_reason(error)}).") from None
+
+
+def _arrow(path: Path) -> list[dict[str, Any]]:
+    import pyarrow
+
+    try:
+        with pyarrow.OSFile(str(path)) as file:
+            return list(pyarrow.ipc.open_stream(file).read_all().to_pylist())
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as an Arrow table; it may be cut off ({_reason(error)}).") from None
+
+
+def _objects(
+    values: Sequence[Any] | Any, unit: str, into: Foreign, *, first: int = 1
+) -> list[tuple[str, dict[str, Any]]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    for number, value in enumerate(values, first):
+        if isinstance(value, dict):
+            found.append((f"{unit} {number}", value))
+        else:
+            into.fault(f"{unit} {number}", f"is {shown(value)}, where an object belongs")
+    return found
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,88 @@
+"""Which format a source has, where that can be told from what it holds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from didact.errors import DataError, OptionError
+from didact.records.foreign import FORMATS
+from didact.records.foreign.files import arrays, content_of
+
+_PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")
+
+
+def format_of(source: Any) -> str:
+    """The name of a format; an error tells what could be given."""
+    if isinstance(source, Path):
+        found = _of_path(source)
+        what = str(source)
+    else:
+        found, what = _of_object(source), f"An object of type {type(source).__name__}"
+    if found is None:
+        raise OptionError(f"{what} does not tell its format. Say which it is: format={_choices()}.")
+    return found
+
+
+def _of_path(path: Path) -> str | None:
+    name = path.name.lower()
+    if name.endswith(_PICKLED):
+        raise DataError(
+            f"{path} looks pickled, and didact never unpickles. Load it where you trust it, and give the tensors, or "
+            "save them: numpy.savez(path, scores=…, tokens=…)."
+        )
+    if path.is_dir() or name.endswith(".parquet"):
+        return "thermostat"
+    if name.endswith((".npz", ".npy")):
+        held = arrays(path)
+        return "shap" if "values" in held else "arrays" if "scores" in held else None
+    content = content_of(path)
+    first = next((record for record in map(_record, content.splitlines()) if record), None)
+    if first is None and content.lstrip().startswith("["):
+        whole = _parsed(content)
+        first = whole[0] if isinstance(whole, list) and whole and isinstance(whole[0], dict) else None
+    if first is not None and (found := _of_record(first)):
+        return found
+    # Indented, or cut off: what stands in it tells.
+    return "inseq" if '"sequence_attributions"' in content or '"__instance_type__"' in content else None
+
+
+def _of_object(source: Any) -> str | None:
+    if isinstance(source, Mapping):
+        return "arrays" if "scores" in source else None
+    if hasattr(source, "sequence_attributions"):
+        raise OptionError("Attributions of inseq are read from a file: out.save('x.json').")
+    if hasattr(source, "values") and hasattr(source, "data") and hasattr(source, "base_values"):
+        return "shap"
+    if hasattr(source, "column_names") and hasattr(source, "__getitem__"):
+        return "thermostat"
+    if isinstance(source, tuple) and len(source) == 2:
+        return "arrays"
+    if isinstance(source, Sequence) and source and isinstance(source[0], dict):
+        return _of_record(source[0])
+    return None
+
+
+def _of_record(record: Mapping[str, Any]) -> str | None:
+    if "annotation_id" in record or "rationales" in record:
+        return "eraser"
+    if "sequence_attributions" in record or "__instance_type__" in record:
+        return "inseq"
+    return "thermostat" if "attributions" in record else None
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    found = _parsed(line) if line.lstrip().startswith("{") else None
+    return found if isinstance(found, dict) else None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _choices() -> str:
+    *rest, last = map(repr, FORMATS)
+    return f"{', '.join(rest)} or {last}"

@@ -1,0 +1,142 @@
+"""What others wrote, before it is tied to the data: rows of tokens and scores, and what is wrong with them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Place(NamedTuple):
+    """Characters `start` to `end` (exclusive) of the row's text number `segment`."""
+
+    segment: int
+    start: int
+    end: int
+
+
+@runtime_checkable
+class Texts(Protocol):
+    """A row of the data: all that placing foreign tokens needs of it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def texts(self) -> tuple[str, ...]: ...
+
+
+class Fault(ValueError):  # noqa: N818
+    """One fault of one row. Never leaves this room: many of them become one `DataError`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """One foreign row. `where` names it as people would look it up (`line 3`); `id` is None where the source has none.
+
+    `segments` say to which text each token belongs, -1 to none. `places` are known where tokens are counted in the
+    data's own texts. A target or prediction that is a number is a class.
+    """
+
+    where: str
+    id: str | None
+    tokens: Sequence[str]
+    scores: Float[np.ndarray, " token"]
+    segments: Sequence[int] | None = None
+    places: Sequence[Place] | None = None
+    target: str | int | None = None
+    prediction: str | int | None = None
+
+
+@dataclass(eq=False)
+class Foreign:
+    """All rows of a source. `is_marked` says that scores are marks, 0 or 1."""
+
+    name: str
+    rows: list[Given] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    method: str | None = None
+    teacher: str = ""
+    is_marked: bool = False
+
+    def fault(self, where: str, reason: object, id: str | None = None) -> None:
+        self.faults.append(f"{self.name} {where}{'' if id is None else f' (row {id!r})'}: {reason}")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What the caller chose: a target, token lists or what names ids, a kind."""
+
+    target: str | int | None = None
+    tokens: Any = None
+    kind: str | None = None
+
+
+def present(record: Any, key: str) -> Any:
+    """A value that must be there."""
+    if not isinstance(record, dict):
+        raise Fault(f"is {shown(record)}, where an object with {key!r} belongs")
+    if record.get(key) is None:
+        raise Fault(f"has no {key!r}; it has {', '.join(map(repr, record)) or 'nothing'}")
+    return record[key]
+
+
+def numbers(value: Any, what: str) -> Float[np.ndarray, " token"]:
+    """One number per token. Whether they are finite is told later, where a token is known by name."""
+    array = plain_array(value, what)
+    if array.ndim != 1:
+        raise Fault(f"{what} have the shape {array.shape}, where one number per token belongs")
+    return array
+
+
+def plain_array(value: Any, what: str) -> Float[np.ndarray, "..."]:
+    """Numbers of any shape: lists, numpy or torch."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+    if isinstance(value, str | bytes) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
+        raise Fault(f"{what} are {shown(value)}, where numbers belong")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise Fault(f"{what} are lists of different lengths, where as many numbers as tokens belong") from None
+    if array.size == 0:
+        return np.zeros(array.shape)
+    if array.dtype == object or array.dtype.kind not in "iuf":
+        raise Fault(f"{what} hold {_kind(array)}, where numbers belong")
+    return array.astype(np.float64)
+
+
+def words_in(value: Any, what: str = "'tokens'") -> tuple[str, ...]:
+    """A list of tokens."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise Fault(f"{what} are {shown(value)}, where a list of tokens belongs")
+    wrong = next((one for one in value if not isinstance(one, str)), None)
+    if wrong is not None:
+        raise Fault(f"{what} hold {shown(wrong)}, where a token belongs")
+    return tuple(value)
+
+
+def named(value: Any, key: str) -> str | None:
+    """An id as text; None where there is none."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise Fault(f"{key!r} is {shown(value)}, where a text or a whole number belongs")
+    return str(value)
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def _kind(array: np.ndarray) -> str:
+    if array.dtype == object:
+        wrong = next((one for one in array.flat if isinstance(one, bool) or not isinstance(one, int | float)), None)
+        return "lists of different lengths" if isinstance(wrong, list | np.ndarray) else shown(wrong)
+    return {"U": "text", "S": "bytes", "b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "others")

@@ -1,0 +1,124 @@
+"""Foreign rows tied to the data: each found by id or order, each token by its characters, all faults told at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from didact.errors import DataError
+from didact.records.foreign.align import align
+from didact.records.foreign.given import Fault, Foreign, Given, Place, Texts
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Units of the data's own texts. `rows` are places in the data; `special` tokens were left out."""
+
+    given: tuple[Given, ...]
+    rows: tuple[int, ...]
+    bounds: Int[np.ndarray, " bound"]
+    tokens: tuple[str, ...]
+    segments: Int[np.ndarray, " unit"]
+    offsets: Int[np.ndarray, "unit 2"]
+    scores: Float[np.ndarray, " unit"]
+    special: int
+    by_order: bool
+
+
+def placed(foreign: Foreign, rows: Sequence[Texts], *, kind: str | None = None, order: bool = True) -> Placed:
+    """The scores of a source on the characters of the data. Without ids rows are taken in `order`, if that is known."""
+    faults = list(foreign.faults)
+    if not foreign.rows and not faults:
+        raise DataError(f"{foreign.name} holds no rows.")
+    by_order = bool(foreign.rows) and all(given.id is None for given in foreign.rows)
+    matched = _ordered(foreign, rows, faults, order=order) if by_order else _named(foreign, rows, faults)
+    units: list[tuple[str, Place, float]] = []
+    counts: list[int] = []
+    special = 0
+    for given, row in matched:
+        try:
+            mine, dropped = _units(given, rows[row], kind)
+        except Fault as fault:
+            name = f" (row {rows[row].id!r})"
+            faults.append(f"{foreign.name} {given.where}{name}: {fault}")
+            continue
+        units += mine
+        counts.append(len(mine))
+        special += dropped
+    if faults:
+        how = " Its rows have no ids and were taken in the order of the data; is that the same?" if by_order else ""
+        raise DataError(f"{foreign.name} cannot be read, and nothing of it was loaded.{how}", faults)
+    places = np.array([place for _, place, _ in units], dtype=np.int64).reshape(-1, 3)
+    return Placed(
+        given=tuple(given for given, _ in matched),
+        rows=tuple(row for _, row in matched),
+        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        tokens=tuple(token for token, _, _ in units),
+        segments=places[:, 0],
+        offsets=places[:, 1:],
+        scores=np.array([score for _, _, score in units], dtype=np.float64),
+        special=special,
+        by_order=by_order,
+    )
+
+
+def _ordered(foreign: Foreign, rows: Sequence[Texts], faults: list[str], *, order: bool) -> list[tuple[Given, int]]:
+    count = len(foreign.rows)
+    if not order:
+        faults.append(
+            f"{foreign.name}: its {count} rows have no ids, and a data set has several splits. Choose a split"
+        )
+        return []
+    if count != len(rows) and not foreign.faults:
+        faults.append(
+            f"{foreign.name}: its {count} rows have no ids, and the data have {len(rows)} rows. Give the rows that "
+            "were explained, in their order, or write ids"
+        )
+    return list(zip(foreign.rows, range(len(rows)), strict=True)) if count == len(rows) else []
+
+
+def _named(foreign: Foreign, rows: Sequence[Texts], faults: list[str]) -> list[tuple[Given, int]]:
+    known = {row.id: place for place, row in enumerate(rows)}
+    found: list[tuple[Given, int]] = []
+    first: dict[str, str] = {}
+    for given in foreign.rows:
+        start = f"{foreign.name} {given.where}"
+        if given.id is None:
+            faults.append(f"{start}: has no id, and other rows have one")
+        elif given.id not in known:
+            faults.append(f"{start} (row {given.id!r}): the data have no row of this id; theirs are {_few(known)}")
+        elif given.id in first:
+            faults.append(f"{start} (row {given.id!r}): the id stands twice, first in {first[given.id]}")
+        else:
+            found.append((given, known[given.id]))
+            first[given.id] = given.where
+    return found
+
+
+def _units(given: Given, row: Texts, kind: str | None) -> tuple[list[tuple[str, Place, float]], int]:
+    """What stands in the texts, and how many tokens do not."""
+    tokens, scores = given.tokens, given.scores
+    if len(tokens) != len(scores):
+        raise Fault(f"has {len(tokens)} tokens and {len(scores)} scores; each token has one")
+    places = given.places if given.places is not None else align(tokens, row.texts, given.segments)
+    units = []
+    for number, (token, place, score) in enumerate(zip(tokens, places, scores.tolist(), strict=True), 1):
+        if place is None:
+            continue
+        name = f"token {number} of {len(tokens)}, {token!r},"
+        if not np.isfinite(score):
+            raise Fault(f"{name} scores {score}; scores are finite")
+        if kind not in (None, "signed") and score < 0:
+            raise Fault(f"{name} scores {score:g}; scores of kind {kind!r} are not negative")
+        if kind == "binary" and score not in (0, 1):
+            raise Fault(f"{name} scores {score:g}; marks (kind 'binary') are 0 or 1")
+        units.append((row.texts[place.segment][place.start : place.end] or token, place, score))
+    if not units:
+        raise Fault(f"none of its {len(tokens)} tokens stands in the text")
+    return units, len(tokens) - len(units)
+
+
+def _few(names: dict[str, int]) -> str:
+    shown = ", ".join(map(repr, list(names)[:3]))
+    return f"{shown}, …" if len(names) > 3 else shown

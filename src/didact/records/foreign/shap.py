@@ -1,0 +1,104 @@
+"""A `shap.Explanation` of texts: alive, or its `values`, `data`, `base_values` and `output_names` in an `.npz` archive.
+
+shap itself is not needed. `values` are tokens, or tokens × classes, for each row; `data` are the tokens, each with the
+white space after it. Without a target the predicted class is taken: base value and scores add up to the output.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.errors import DataError, OptionError
+from didact.records.foreign.arrays import in_rows, token_lists, widest_of, without_padding
+from didact.records.foreign.files import arrays
+from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, plain_array, words_in
+from didact.registry import unknown
+
+FIELDS = ("values", "data", "base_values", "output_names", "lengths")
+
+
+def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
+    """`asked.target` is a class, by name or number."""
+    held: dict[str, Any] = {}
+    held |= arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
+    if held.get("values") is None:
+        raise DataError(f"{name} holds {', '.join(map(repr, held)) or 'nothing'}; scores are read from 'values'.")
+    names = _names(held.get("output_names"))
+    number = _class(asked.target, names)
+    if _is_one(held.get("data")):
+        held = held | {key: [held[key]] for key in ("values", "data", "base_values") if held.get(key) is not None}
+    values = in_rows(held["values"], held.get("lengths"), f"{name} 'values'")
+    lists = token_lists(held, asked.tokens, name, count=len(values), key="data")
+    bases, widest = held.get("base_values"), widest_of(held["values"], lists)
+    foreign = Foreign(name, method="shap")
+    for place, (mine, tokens) in enumerate(zip(values, lists, strict=True)):
+        where = f"row {place + 1}"
+        try:
+            words = words_in(list(tokens) if isinstance(tokens, tuple) else tokens, "'data'")
+            scores = without_padding(plain_array(mine, "values"), len(words), widest)
+            base = None if bases is None else np.ravel(plain_array(np.atleast_1d(bases[place]), "base_values"))
+            foreign.rows.append(_row(where, words, scores, base, number, names))
+        except Fault as fault:
+            foreign.fault(where, fault)
+    return foreign
+
+
+def _row(
+    where: str,
+    tokens: Sequence[str],
+    values: Float[np.ndarray, "..."],
+    base: Float[np.ndarray, " class"] | None,
+    number: int | None,
+    names: Sequence[str] | None,
+) -> Given:
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 1:
+        only = names[0] if names is not None and len(names) == 1 else None
+        return Given(where, None, tokens, values, target=only)
+    if values.ndim != 2:
+        raise Fault(f"values have the shape {values.shape}, where tokens × classes belong")
+    classes = values.shape[1]
+    if names is not None and len(names) != classes:
+        raise Fault(f"values have {classes} classes, and 'output_names' {len(names)}")
+    told = ", ".join(map(repr, names or range(classes)))
+    if number is not None and number >= classes:
+        raise Fault(f"has no class {number}, but {told}")
+    predicted = None
+    if base is not None and base.shape == (classes,):
+        predicted = int((base + values.sum(0)).argmax())
+    chosen = predicted if number is None else number
+    if chosen is None:
+        raise Fault(
+            f"has scores for the classes {told}, and no 'base_values' to tell the predicted one: choose a target"
+        )
+    said = None if predicted is None else _called(predicted, names)
+    return Given(where, None, tokens, values[:, chosen], target=_called(chosen, names), prediction=said)
+
+
+def _called(number: int, names: Sequence[str] | None) -> str | int:
+    return number if names is None else names[number]
+
+
+def _names(value: Any) -> list[str] | None:
+    if value is None:
+        return None
+    return [value] if isinstance(value, str) else [str(one) for one in value]
+
+
+def _class(target: str | int | None, names: Sequence[str] | None) -> int | None:
+    if isinstance(target, str):
+        if names is None or target not in names:
+            raise OptionError(unknown("class", target, list(names or ["0", "1", "…"])))
+        return names.index(target)
+    if target is not None and target < 0:
+        raise OptionError(f"A class is a number from 0, not {target}.")
+    return target
+
+
+def _is_one(data: Any) -> bool:
+    """Whether this is one row of a set: its tokens themselves, not lists of them."""
+    return data is not None and len(data) > 0 and isinstance(data[0], str)
