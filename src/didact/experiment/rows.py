@@ -14,7 +14,16 @@ from didact.errors import DataError, OptionError, ShapeError
 
 
 def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
-    """Rows from rows, a split, a text, texts, pairs of texts, or images."""
+    """Rows from rows, a split, a text, texts, pairs of texts, or images: as this teacher reads them."""
+    rows = named_rows(data)
+    expected = "images" if not teacher.task.is_text else "texts"
+    if any((row.image is None) == (expected == "images") for row in rows):
+        raise ShapeError(f"Teacher {teacher.name!r} does {teacher.task} and reads {expected}, but rows hold none.")
+    return rows
+
+
+def named_rows(data: Any) -> Sequence[Row]:
+    """Rows from whatever was given, each with an id of its own."""
     if isinstance(data, Dataset):
         raise OptionError(f"Choose a split of {data.name!r} to explain: data[{'], data['.join(map(repr, data))}].")
     if isinstance(data, str | Row | np.ndarray) or (isinstance(data, tuple) and data and isinstance(data[0], str)):
@@ -33,9 +42,6 @@ def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
         raise DataError(f"{len(blank)} of {len(rows)} rows are empty texts. Leave them out:", blank)
     if len({row.id for row in rows}) < len(rows):
         raise DataError("Two rows share an id; ids must differ, because random draws depend on them.")
-    expected = "images" if not teacher.task.is_text else "texts"
-    if any((row.image is None) == (expected == "images") for row in rows):
-        raise ShapeError(f"Teacher {teacher.name!r} does {teacher.task} and reads {expected}, but rows hold none.")
     return rows
 
 

@@ -1,0 +1,178 @@
+"""Explanations that others made, brought onto the rows of the data: one function for every format."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from didact.core.dataset import Dataset
+from didact.core.row import Row, fingerprint_of
+from didact.core.task import task_named
+from didact.core.words import word_index
+from didact.errors import DataError, OptionError
+from didact.experiment.rows import named_rows
+from didact.records.explanations import KINDS, Explanations
+from didact.records.foreign import FORMATS
+from didact.records.foreign.find import format_of
+from didact.records.foreign.given import Asked
+from didact.records.foreign.place import Placed, placed
+from didact.records.parquet import is_ours
+from didact.registry import checked_options, parse_spec, plain, unknown
+
+_LOG = logging.getLogger(__name__)
+
+
+def read_explanations(
+    source: Any,
+    data: Any,
+    *,
+    format: str | None = None,
+    method: str | None = None,
+    kind: str | None = None,
+    target: str | int | None = None,
+    tokens: Any = None,
+    task: str | None = None,
+) -> Explanations:
+    """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
+
+    `format` (eraser, inseq, thermostat, arrays, shap) is found out where the source tells. `method` is what they are
+    called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target` chooses a
+    class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists, a JSON file
+    of them, or a tokenizer for rows of `input_ids`. Rows are found by id; without ids by their order, if all are there.
+    Tokens are placed by characters; what cannot be placed is refused, with file, row and reason. See
+    docs/bring-your-own.md.
+    """
+    target = plain(target)
+    if kind is not None and kind not in KINDS:
+        raise OptionError(unknown("kind", kind, KINDS))
+    rows, is_split = _rows(data)
+    if isinstance(source, str | Path):
+        source = Path(source)
+        if not source.exists():
+            raise OptionError(f"There is no file or folder {source} to read explanations from.")
+        if format is None and is_ours(source):
+            return _own(source, rows, method=method, kind=kind)
+    spec = parse_spec(format or format_of(source))
+    read = FORMATS.load(spec.name)
+    options = checked_options(spec.options, read, of=f"format {spec.name!r}")
+    name = str(source) if isinstance(source, Path) else f"The {spec.name} object"
+    foreign = read(source, name, rows, Asked(target, tokens, kind), **options)
+    found = placed(foreign, rows, kind="binary" if foreign.is_marked else kind, order=is_split)
+    stem = source.name.partition(".")[0] if isinstance(source, Path) else spec.name
+    maps = _explanations(
+        found,
+        [rows[place] for place in found.rows],
+        method=method or foreign.method or stem,
+        kind=kind or _kind(found, is_marked=foreign.is_marked),
+        teacher=foreign.teacher,
+        options={"format": spec.name, **options, **({} if target is None else {"target": target})},
+        task=task_named(task).name if task is not None else _task(data, rows),
+        classes=data.classes if isinstance(data, Dataset) else None,
+        target=None if target is None or spec.name in ("inseq", "shap") else str(target),
+    )
+    _tell(name, found, len(rows))
+    return maps
+
+
+def _rows(data: Any) -> tuple[Sequence[Row], bool]:
+    """The rows, and whether they have an order: splits of a data set have none among them."""
+    rows: Sequence[Row] = list(_merged(data)) if isinstance(data, Dataset) else named_rows(data)
+    if any(row.image is not None for row in rows):
+        raise OptionError(
+            "Explanations of images cannot be brought along: scores are placed by the characters of texts."
+        )
+    return rows, not isinstance(data, Dataset) or len(data) == 1
+
+
+def _merged(data: Dataset) -> Iterable[Row]:
+    """All rows of a data set; the same row may stand in two splits (teach and explain)."""
+    found: dict[str, Row] = {}
+    for row in (row for split in data.values() for row in split):
+        if found.setdefault(row.id, row).texts != row.texts:
+            raise OptionError(f"Two splits of {data.name!r} have different rows named {row.id!r}. Choose one split.")
+    return found.values()
+
+
+def _explanations(
+    found: Placed,
+    rows: Sequence[Row],
+    *,
+    method: str,
+    kind: str,
+    teacher: str,
+    options: dict[str, Any],
+    task: str,
+    classes: tuple[str, ...] | None,
+    target: str | None,
+) -> Explanations:
+    words = [
+        word_index(row.texts, found.segments[start:end], found.offsets[start:end])
+        for row, start, end in zip(rows, found.bounds[:-1], found.bounds[1:], strict=True)
+    ]
+    return Explanations(
+        method=method,
+        kind=kind,
+        options={**options, "special_left_out": found.special},
+        task=task,
+        classes=classes,
+        teacher=teacher,
+        fingerprints={"data": fingerprint_of(rows)},
+        ids=tuple(row.id for row in rows),
+        texts=tuple(row.texts for row in rows),
+        bounds=found.bounds,
+        tokens=found.tokens,
+        segments=found.segments,
+        word_index=np.concatenate(words),
+        offsets=found.offsets,
+        scores=found.scores,
+        targets=tuple(_called(given.target if target is None else target, classes) for given in found.given),
+        predictions=tuple(_called(given.prediction, classes) for given in found.given),
+        residuals=np.full(len(rows), np.nan),
+    )
+
+
+def _kind(found: Placed, *, is_marked: bool) -> str:
+    return "binary" if is_marked else "signed" if (found.scores < 0).any() else "magnitude"
+
+
+def _called(value: str | int | None, classes: Sequence[str] | None) -> str:
+    """A class by its name, where that is known."""
+    if isinstance(value, int) and classes is not None and 0 <= value < len(classes):
+        return classes[value]
+    return "" if value is None else str(value)
+
+
+def _task(data: Any, rows: Sequence[Row]) -> str:
+    if isinstance(data, Dataset):
+        return data.task.name
+    labels = [row.label for row in rows if row.label is not None]
+    if labels and all(isinstance(label, tuple) for label in labels):
+        return "reading"
+    if labels and all(isinstance(label, float) for label in labels):
+        return "regression"
+    return "pair" if len(rows[0].texts) > 1 else "classification"
+
+
+def _own(path: Path, rows: Sequence[Row], *, method: str | None, kind: str | None) -> Explanations:
+    """A file of our own: as it is, if it is about these rows."""
+    maps = Explanations.load(path)
+    known = {row.id: row.texts for row in rows}
+    faults = [f"row {id!r}: the data have no row of this id" for id in maps.ids if id not in known]
+    faults += [
+        f"row {id!r}: it is about another text than the row of the data has"
+        for id, texts in zip(maps.ids, maps.texts, strict=True)
+        if id in known and known[id] != texts
+    ]
+    if faults:
+        raise DataError(f"{path} is about other rows than the data:", faults)
+    return replace(maps, method=method or maps.method, kind=kind or maps.kind)
+
+
+def _tell(name: str, found: Placed, rows: int) -> None:
+    how = "in the order of the data" if found.by_order else "by id"
+    _LOG.info("%s: %d of %d rows of the data, found %s.", name, len(found.rows), rows, how)
+    if found.special:
+        _LOG.info("%s: %d special tokens were left out with their scores.", name, found.special)

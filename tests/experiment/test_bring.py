@@ -1,0 +1,695 @@
+"""Explanations of other tools land on the right characters of the data, or are refused with file, row and reason."""
+
+import base64
+import gzip
+import json
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+from pyarrow import parquet
+
+import didact
+from didact.core.dataset import Dataset, Split
+from didact.core.row import Row
+from didact.core.task import CLASSIFICATION
+from didact.errors import DataError, OptionError, UnknownNameError
+from tiny import wordpiece_tokenizer
+
+ROWS = [Row("a", ("A good film.",), label=1), Row("b", ("Café: not unbelievable",), label=0)]
+PAIRS = [Row("a", ("A film", "Not good"), label=1), Row("b", ("Good", "Very good"), label=0)]
+TOKENS = [["[CLS]", "a", "good", "film", ".", "[SEP]"], ["[CLS]", "cafe", ":", "not", "un", "##believable", "[SEP]"]]
+SCORES = [[9.0, 0.1, 0.7, 0.2, 0.0, 9.0], [9.0, 0.3, 0.0, -0.5, 0.2, 0.4, 9.0]]
+DATA = Dataset(
+    "films", CLASSIFICATION, {"dev": Split("dev", ROWS[:1]), "test": Split("test", ROWS[1:])}, ("bad", "good")
+)
+
+
+def landed(maps):
+    """The characters of each row with their scores."""
+    return [
+        [
+            (row.texts[segment][start:end], score)
+            for segment, (start, end), score in zip(row.segments, row.offsets, row.scores, strict=True)
+        ]
+        for row in maps
+    ]
+
+
+EXPECTED = [
+    [("A", 0.1), ("good", 0.7), ("film", 0.2), (".", 0.0)],
+    [("Café", 0.3), (":", 0.0), ("not", -0.5), ("un", 0.2), ("believable", 0.4)],
+]
+
+
+def lines(path, records):
+    path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in records) + "\n")
+    return path
+
+
+# Thermostat
+
+
+def warm(ids=("a", "b"), **changes):
+    key = {} if ids is None else {"id": None}
+    found = []
+    for number, (tokens, scores) in enumerate(zip(TOKENS, SCORES, strict=True)):
+        row: dict[str, Any] = {"tokens": tokens, "attributions": scores, "label": number, "predictions": [-1.0, 2.0]}
+        row |= {"explainer": {"name": "LayerIntegratedGradients"}, "model": {"name": "bert-mini"}}
+        found.append(row | ({"id": ids[number]} if key else {}) | changes)
+    return found
+
+
+class TestThermostat:
+    def test_scores_land_on_characters(self, tmp_path):
+        maps = didact.read_explanations(lines(tmp_path / "x.jsonl", warm()), ROWS)
+        assert landed(maps) == EXPECTED
+        assert (maps.method, maps.kind, maps.task, maps.teacher) == (
+            "LayerIntegratedGradients", "signed", "classification", "bert-mini",
+        )  # fmt: skip
+        assert maps.options == {"format": "thermostat", "special_left_out": 4}
+        assert maps.predictions == ("1", "1")
+        assert maps[1].word_index.tolist() == [0, 1, 2, 3, 3]
+        assert maps.words()[1].tokens == ("Café", ":", "not", "unbelievable")
+
+    def test_what_came_in_is_saved_and_loaded(self, tmp_path):
+        maps = didact.read_explanations(warm(), DATA, method="lig")
+        assert (maps.method, maps.classes, maps.targets) == ("lig", ("bad", "good"), ("good", "good"))
+        maps.save(tmp_path / "x.parquet")
+        assert landed(didact.Explanations.load(tmp_path / "x.parquet")) == EXPECTED
+        again = didact.read_explanations(tmp_path / "x.parquet", ROWS)
+        assert landed(again) == EXPECTED
+        with pytest.raises(DataError, match="row 'b': the data have no row of this id"):
+            didact.read_explanations(tmp_path / "x.parquet", ROWS[:1])
+
+    def test_numbers_of_tokens_need_names(self):
+        tokenizer = wordpiece_tokenizer()
+        ids = tokenizer("a good film")["input_ids"]
+        rows = [{"input_ids": ids, "attributions": [0.0, 1.0, 2.0, 3.0, 0.0], "model": "mini"}]
+        names = {number: token for token, number in tokenizer.get_vocab().items()}
+        for tokens in (tokenizer, names):
+            maps = didact.read_explanations(rows, "A good film", tokens=tokens)
+            assert landed(maps) == [[("A", 1.0), ("good", 2.0), ("film", 3.0)]]
+        with pytest.raises(DataError, match="row 1: has .*give tokens=AutoTokenizer.from_pretrained\\('mini'\\)"):
+            didact.read_explanations(rows, "A good film")
+        rows[0]["input_ids"] = [2, 999, 3, 3, 3]
+        with pytest.raises(DataError, match="holds 999, which the tokenizer does not know"):
+            didact.read_explanations(rows, "A good film", tokens=names)
+
+    @pytest.mark.parametrize("form", ["parquet", "folder", "dataset", "packed", "list"])
+    def test_other_forms(self, tmp_path, form):
+        plain = [
+            {"idx": n, "tokens": row["tokens"], "attributions": row["attributions"]} for n, row in enumerate(warm())
+        ]
+        table = pyarrow.Table.from_pylist(plain)
+        source: Any = tmp_path / "x.parquet"
+        if form == "parquet":
+            parquet.write_table(table, source)
+        elif form == "folder":
+            datasets = pytest.importorskip("datasets")
+            source = tmp_path / "saved"
+            datasets.Dataset.from_list(plain).save_to_disk(source)
+        elif form == "dataset":
+            source = pytest.importorskip("datasets").Dataset.from_list(plain)
+        elif form == "packed":
+            source = tmp_path / "x.jsonl.gz"
+            source.write_bytes(gzip.compress("\n".join(map(json.dumps, plain)).encode()))
+        else:
+            source = tmp_path / "x.json"
+            source.write_text(json.dumps(plain, indent=1))
+        assert landed(didact.read_explanations(source, ROWS)) == EXPECTED
+
+    def test_a_counter_is_an_id_only_where_the_data_know_it(self):
+        rows = [Row(str(1 - n), row.texts) for n, row in enumerate(ROWS)]
+        counted = [row | {"idx": 1 - n} for n, row in enumerate(warm(None))]
+        assert didact.read_explanations(counted, rows).ids == ("1", "0")
+        with pytest.raises(
+            DataError, match="row 1 \\(row '1'\\): the data have no row of this id; theirs are 'a', 'b'"
+        ):
+            didact.read_explanations(counted, ROWS)
+
+    def test_pairs(self):
+        row = {"tokens": ["[CLS]", "a", "film", "[SEP]", "not", "good", "[SEP]"], "attributions": [0, 1, 2, 0, 3, 4, 0]}
+        for segments in ({}, {"token_type_ids": [0, 0, 0, 0, 1, 1, 1]}):
+            maps = didact.read_explanations([row | {"id": "a"} | segments], PAIRS)
+            assert maps.segments.tolist() == [0, 0, 1, 1]
+            assert landed(maps) == [[("A", 1), ("film", 2), ("Not", 3), ("good", 4)]]
+            assert maps.task == "pair"
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"attributions": [0.1, 0.2]}, "has 6 tokens and 2 scores"),
+            ({"attributions": None}, "has no 'attributions'"),
+            ({"attributions": ["a"] * 6}, "'attributions' hold text, where numbers belong"),
+            ({"attributions": [None] * 6}, "'attributions' hold None, where numbers belong"),
+            ({"attributions": [True] * 6}, "'attributions' hold true and false, where numbers belong"),
+            ({"attributions": [[1.0], [2.0, 3.0]]}, "'attributions' are lists of different lengths"),
+            ({"attributions": "many"}, "'attributions' are 'many', where numbers belong"),
+            ({"attributions": [0, 0, float("nan"), 0, 0, 0]}, "token 3 of 6, 'good', scores nan; scores are finite"),
+            ({"attributions": [0, float("inf"), 0, 0, 0, 0]}, "token 2 of 6, 'a', scores inf"),
+            ({"tokens": None}, "has neither 'tokens' nor 'input_ids'; it has 'tokens', 'attributions'"),
+            ({"tokens": "a good film"}, "'tokens' are 'a good film', where a list of tokens belongs"),
+            ({"tokens": ["a", 3]}, "'tokens' hold 3, where a token belongs"),
+            (
+                {"tokens": ["a", "bad", "film", ".", "x", "y"]},
+                "token 2 of 6, 'bad', cannot be placed in the text: expected at character 2, where 'A good film.'",
+            ),
+            ({"tokens": ["[CLS]"] * 6}, "none of its 6 tokens stands in the text"),
+            ({"id": "c"}, "the data have no row of this id; theirs are 'a', 'b'"),
+            ({"id": "b"}, "the id stands twice, first in line 1"),
+            ({"id": 1.5}, "'id' is 1.5, where a text or a whole number belongs"),
+            ({"id": None}, "has no id, and other rows have one"),
+            ({"predictions": [float("nan"), 1.0]}, "'predictions' hold [nan, 1.0]"),
+        ],
+    )  # fmt: skip
+    def test_faults_are_told_by_file_row_and_reason(self, tmp_path, change, reason):
+        first, second = warm()
+        path = lines(tmp_path / "x.jsonl", [second, first | change])
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(path, ROWS)
+        [fault] = caught.value.faults
+        assert fault.startswith(f"{path} line 2")
+        assert reason in fault
+
+    def test_all_faults_are_told_at_once(self, tmp_path):
+        first, second = warm()
+        broken = [first | {"attributions": None}, '{"id": "a", "tok', second | {"tokens": ["x"] * 7}]
+        path = lines(tmp_path / "x.jsonl", broken)
+        with pytest.raises(DataError, match="nothing of it was loaded") as caught:
+            didact.read_explanations(path, ROWS)
+        assert [fault.removeprefix(f"{path} ")[:6] for fault in caught.value.faults] == ["line 2", "line 1", "line 3"]
+
+    def test_without_ids_the_order_tells_if_all_rows_are_there(self, caplog):
+        with caplog.at_level(logging.INFO, logger="didact"):
+            assert landed(didact.read_explanations(warm(None), ROWS)) == EXPECTED
+        assert "2 of 2 rows of the data, found in the order of the data." in caplog.text
+        assert "4 special tokens were left out with their scores." in caplog.text
+        with pytest.raises(DataError, match="its 2 rows have no ids, and the data have 1 rows"):
+            didact.read_explanations(warm(None), ROWS[:1])
+        with pytest.raises(DataError, match="in the order of the data; is that the same\\?"):
+            didact.read_explanations(warm(None), ROWS[::-1])
+        with pytest.raises(DataError, match="a data set has several splits. Choose a split"):
+            didact.read_explanations(warm(None), DATA)
+
+
+# ERASER
+
+
+def marked(hard=None, soft=None, **more):
+    one: dict[str, Any] = {"docid": "film.txt"}
+    one |= {} if hard is None else {"hard_rationale_predictions": [{"start_token": s, "end_token": e} for s, e in hard]}
+    one |= {} if soft is None else {"soft_rationale_predictions": soft}
+    return {"annotation_id": "a", "rationales": [one]} | more
+
+
+class TestEraser:
+    def test_soft_scores(self, tmp_path):
+        said = {"classification": "good", "classification_scores": {"bad": 0.2, "good": 0.8}}
+        maps = didact.read_explanations(
+            lines(tmp_path / "eraser.jsonl", [marked([(1, 2)], [0.1, 0.7, -0.2], **said)]), ROWS
+        )
+        assert landed(maps) == [[("A", 0.1), ("good", 0.7), ("film.", -0.2)]]
+        assert (maps.kind, maps.method, maps.targets, maps.predictions) == ("signed", "eraser", ("good",), ("good",))
+
+    def test_hard_marks(self, tmp_path):
+        for record, kind in ((marked([(0, 1), (2, 3)]), None), (marked([(0, 1), (2, 3)], [0.1, 0.2, 0.3]), "binary")):
+            maps = didact.read_explanations(lines(tmp_path / "x.jsonl", [record]), DATA, kind=kind)
+            assert (maps.kind, landed(maps)) == ("binary", [[("A", 1.0), ("good", 0.0), ("film.", 1.0)]])
+        assert landed(didact.read_explanations([marked([])], ROWS)) == [[("A", 0.0), ("good", 0.0), ("film.", 0.0)]]
+
+    @pytest.mark.parametrize("names", [("x_premise", "x_hypothesis"), ("one", "two")])
+    def test_pairs(self, names):
+        rationales = [
+            {"docid": n, "soft_rationale_predictions": s} for n, s in zip(names, ([1, 2], [3, 4]), strict=True)
+        ]
+        maps = didact.read_explanations([{"annotation_id": "a", "rationales": rationales}], PAIRS)
+        assert landed(maps) == [[("A", 1), ("film", 2), ("Not", 3), ("good", 4)]]
+        if names[0] == "one":
+            with pytest.raises(DataError, match="rationales for 1 documents \\(one\\), and its row has 2 texts"):
+                didact.read_explanations([{"annotation_id": "a", "rationales": rationales[:1]}], PAIRS)
+        else:  # evidence in one text alone
+            maps = didact.read_explanations([{"annotation_id": "a", "rationales": rationales[1:]}], PAIRS)
+            assert landed(maps) == [[("Not", 3), ("good", 4)]]
+
+    @pytest.mark.parametrize("kind", ["binary", None])
+    def test_there_and_back(self, tmp_path, kind):
+        maps = didact.read_explanations([marked([(1, 3)], None if kind else [0.5, 0.25, 1.5])], ROWS)
+        didact.write_eraser(maps, tmp_path / "x.jsonl")
+        again = didact.read_explanations(tmp_path / "x.jsonl", ROWS)
+        assert landed(again) == landed(maps)
+        assert again.kind == maps.kind == (kind or "magnitude")
+
+    @pytest.mark.parametrize(
+        ("record", "reason"),
+        [
+            ({"rationales": []}, "line 2: has no 'annotation_id'; it has 'rationales'"),
+            ({"annotation_id": "a"}, "line 2: has no 'rationales'"),
+            ({"annotation_id": "a", "rationales": 3}, "line 2: 'rationales' are 3, where a list belongs"),
+            ({"annotation_id": "a", "rationales": [{"docid": "d"}]}, "line 2: the rationale of 'd' has neither"),
+            ({"annotation_id": "a", "rationales": [{"hard_rationale_predictions": []}]}, "line 2: has no 'docid'"),
+            (marked([(2, 4)]), "line 2 (row 'a'): marks the tokens 2 to 4 of a text of 3"),
+            (marked([(1, 1)]), "marks the tokens 1 to 1 of a text of 3"),
+            (marked([(0, 2), (1, 3)]), "marks the tokens 1 to 3, and some of them twice"),
+            (marked([("0", 2)]), "marks the tokens '0' to 2"),
+            (marked([(0, 1)], classification=3), "'classification' is 3, where a class is named"),
+            (marked([(0, 1)], annotation_id="z"), "line 2 (row 'z'): the data have no row of this id"),
+            ("[1, 2]", "line 2: is [1, 2], where an object belongs"),
+        ],
+    )
+    def test_faults(self, tmp_path, record, reason):
+        path = lines(tmp_path / "x.jsonl", [marked([(0, 1)], annotation_id="b"), record])
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(path, ROWS)
+        assert [reason in fault and str(path) in fault for fault in caught.value.faults] == [True]
+
+    def test_soft_scores_are_for_all_rows_and_all_tokens(self):
+        short = marked(soft=[0.1, 0.2])
+        hard = marked([(0, 1)], annotation_id="b")
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations([short, hard], ROWS)
+        assert "2 soft scores for a text of 3 tokens" in caught.value.faults[0]
+        assert "kind='binary' reads the hard marks of all" in caught.value.faults[1]
+
+
+# inseq
+
+
+def array(values, *, form="compact"):
+    found = np.array(values, dtype=np.float32)
+    if form == "plain":
+        return found.tolist()
+    content = found.tobytes()
+    packed = {"packed": f"b64.gz:{base64.b64encode(gzip.compress(content)).decode()}", "lists": found.tolist()}
+    data = packed.get(form, f"b64:{base64.b64encode(content).decode()}")
+    return {"__ndarray__": data, "dtype": "float32", "shape": list(found.shape), "Corder": True}
+
+
+def instance(name, fields, *, form):
+    return fields if form == "plain" else {"__instance_type__": ["inseq.data.attribution", name], "attributes": fields}
+
+
+def said(tokens, form):
+    return [instance("TokenWithId", {"id": n, "token": token}, form=form) for n, token in enumerate(tokens)]
+
+
+UNSEEN = float("nan")  # what inseq has where a step cannot look
+
+
+def inseq(*, form="compact", **changes):
+    """Encoder and decoder: attributions of (source token, generated step)."""
+    matrix = [[0.1, 1.0], [0.7, 2.0], [0.2, 3.0], [0.0, 4.0], [0.5, 5.0]]
+    fields = {
+        "source": said(["▁A", "▁good", "▁film", ".", "</s>"], form), "target": said(["▁yes", "</s>"], form),
+        "source_attributions": array(matrix, form=form),
+        "target_attributions": None, "step_scores": {}, "sequence_scores": {}, "attr_pos_start": 0, "attr_pos_end": 2,
+    }  # fmt: skip
+    sequence = instance("FeatureAttributionSequenceOutput", fields | changes, form=form)
+    info = {"attribution_method": "saliency", "model_name": "mini-mt", "input_texts": ["A good film."]}
+    whole = {"sequence_attributions": [sequence], "step_attributions": None, "info": info}
+    return instance("FeatureAttributionOutput", whole, form=form)
+
+
+class TestInseq:
+    @pytest.mark.parametrize("form", ["compact", "packed", "lists", "plain"])
+    @pytest.mark.parametrize("is_packed", [True, False])
+    def test_a_step_of_an_encoder_and_decoder(self, tmp_path, form, is_packed):
+        path = tmp_path / ("x.json.gz" if is_packed else "x.json")
+        content = json.dumps(inseq(form=form), indent=4).encode()
+        path.write_bytes(gzip.compress(content) if is_packed else content)
+        maps = didact.read_explanations(path, ROWS[:1], target=0)
+        assert [token for token, _ in landed(maps)[0]] == ["A", "good", "film", "."]
+        assert maps.scores.tolist() == pytest.approx([0.1, 0.7, 0.2, 0.0])
+        assert (maps.method, maps.teacher, maps.targets, maps.predictions) == (
+            "saliency", "mini-mt", ("▁yes",), ("yes</s>",),
+        )  # fmt: skip
+        assert didact.read_explanations(path, ROWS[:1], target=-1).scores.tolist() == [1, 2, 3, 4]
+        mean = didact.read_explanations(path, ROWS[:1], target="mean")
+        assert mean.scores.tolist() == pytest.approx([0.55, 1.35, 1.6, 2.0])
+
+    def test_a_decoder(self, tmp_path):
+        """Its target begins with the prompt; what comes after a step has no score."""
+        fields = {
+            "source": said(["A", "Ġgood"], "compact"), "target": said(["A", "Ġgood", "Ġfilm", "."], "compact"),
+            "source_attributions": None, "target_attributions": array([[1, 2], [3, 4], [UNSEEN, 5], [UNSEEN, UNSEEN]]),
+            "attr_pos_start": 2, "attr_pos_end": 4,
+        }  # fmt: skip
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps(inseq(**fields)))
+        maps = didact.read_explanations(path, "A good", target=1)
+        assert (landed(maps), maps.targets) == ([[("A", 2), ("good", 4)]], (".",))
+
+    def test_source_and_target_of_a_pair(self, tmp_path):
+        fields = {"source": said(["▁A", "▁film"], "compact"), "target": said(["▁Not", "▁good", "</s>"], "compact"),
+                  "source_attributions": array([[1, 2, 3], [4, 5, 6]]),
+                  "target_attributions": array([[UNSEEN, 7, 8], [UNSEEN, UNSEEN, 9], [UNSEEN] * 3])}  # fmt: skip
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps(inseq(**fields)))
+        maps = didact.read_explanations(path, PAIRS[:1], target=2)
+        assert landed(maps) == [[("A", 3), ("film", 6), ("Not", 8), ("good", 9)]]
+        assert landed(didact.read_explanations(path, PAIRS[:1], target=1)) == [[("A", 2), ("film", 5), ("Not", 7)]]
+
+    def test_sequence_scores_by_name(self, tmp_path):
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps(inseq(sequence_scores={"contrast": array([[5], [4], [3], [2], [1]])})))
+        maps = didact.read_explanations(path, ROWS[:1], format="inseq(scores=contrast)")
+        assert maps.scores.tolist() == [5, 4, 3, 2]
+        with pytest.raises(DataError, match="sequence 1: has no sequence_scores 'other'; it has 'contrast'"):
+            didact.read_explanations(path, ROWS[:1], format="inseq(scores=other)")
+
+    def test_gradients_of_every_dimension_are_measured_by_their_length(self, tmp_path):
+        sequence = inseq(source_attributions=array(np.tile([[[3.0, 4.0]]], (5, 1, 1))))
+        sequence["attributes"]["sequence_attributions"][0]["__instance_type__"][1] = (
+            "GranularFeatureAttributionSequenceOutput"
+        )
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps(sequence))
+        assert didact.read_explanations(path, ROWS[:1]).scores.tolist() == [5.0] * 4
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({}, "sequence 1: has 2 generated steps ('▁yes', '</s>'): choose one by target=0 to 1, or target='mean'"),
+            ({"source_attributions": None}, "has neither 'source_attributions' nor 'target_attributions'"),
+            ({"source_attributions": array([[1.0], [2.0]])}, "has 5 tokens and attributions for 2"),
+            ({"source_attributions": array(np.ones((5, 1, 2, 2)))}, "attributions of the shape (5, 1, 2, 2)"),
+            ({"source_attributions": array([[1.0]] * 5) | {"shape": [9, 9]}}, "of the shape [9, 9] cannot be unpacked"),
+            ({"source_attributions": array(np.ones((5, 1))) | {"dtype": "object"}}, "are of type 'object'"),
+            ({"source_attributions": array(np.ones((5, 1))) | {"__ndarray__": "b64:&"}}, "cannot be unpacked"),
+            ({"source_attributions": array([[1.0]] * 2 + [[float("nan")]] * 3)}, "token 3 of 5, '▁film', scores nan"),
+            ({"source": None}, "sequence 1: has no 'source'"),
+            ({"source": [{"id": 1}]}, "has no 'token'"),
+            (
+                {"source": said(["▁A", "▁bad"], "compact"), "source_attributions": array([[1.0]] * 2)},
+                "token 2 of 2, '▁bad', cannot be placed",
+            ),
+            ({"attr_pos_start": 7}, "'attr_pos_start' is 7, and there are 2 target tokens"),
+        ],
+    )  # fmt: skip
+    def test_faults(self, tmp_path, change, reason):
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps(inseq(**change), indent=1))
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(path, ROWS[:1])
+        [fault] = caught.value.faults
+        assert fault.startswith(f"{path} sequence 1")
+        assert reason in fault
+
+    def test_a_file_that_is_cut_off(self, tmp_path):
+        path = tmp_path / "x.json"
+        content = json.dumps(inseq(), indent=4)
+        path.write_text(content[: len(content) // 2])
+        with pytest.raises(DataError, match=f"{path} is cut off or broken: no JSON"):
+            didact.read_explanations(path, ROWS[:1])
+        path.write_bytes(gzip.compress(content.encode())[:-20])
+        with pytest.raises(DataError, match="cut off or damaged inside its gzip packing"):
+            didact.read_explanations(path, ROWS[:1])
+        path.write_text('{"x": 1}')
+        with pytest.raises(DataError, match="is not what inseq saves: has no 'sequence_attributions'"):
+            didact.read_explanations(path, ROWS[:1], format="inseq")
+
+    def test_scores_saved_as_safetensors(self, tmp_path):
+        from safetensors.numpy import save
+
+        kept = {"attribution": np.ones((5, 1), dtype=np.float16)}
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps(inseq(source_attributions=base64.b64encode(save(kept)).decode())))
+        assert didact.read_explanations(path, ROWS[:1]).scores.tolist() == [1.0] * 4
+        kept["scale"] = np.ones(1, dtype=np.float16)
+        path.write_text(json.dumps(inseq(source_attributions=base64.b64encode(save(kept)).decode())))
+        with pytest.raises(DataError, match="save with scores_precision='float32'"):
+            didact.read_explanations(path, ROWS[:1])
+
+
+# Arrays
+
+
+def padded(value=0.0):
+    return np.array([SCORES[0] + [value], SCORES[1]])
+
+
+class TestArrays:
+    def test_padded_and_end_to_end(self, tmp_path):
+        words = np.array([TOKENS[0] + [""], TOKENS[1]])
+        np.savez(tmp_path / "padded.npz", scores=padded(), tokens=words, ids=["a", "b"])
+        flat = {"scores": np.concatenate(SCORES), "tokens": np.concatenate(TOKENS), "lengths": [6, 7]}
+        np.savez(tmp_path / "flat.npz", **flat)
+        for name in ("padded", "flat"):
+            maps = didact.read_explanations(tmp_path / f"{name}.npz", ROWS)
+            assert (landed(maps), maps.method) == (EXPECTED, name)
+
+    @pytest.mark.parametrize("scores", [padded(9.0), torch.tensor(padded(9.0), requires_grad=True), SCORES], ids=type)
+    def test_tensors_beside_lists(self, scores):
+        """As captum gives them: scores on padding, too, which is left out."""
+        maps = didact.read_explanations((scores, TOKENS), ROWS, method="lig", target="good")
+        assert (landed(maps), maps.method, maps.targets) == (EXPECTED, "lig", ("good", "good"))
+        maps = didact.read_explanations({"scores": scores, "tokens": TOKENS, "targets": np.array([1, 0])}, ROWS)
+        assert maps.targets == ("1", "0")
+
+    def test_captum(self):
+        """Leaving a token out of a sum takes away what it adds."""
+        captum = pytest.importorskip("captum.attr")
+        weights = torch.arange(1.0, 9.0)
+        ids = torch.tensor([[1, 2, 3, 4, 5, 0, 0], [1, 6, 4, 3, 2, 7, 5]])
+        found = captum.FeatureAblation(lambda ids: weights[ids.long()].sum(1)).attribute(ids, baselines=0)
+        maps = didact.read_explanations((found, TOKENS), ROWS)
+        assert [row.scores.tolist() for row in maps] == [[2, 3, 4, 5], [6, 4, 3, 2, 7]]
+
+    def test_tokens_beside_the_archive(self, tmp_path):
+        np.savez(tmp_path / "x.npz", scores=padded())
+        (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
+        assert landed(didact.read_explanations(tmp_path / "x.npz", ROWS, tokens=tmp_path / "tokens.json")) == EXPECTED
+        assert landed(didact.read_explanations(tmp_path / "x.npz", ROWS, tokens=TOKENS)) == EXPECTED
+        with pytest.raises(DataError, match="holds no 'tokens', so that nobody can tell where its scores belong"):
+            didact.read_explanations(tmp_path / "x.npz", ROWS)
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"scores": padded()[:, :6]}, "row 1 (row 'a'): has 7 tokens and 6 scores"),
+            ({"scores": np.full((2, 7), np.nan)}, "row 1 (row 'a'): token 2 of 7, 'a', scores nan"),
+            ({"scores": np.ones((2, 9))}, "has 7 tokens and 9 scores, and what would be padding is not 0"),
+            ({"scores": np.ones((2, 7, 4))}, "row 1 (row 'a'): scores have the shape (7, 4), where"),
+            ({"scores": np.full((2, 7), "x")}, "scores hold text, where numbers belong"),
+            ({"scores": np.ones((2, 7), dtype=bool)}, "scores hold true and false, where numbers belong"),
+            ({"ids": np.array(["a", "z"])}, "row 2 (row 'z'): the data have no row of this id"),
+            ({"ids": np.array(["a", "a"])}, "row 2 (row 'a'): the id stands twice, first in row 1"),
+            ({"ids": np.array([0.5, 1.5])}, "'ids' is 0.5, where a text or a whole number belongs"),
+            ({"segments": np.zeros((2, 3), dtype=int)}, "has 7 tokens and 3 segments"),
+        ],
+    )  # fmt: skip
+    def test_faults_of_rows(self, tmp_path, change, reason):
+        path = tmp_path / "x.npz"
+        words = np.array([TOKENS[0] + [""], TOKENS[1]])
+        np.savez(path, **({"scores": padded(), "tokens": words, "ids": np.array(["a", "b"])} | change))
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(path, ROWS)
+        fault = caught.value.faults[0]
+        assert fault.startswith(f"{path} row")
+        assert reason in fault
+
+    @pytest.mark.parametrize(
+        ("held", "reason"),
+        [
+            ({"scores": np.ones((2, 7)), "tokens": np.array([["a"]])}, "has scores of 2 rows and tokens of 1"),
+            ({"scores": np.ones(9), "tokens": np.full(9, "a"), "lengths": [4, 4]}, "'lengths' [4, 4] add up to 8"),
+            ({"scores": np.ones((2, 7)), "tokens": np.full((2, 7), "a"), "ids": ["a"]}, "and 'ids' of 1"),
+            ({"scores": np.ones((2, 7)), "words": np.full((2, 7), "a")}, "holds 'scores', 'words'"),
+            ({"scores": np.array([[1.0], [2.0, 3.0]], dtype=object)}, "Nothing is unpickled"),
+        ],
+    )
+    def test_faults_of_archives(self, tmp_path, held, reason):
+        path = tmp_path / "x.npz"
+        np.savez(path, **held)
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(path, ROWS)
+        assert reason in str(caught.value)
+        assert str(path) in str(caught.value)
+
+    def test_an_archive_that_is_cut_off(self, tmp_path):
+        path = tmp_path / "x.npz"
+        np.savez(path, scores=padded())
+        path.write_bytes(path.read_bytes()[:-30])
+        with pytest.raises(DataError, match=f"{path} cannot be read as an .npz archive; it may be cut off"):
+            didact.read_explanations(path, ROWS)
+        np.save(tmp_path / "x.npy", padded())
+        with pytest.raises(DataError, match="is one bare array. Save arrays by name"):
+            didact.read_explanations(tmp_path / "x.npy", ROWS)
+
+
+# shap
+
+
+@dataclass
+class Explanation:
+    """What shap's own class has, and no more."""
+
+    values: Any
+    data: Any
+    base_values: Any = None
+    output_names: Any = None
+
+
+PARTS = [["", "A ", "good ", "film", ".", ""], ["", "Café", ": ", "not ", "un", "believable", ""]]
+CLASSES = ["bad", "good"]
+
+
+def ragged(parts):
+    found = np.empty(len(parts), dtype=object)
+    found[:] = parts
+    return found
+
+
+class TestShap:
+    def both(self):
+        return [np.stack([-np.array(scores), np.array(scores)], axis=1) for scores in SCORES]
+
+    def test_a_class_by_name_or_number(self):
+        for values in (self.both(), ragged(self.both())):
+            whole = Explanation(values, tuple(map(np.array, PARTS)), np.zeros((2, 2)), CLASSES)
+            for target in ("good", 1):
+                maps = didact.read_explanations(whole, ROWS, target=target)
+                assert (landed(maps), maps.targets, maps.method) == (EXPECTED, ("good", "good"), "shap")
+            assert didact.read_explanations(whole, ROWS, target="bad").scores.tolist() == [
+                -score for row in EXPECTED for _, score in row
+            ]
+
+    def test_the_predicted_class_unless_told(self):
+        bases = np.array([[50.0, 0.0], [0.0, 0.0]])
+        maps = didact.read_explanations(Explanation(self.both(), PARTS, bases, CLASSES), ROWS)
+        assert maps.targets == maps.predictions == ("bad", "good")
+        with pytest.raises(DataError, match="row 1: has scores for the classes 'bad', 'good', and no 'base_values'"):
+            didact.read_explanations(Explanation(self.both(), PARTS, None, CLASSES), ROWS, format="shap")
+        with pytest.raises(OptionError, match="There is no class named 'fine'"):
+            didact.read_explanations(Explanation(self.both(), PARTS, None, CLASSES), ROWS, target="fine")
+        with pytest.raises(DataError, match="row 1: has no class 2, but 0, 1"):
+            didact.read_explanations(Explanation(self.both(), PARTS), ROWS, target=2)
+
+    def test_one_output_and_one_row(self):
+        assert (
+            landed(didact.read_explanations(Explanation(ragged(list(map(np.array, SCORES))), PARTS), ROWS)) == EXPECTED
+        )
+        one = Explanation(self.both()[0], np.array(PARTS[0]), np.zeros(2), CLASSES)
+        assert landed(didact.read_explanations(one, ROWS[:1], target="good")) == EXPECTED[:1]
+
+    def test_an_archive(self, tmp_path):
+        values = np.zeros((2, 7, 2))
+        values[0, :6], values[1] = self.both()
+        words = np.array([[*PARTS[0], ""], PARTS[1]])
+        np.savez(tmp_path / "x.npz", values=values, data=words, base_values=np.zeros((2, 2)), output_names=CLASSES)
+        assert landed(didact.read_explanations(tmp_path / "x.npz", ROWS, target="good")) == EXPECTED
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"values": [np.ones(3), np.ones(7)]}, "row 1 (row 'a'): has 6 tokens and 3 scores"),
+            ({"values": [np.ones((6, 2, 2)), np.ones(7)]}, "row 1: values have the shape (6, 2, 2)"),
+            ({"values": [["x"] * 6, np.ones(7)]}, "row 1: values hold text, where numbers belong"),
+            ({"values": [np.full(6, np.nan), np.ones(7)]}, "row 1 (row 'a'): token 2 of 6, 'A ', scores nan"),
+            ({"data": [["", "A ", "bad ", "", "", ""], PARTS[1]]}, "row 1 (row 'a'): token 3 of 6, 'bad ', cannot be"),
+            ({"data": [[1, 2, 3, 4, 5, 6], PARTS[1]]}, "row 1: 'data' hold 1, where a token belongs"),
+            ({"values": [np.ones((6, 2)), np.ones(7)]}, "row 1: values have 2 classes, and 'output_names' 1"),
+        ],
+    )  # fmt: skip
+    def test_faults(self, change, reason):
+        whole = {"values": [np.ones(6), np.ones(7)], "data": PARTS, "base_values": None, "output_names": ["x"]} | change
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(Explanation(**whole), ROWS)
+        assert f"The shap object {reason}" in caught.value.faults[0]
+
+
+# The front door
+
+
+class TestDoor:
+    def test_kinds(self):
+        positive = [row | {"attributions": np.abs(row["attributions"]).tolist()} for row in warm()]
+        assert didact.read_explanations(positive, ROWS).kind == "magnitude"
+        assert didact.read_explanations(positive, ROWS, kind="signed").kind == "signed"
+        with pytest.raises(DataError, match="row 2 .row 'b'.: token 4 of 7, 'not', scores -0.5; .* are not negative"):
+            didact.read_explanations(warm(), ROWS, kind="magnitude")
+        with pytest.raises(DataError, match="scores 0.1; marks .kind 'binary'. are 0 or 1"):
+            didact.read_explanations(positive, ROWS, kind="binary")
+        with pytest.raises(OptionError, match="no kind named 'sign'. Did you mean 'signed'"):
+            didact.read_explanations(warm(), ROWS, kind="sign")
+
+    def test_a_format_nobody_can_tell(self, tmp_path):
+        path = tmp_path / "x.json"
+        path.write_text('{"what": 1}')
+        with pytest.raises(
+            OptionError, match="does not tell its format. .*'eraser', 'inseq', 'thermostat', 'arrays' or 'shap'"
+        ):
+            didact.read_explanations(path, ROWS)
+        with pytest.raises(OptionError, match="An object of type int does not tell its format"):
+            didact.read_explanations(3, ROWS)
+        with pytest.raises(UnknownNameError, match="no format named 'erasr'. Did you mean 'eraser'"):
+            didact.read_explanations(path, ROWS, format="erasr")
+        with pytest.raises(OptionError, match="no option of format 'eraser' named 'x'"):
+            didact.read_explanations(path, ROWS, format="eraser(x=1)")
+
+    def test_files_that_are_not_there_or_empty(self, tmp_path):
+        with pytest.raises(OptionError, match="There is no file or folder"):
+            didact.read_explanations(tmp_path / "none.jsonl", ROWS)
+        empty = tmp_path / "empty.jsonl"
+        empty.write_text("\n")
+        for chosen in (None, "eraser", "thermostat", "inseq"):
+            with pytest.raises(DataError, match=f"{empty} is empty"):
+                didact.read_explanations(empty, ROWS, format=chosen)
+        (tmp_path / "empty.json").write_text("[]")
+        with pytest.raises(DataError, match="holds no rows"):
+            didact.read_explanations(tmp_path / "empty.json", ROWS, format="thermostat")
+        with pytest.raises(DataError, match="holds no tables"):
+            didact.read_explanations(tmp_path, ROWS)
+
+    def test_nothing_is_unpickled(self, tmp_path):
+        torch.save(torch.ones(2), tmp_path / "x.pt")
+        with pytest.raises(DataError, match="x.pt looks pickled, and didact never unpickles"):
+            didact.read_explanations(tmp_path / "x.pt", ROWS)
+
+    def test_bytes_that_are_no_text(self, tmp_path):
+        (tmp_path / "x.jsonl").write_bytes(b'{"id": "a"}\n{"id": "\xff"}')
+        with pytest.raises(DataError, match="x.jsonl line 2: byte 21 of the file is not UTF-8"):
+            didact.read_explanations(tmp_path / "x.jsonl", ROWS)
+
+    def test_a_damaged_table(self, tmp_path):
+        parquet.write_table(pyarrow.Table.from_pylist(warm()), tmp_path / "x.parquet")
+        content = (tmp_path / "x.parquet").read_bytes()
+        (tmp_path / "x.parquet").write_bytes(content[:-40])
+        with pytest.raises(DataError, match="x.parquet cannot be read as Parquet; it may be cut off"):
+            didact.read_explanations(tmp_path / "x.parquet", ROWS)
+
+    def test_images_and_splits_that_disagree_are_refused(self):
+        image = Row("i", image=np.zeros((4, 4, 3), dtype=np.uint8))
+        with pytest.raises(OptionError, match="Explanations of images cannot be brought along"):
+            didact.read_explanations(warm(), [image])
+        twice = Dataset("x", CLASSIFICATION, {"dev": Split("dev", ROWS), "test": Split("test", [Row("a", ("Other",))])})
+        with pytest.raises(OptionError, match="Two splits of 'x' have different rows named 'a'"):
+            didact.read_explanations(warm(), twice)
+
+    def test_tasks_are_told_by_rows_or_by_name(self):
+        rated = [Row("a", PAIRS[0].texts, label=0.5)]
+        row = {"id": "a", "tokens": ["a", "film", "not", "good"], "attributions": [1, 2, 3, 4]}
+        assert didact.read_explanations([row], rated).task == "regression"
+        assert didact.read_explanations([row], PAIRS[:1]).task == "pair"
+        assert didact.read_explanations([row], PAIRS[:1], task="reading").task == "reading"
+
+
+def test_the_page_shows_what_works(tmp_path, monkeypatch, capsys):
+    """Its examples, one after another."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "bring-your-own.md").read_text(encoding="utf-8")
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
+    assert "good" in capsys.readouterr().out
+    maps = didact.Explanations.load("maps.parquet")
+    assert landed(maps)[1] == [("Not", -4), ("my", 0), ("ca", 1), ("fé", 1), ("!", 0)]
+    bad = Path("scores.jsonl").read_text(encoding="utf-8").replace('"ca"', '"tea"')
+    Path("scores.jsonl").write_text(bad, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        didact.read_explanations("scores.jsonl", [Row("r1", ("A good film.",)), Row("r2", ("Not my café!",))])
+    assert str(caught.value) in page
