@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from didact.experiment.evaluate import evaluate
     from didact.experiment.explain import explain
     from didact.experiment.learn import learn_smat
+    from didact.experiment.sanity import sanity
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
@@ -36,6 +37,7 @@ __all__ = [
     "load_data",
     "load_teacher",
     "read_explanations",
+    "sanity",
     "teacher_from_function",
     "train_teacher",
     "write_eraser",
@@ -55,6 +57,7 @@ _PUBLIC = {
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
     "read_explanations": "didact.experiment.bring:read_explanations",
+    "sanity": "didact.experiment.sanity:sanity",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",
     "write_eraser": "didact.records.foreign.eraser:write_eraser",

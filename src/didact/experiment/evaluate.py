@@ -59,7 +59,7 @@ class Evaluation:
             for place, method in enumerate(self.methods):
                 values = self.values[number, place]
                 known = values[np.isfinite(values)]
-                gain, low, high = _interval(known)
+                gain, low, high = interval_of(known)
                 lines.append(
                     {
                         "method": method, "metric": metric, "value": gain, "low": low, "high": high,
@@ -81,7 +81,7 @@ class Evaluation:
                 one, other = self.values[number, first], self.values[number, second]
                 both = np.isfinite(one) & np.isfinite(other)
                 gap = (one - other)[both]
-                mean, low, high = _interval(gap)
+                mean, low, high = interval_of(gap)
                 own.append(
                     {
                         "metric": metric, "method": self.methods[first], "other": self.methods[second],
@@ -376,8 +376,9 @@ def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
 # -- statistics -------------------------------------------------------------------------------------------------------
 
 
-def _interval(values: Float[np.ndarray, " row"]) -> tuple[float, float, float]:
-    """The mean over rows, and the ends of its 95 % bootstrap interval."""
+def interval_of(values: Float[np.ndarray, " row"]) -> tuple[float, float, float]:
+    """The mean over the rows that have a number, and the ends of its 95 % bootstrap interval."""
+    values = values[np.isfinite(values)]
     if not len(values):
         return (float("nan"),) * 3
     found = crossed_bootstrap(values[None], np.zeros((1, len(values))))

@@ -89,7 +89,7 @@ def train_teacher(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    training = replace(_defaults(teacher), seed=seed, **asked)
+    training = replace(training_of(teacher), seed=seed, **asked)
     if device is not None:
         teacher = teacher.to(checked_device(device))
     gold = HumanTeacher(data.task, data.classes)
@@ -123,7 +123,7 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
         _write(draft / RECORD, model.record)
 
 
-def _defaults(model: Model) -> Training:
+def training_of(model: Model) -> Training:
     if isinstance(model, NativeModel):
         return FROM_SCRATCH
     network: Any = model.model

@@ -1,0 +1,134 @@
+"""What explaining costs: passes through the model, seconds, memory."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from didact.core.model import Model
+from didact.core.teacher import Teacher
+from didact.experiment.explain import explain
+from didact.experiment.rows import rows_of
+from didact.models.load import load_teacher
+
+_STATUS = Path("/proc/self/statm")
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one method, per explained row. `memory` is the most it held at once beyond what rested, in megabytes.
+
+    `forward` counts rows that went through the model, the pass that finds the predicted class included; `backward`
+    those whose gradient was taken. Of a black box they are its inputs, and there is nothing backward.
+    """
+
+    method: str
+    forward: float
+    backward: float
+    seconds: float
+    memory: float | None
+    rows: int
+
+
+def cost_of(teacher: Any, data: Any, methods: Sequence[str], *, batch_size: int | None = None) -> list[Cost]:
+    """Explain the rows with each method, and count. A row is explained before, so that nothing is loaded meanwhile."""
+    known: Teacher = load_teacher(teacher)
+    rows = rows_of(known, data)
+    found = []
+    for method in methods:
+        explain(known, rows[:1], method, background_rows=rows, batch_size=batch_size)
+        with _counting(known) as passes, _watching(known) as peak:
+            began = time.perf_counter()
+            explain(known, rows, method, background_rows=rows, batch_size=batch_size)
+            spent = time.perf_counter() - began
+        count = len(rows)
+        memory = None if peak.extra is None else peak.extra / 1e6
+        found.append(Cost(method, passes.forward / count, passes.backward / count, spent / count, memory, count))
+    return found
+
+
+def to_documents(costs: Sequence[Cost]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in costs]
+
+
+@dataclass
+class _Passes:
+    forward: int = 0
+    backward: int = 0
+
+
+@contextmanager
+def _counting(teacher: Teacher) -> Iterator[_Passes]:
+    """Counts rows while they pass through the teacher, and gradients while they come back."""
+    found = _Passes()
+    name = "run" if isinstance(teacher, Model) else "function"
+    own = getattr(teacher, name)
+
+    def back(_: torch.Tensor, rows: int) -> None:
+        found.backward += rows
+
+    def counted(first: Any, *others: Any, **options: Any) -> Any:
+        answer = own(first, *others, **options)
+        found.forward += len(first)
+        if isinstance(teacher, Model) and answer.logits.requires_grad:
+            answer.logits.register_hook(lambda slope: back(slope, len(first)))
+        return answer
+
+    object.__setattr__(teacher, name, counted)
+    try:
+        yield found
+    finally:
+        if isinstance(teacher, Model):
+            object.__delattr__(teacher, name)  # the class's own again
+        else:
+            object.__setattr__(teacher, name, own)
+
+
+class _Peak:
+    """The most memory that the process held, looked at every few milliseconds; exact on a GPU. None if unknown."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.rest = self._held()
+        self.most = self.rest
+        self._over = threading.Event()
+
+    def _held(self) -> int | None:
+        if self.device.type == "cuda":
+            return int(torch.cuda.memory_allocated(self.device))
+        return int(_STATUS.read_text().split()[1]) * _PAGE if _STATUS.is_file() else None
+
+    @property
+    def extra(self) -> int | None:
+        return None if self.most is None or self.rest is None else max(self.most - self.rest, 0)
+
+    def watch(self) -> None:
+        while not self._over.wait(0.005):
+            held = self._held()
+            self.most = held if self.most is None or held is None else max(self.most, held)
+
+    def stop(self) -> None:
+        self._over.set()
+        if self.device.type == "cuda":
+            self.most = int(torch.cuda.max_memory_allocated(self.device))
+
+
+@contextmanager
+def _watching(teacher: Teacher) -> Iterator[_Peak]:
+    device = teacher.device if isinstance(teacher, Model) else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    peak = _Peak(device)
+    thread = threading.Thread(target=peak.watch, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        peak.stop()
+        thread.join()

@@ -1,0 +1,237 @@
+"""Do explanations depend on the model at all, and which metrics can be fooled?
+
+Three checks: the teacher's weights are drawn anew, layer by layer from the top (Adebayo et al. 2018); a twin is trained
+on shuffled labels; and explanations that give the label away and say nothing else are measured as all others are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.stats import spearmanr
+
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.model import Model
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.seeds import numpy_generator, seed_from
+from didact.core.teacher import Teacher
+from didact.data.load import load_data
+from didact.errors import OptionError, UnsupportedError
+from didact.experiment.evaluate import evaluated, interval_of
+from didact.experiment.explain import explain
+from didact.learning.fit import Examples, Training, fit
+from didact.learning.train import training_of
+from didact.metrics import METRICS
+from didact.metrics.plausibility import RocAuc
+from didact.models.load import load_teacher
+from didact.models.start import student_start
+from didact.records.explanations import Explanations
+
+CHECKS: Final = ("weights", "labels", "trivial")
+WHOLE: Final = "as it is"
+SHUFFLED: Final = "shuffled labels"
+
+
+@dataclass(frozen=True)
+class Sanity:
+    """Lines of the checks that were asked for.
+
+    `weights` and `labels`: method, step, similarity (Spearman's ρ of |scores| with those of the teacher as it is, mean
+    over rows), its interval, and roc_auc with its own where rationales are known. `trivial`: metric, what trivial
+    explanations reach, what random ones do, and whether the metric is fooled.
+    """
+
+    weights: tuple[Mapping[str, Any], ...] = ()
+    labels: tuple[Mapping[str, Any], ...] = ()
+    trivial: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_document(self) -> dict[str, Any]:
+        return {name: [dict(line) for line in getattr(self, name)] for name in CHECKS} | {"notes": list(self.notes)}
+
+    def to_pandas(self) -> dict[str, Any]:
+        """A data frame for each check."""
+        import pandas
+
+        return {name: pandas.DataFrame(getattr(self, name)) for name in CHECKS if getattr(self, name)}
+
+
+def sanity(
+    teacher: Any,
+    data: Any,
+    methods: Sequence[str],
+    *,
+    checks: Sequence[str] = ("weights", "trivial"),
+    split: str = "test",
+    rows: int = 100,
+    seed: int = 0,
+    epochs: int | None = None,
+    batch_size: int = 64,
+    progress: bool = False,
+) -> Sanity:
+    """Check methods, and the metrics that judge them, on the first `rows` of a split.
+
+    An explanation whose likeness stays high while the weights are drawn anew explains something other than the model.
+    `weights` asks for a model, `labels` for one that can be trained again (its architecture, from its base, `epochs`
+    as it was trained unless told), `trivial` for a teacher with classes.
+    """
+    for name in checks:
+        if name not in CHECKS:
+            raise OptionError(f"A check is one of {', '.join(map(repr, CHECKS))}, not {name!r}.")
+    known: Teacher = load_teacher(teacher)
+    loaded = data if isinstance(data, Dataset) else load_data(data)
+    work = _Work(known, loaded, list(loaded[split][:rows]), list(methods), seed, batch_size, progress)
+    return Sanity(
+        weights=tuple(work.weights()) if "weights" in checks else (),
+        labels=tuple(work.labels(epochs)) if "labels" in checks else (),
+        trivial=tuple(work.trivial()) if "trivial" in checks else (),
+        notes=tuple(work.notes),
+    )
+
+
+class _Work:
+    def __init__(
+        self,
+        teacher: Teacher,
+        data: Dataset,
+        rows: Sequence[Row],
+        methods: Sequence[str],
+        seed: int,
+        batch_size: int,
+        progress: bool,
+    ) -> None:
+        if not rows:
+            raise OptionError("There is nothing to check: the split has no rows.")
+        self.teacher, self.data, self.rows, self.methods = teacher, data, rows, methods
+        self.seed, self.batch_size, self.progress = seed, batch_size, progress
+        self.notes: list[str] = []
+        self.whole = {method: self._explained(teacher, method) for method in methods}
+
+    def weights(self) -> Iterator[dict[str, Any]]:
+        """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
+        yield from self._compared(WHOLE, self.whole)
+        twin = deepcopy(self._model("weights"))
+        for step, names in _steps(twin):
+            _redraw(twin, names, self.seed)
+            yield from self._compared(step, {method: self._explained(twin, method) for method in self.methods})
+
+    def labels(self, epochs: int | None) -> Iterator[dict[str, Any]]:
+        """Explanations of a twin that was taught shuffled labels, beside those of the teacher."""
+        twin = self._taught_nonsense(epochs)
+        yield from self._compared(WHOLE, self.whole)
+        yield from self._compared(SHUFFLED, {method: self._explained(twin, method) for method in self.methods})
+
+    def trivial(self) -> Iterator[dict[str, Any]]:
+        """What every metric says of explanations that mark the class by a place in the row."""
+        maps = explain(self.teacher, self.rows, "trivial")
+        found = evaluated(maps, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
+        means = {(line["metric"], line["method"]): line for line in found.summary()}
+        for test in found.tests():
+            metric = test["metric"]
+            sign = 1 if METRICS[metric].better == "higher" else -1
+            ends = sorted((sign * test["low"], sign * test["high"]))
+            yield {
+                "metric": metric, "trivial": means[metric, "trivial"]["value"],
+                "random": means[metric, "random"]["value"], "difference": test["difference"], "low": test["low"],
+                "high": test["high"], "better": METRICS[metric].better, "rows": test["rows"],
+                "fooled": bool(ends[0] > 0),
+            }  # fmt: skip
+
+    def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[dict[str, Any]]:
+        for method, one in maps.items():
+            like, low, high = interval_of(_likeness(self.whole[method], one))
+            area, area_low, area_high = interval_of(RocAuc()(_in_words(one), self.rows))
+            yield {
+                "method": method, "step": step, "similarity": like, "low": low, "high": high,
+                "roc_auc": area, "roc_auc_low": area_low, "roc_auc_high": area_high, "rows": len(one),
+            }  # fmt: skip
+
+    def _explained(self, teacher: Teacher, method: str) -> Explanations:
+        """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
+        if teacher is self.teacher:
+            return explain(teacher, self.rows, method, progress=self.progress)
+        target = self.whole[method].targets
+        if self.teacher.classes is None or not set(target) <= set(self.teacher.classes):
+            return explain(teacher, self.rows, method, progress=self.progress)
+        order = {name: number for number, name in enumerate(self.teacher.classes)}
+        rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
+        return explain(teacher, rows, method, target="gold", progress=self.progress)
+
+    def _model(self, check: str) -> Model:
+        if not isinstance(self.teacher, Model):
+            raise UnsupportedError(
+                f"The check {check!r} changes a model's weights, and nobody sees those of {self.teacher.name!r}. "
+                "Choose the check 'trivial'."
+            )
+        return self.teacher
+
+    def _taught_nonsense(self, epochs: int | None) -> Model:
+        teacher = self._model("labels")
+        lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
+        start = student_start("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
+        twin = start.build(self.seed).to(teacher.device)
+        gold = HumanTeacher(self.data.task, self.data.classes)
+        train, dev = (
+            Examples.of(twin, rows, _shuffled(gold.predict(rows), self.seed)) for rows in (lessons, chosen_by)
+        )
+        asked: Training = training_of(twin)
+        asked = replace(asked, seed=self.seed, epochs=epochs or asked.epochs, patience=epochs or asked.epochs)
+        history = fit(twin, train, dev, asked, keep="last", progress=self.progress)
+        self.notes.append(
+            f"The twin ({start.origin}) learned shuffled labels of {len(train):,} rows for {len(history)} epochs; its "
+            f"training loss is {history[-1].loss:.3f}."
+        )
+        return twin
+
+
+def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
+    """Names of parameters, from the answer down: what comes after the layers, each layer, what comes before them."""
+    names = [name for name, _ in model.named_parameters()]
+    of_layer: dict[int, list[str]] = {}
+    numbers = {id(one): name for name, one in model.named_parameters()}
+    for number, layer in enumerate(model.layers_in_order):
+        of_layer[number] = [numbers[id(one)] for one in layer.parameters() if id(one) in numbers]
+    inside = {name for own in of_layer.values() for name in own}
+    first = min((names.index(name) for name in inside), default=len(names))
+    yield "head", [name for place, name in enumerate(names) if place >= first and name not in inside]
+    for number in sorted(of_layer, reverse=True):
+        yield f"layer {number + 1}", of_layer[number]
+    yield "embeddings", names[:first]
+
+
+def _redraw(model: Model, names: Sequence[str], seed: int) -> None:
+    """Draw weights anew, with the mean and spread that each tensor has: scales stay, what was learned goes."""
+    known = dict(model.named_parameters())
+    with torch.no_grad():
+        for name in names:
+            one = known[name]
+            dice = torch.Generator().manual_seed(seed_from(seed, "weights", name))
+            drawn = torch.randn(one.shape, generator=dice, dtype=torch.float64)
+            spread = one.double().std(correction=0) if one.numel() else torch.zeros(())
+            one.copy_((drawn.to(one.device) * spread + one.double().mean()).to(one.dtype))
+
+
+def _shuffled(outputs: Outputs, seed: int) -> Outputs:
+    order = numpy_generator(seed, "shuffled labels").permutation(len(outputs))
+    mixed = outputs.select(order)
+    return replace(mixed, ids=outputs.ids)
+
+
+def _likeness(first: Explanations, second: Explanations) -> Float[np.ndarray, " row"]:
+    """Spearman's ρ of |scores|, row by row; NaN where either is the same everywhere."""
+    found = np.full(len(first), np.nan)
+    for row, (one, other) in enumerate(zip(first, second, strict=True)):
+        sizes = np.abs(one.scores), np.abs(other.scores)
+        if len(one) > 1 and all(np.ptp(size) > 0 for size in sizes):
+            found[row] = spearmanr(*sizes).statistic
+    return found
+
+
+def _in_words(maps: Explanations) -> Explanations:
+    return maps if maps.task == "image" else maps.words()

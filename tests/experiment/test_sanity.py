@@ -1,0 +1,134 @@
+"""Sanity: redrawn weights, shuffled labels, trivial explanations; and what explaining costs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import teachers
+from didact.core.model import Model
+from didact.errors import OptionError, UnsupportedError
+from didact.experiment.cost import cost_of
+from didact.experiment.explain import explain
+from didact.experiment.sanity import SHUFFLED, WHOLE, _redraw, _shuffled, _steps, sanity
+from didact.metrics import METRICS
+
+
+def lines(found, method):
+    return {one["step"]: one for one in found if one["method"] == method}
+
+
+def test_weights_are_drawn_anew_from_the_top(school):
+    teacher, data = school()
+    before = {name: one.clone() for name, one in teacher.state_dict().items()}
+    found = sanity(teacher, data, ["gradient_input", "random"], checks=["weights"], rows=6)
+    steps = lines(found.weights, "gradient_input")
+    assert list(steps) == [WHOLE, "head", "layer 1", "embeddings"]
+    assert steps[WHOLE]["similarity"] == pytest.approx(1)
+    assert steps["embeddings"]["similarity"] < 0.9
+    assert all(one["similarity"] == pytest.approx(1) for one in lines(found.weights, "random").values())
+    assert all(torch.equal(before[name], one) for name, one in teacher.state_dict().items())  # a twin was changed
+
+
+@pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
+def test_every_weight_is_reached_once(kind):
+    model = teachers.teacher(kind, "classification")
+    named = [name for _, names in _steps(model) for name in names]
+    assert sorted(named) == sorted(name for name, _ in model.named_parameters())
+    assert next(step for step, _ in _steps(model)) == "head"
+    words = next(names for step, names in _steps(model) if step == "embeddings")
+    assert any("word" in name for name in words), words
+
+
+def test_a_redrawn_tensor_keeps_its_scale():
+    torch.manual_seed(0)
+    model = teachers.teacher("native", "classification", torch.float32)
+    twin = type(model)(model.task, model.classes, model.reader, **model.options)
+    twin.load_state_dict(model.state_dict())
+    name, one = max(twin.named_parameters(), key=lambda pair: pair[1].numel())
+    _redraw(twin, [name], seed=0)
+    old = dict(model.named_parameters())[name]
+    assert not torch.equal(one, old)
+    assert one.std().item() == pytest.approx(old.std().item(), rel=0.1)
+    for other, kept in twin.named_parameters():
+        assert other == name or torch.equal(kept, dict(model.named_parameters())[other])
+
+
+def test_the_same_class_is_explained(school):
+    """What changes is the model, not the question: the twin is asked about the class the teacher predicts."""
+    teacher, data = school()
+    predicted = explain(teacher, data["test"][:6], "gradient_input")
+    order = [list(teacher.classes).index(name) for name in predicted.targets]
+    rows = [replace(row, label=label) for row, label in zip(data["test"][:6], order, strict=True)]
+    again = explain(teacher, rows, "gradient_input", target="gold")
+    assert again.targets == predicted.targets
+    np.testing.assert_array_equal(again.scores, predicted.scores)
+
+
+def test_shuffled_labels(school):
+    teacher, data = school()
+    found = sanity(teacher, data, ["gradient_input"], checks=["labels"], rows=6, epochs=1)
+    steps = lines(found.labels, "gradient_input")
+    assert list(steps) == [WHOLE, SHUFFLED]
+    assert "40 rows for 1 epochs" in found.notes[0]
+
+
+def test_labels_are_shuffled_not_changed(school):
+    from didact.core.human import HumanTeacher
+
+    _, data = school()
+    gold = HumanTeacher(data.task, data.classes).predict(data["teach"].rows)
+    mixed = _shuffled(gold, 0)
+    assert mixed.ids == gold.ids
+    assert not np.array_equal(mixed.labels, gold.labels)
+    assert sorted(mixed.labels) == sorted(gold.labels)
+
+
+def test_trivial_explanations_are_measured(school):
+    teacher, data = school()
+    found = sanity(teacher, data, ["gradient_input"], checks=["trivial"], rows=8)
+    named = {one["metric"] for one in found.trivial}
+    assert named == set(METRICS)
+    for one in found.trivial:
+        worse = one["low"] <= 0 if one["better"] == "higher" else one["high"] >= 0
+        if one["rows"]:
+            assert one["fooled"] != worse
+    assert set(found.to_pandas()) == {"trivial"}
+
+
+def test_what_cannot_be_checked(school):
+    teacher, data = school()
+    with pytest.raises(OptionError, match="'weights'"):
+        sanity(teacher, data, ["random"], checks=["weigths"])
+    with pytest.raises(UnsupportedError, match="trivial"):
+        sanity(teachers.black_box(), data, ["occlusion"], checks=["weights"], rows=2)
+    with pytest.raises(OptionError, match="nothing to check"):
+        sanity(teacher, data, ["random"], rows=0)
+
+
+class TestCost:
+    def test_passes(self, school):
+        teacher, data = school()
+        rows = data["test"][:4]
+        found = {one.method: one for one in cost_of(teacher, rows, ["gradient_input", "occlusion", "random"])}
+        units = np.mean([len(one) for one in explain(teacher, rows, "random")])
+        # Each row is asked once for its class.
+        assert found["random"].forward == 1
+        assert found["random"].backward == 0
+        assert found["gradient_input"].forward == 2
+        assert found["gradient_input"].backward == 1
+        assert found["occlusion"].forward == pytest.approx(2 + units)
+        assert found["occlusion"].seconds > 0
+        assert found["occlusion"].memory >= 0
+        assert type(teacher).run is teacher.run.__func__  # left as it was
+
+    def test_black_boxes(self, school):
+        _, data = school()
+        box = teachers.black_box()
+        function = box.function
+        found = cost_of(box, data["test"][:3], ["occlusion"])[0]
+        assert found.forward > 2
+        assert found.backward == 0
+        assert box.function is function
+        assert not isinstance(box, Model)
