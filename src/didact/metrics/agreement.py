@@ -59,7 +59,7 @@ AGREEMENT: Registry[MeasureEntry] = Registry(
         ),
         "weighted_tau": _entry(
             "weighted_tau", -1, "Kendall's τ-b with a unit of rank r weighing 1/r: the top counts most",
-            "Vigna 2015", "as kendall; for its weight a tied unit ranks by the other method, then the later one first",
+            "Vigna 2015", "as kendall; for its weight a tied unit ranks by the other method",
             _CONSTANT,
         ),
         "top_overlap": _entry(
@@ -228,8 +228,7 @@ def weighted_tau(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarr
         apart[unit] = np.abs(order).sum(-1)
     whole = places.astype(np.int64)
     keys = whole[:, :, None] * units + whole[:, None]
-    # As scipy does: sorted from the lowest, then read backwards, so of units tied in both the later comes first.
-    best_first = np.argsort(keys, axis=-1, kind="stable")[..., ::-1]
+    best_first = np.argsort(-keys, axis=-1)  # units tied in both agree alike, so their order does not matter
     weights = np.empty(keys.shape)
     np.put_along_axis(weights, best_first, np.broadcast_to(1 / np.arange(1.0, units + 1), keys.shape), axis=-1)
     above = np.einsum("rabu,urab->rab", weights, agreed)
