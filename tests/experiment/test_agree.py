@@ -1,9 +1,11 @@
 """`didact.agree`: rows matched, groups pooled, undefined rows counted, labels told apart, and what is refused."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,6 +15,7 @@ import didact
 from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError
 from didact.experiment.agree import agree, agreements
 from didact.experiment.agreement import CAUTION, Agreement, draw
+from didact.metrics.agreement import AGREEMENT
 from scored import maps_of
 
 # Row 0: same order. Row 1: opposite. Row 2: one pair of three turned. Row 3: a single unit. Row 4: the second is flat.
@@ -271,3 +274,26 @@ def test_it_is_public_and_needs_no_torch():
     assert didact.Agreement is Agreement
     code = "import sys, didact; didact.agree, didact.Agreement; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "agreement.md"
+
+
+def test_every_measure_is_in_the_docs_as_the_registry_says():
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [
+        f"| `{name}` | {one.bounds[0]:.0f} | {one.bounds[1]:.0f} | {one.about} | {one.ties} | {one.undefined} |"
+        for name, one in AGREEMENT.items()
+    ]
+    assert [row for row in rows if row not in page] == []
+
+
+def test_the_example_in_the_docs_runs(tmp_path, monkeypatch, capsys):
+    """As written, on fewer rows."""
+    shown = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert shown is not None
+    monkeypatch.chdir(tmp_path)
+    small = "planted/sentiment(teach=9, explain=9, train=9, dev=9, test=8)"
+    exec(shown[1].replace("planted/sentiment", small).replace("samples=200", "samples=20"), {})
+    assert "5 random" in capsys.readouterr().out
+    assert (tmp_path / "agreement.png").stat().st_size > 1000
