@@ -24,9 +24,9 @@ from didact.models.transformer import TransformerModel
 from tiny import huggingface, images, rows
 
 OPTIONS = {
-    "native": [{}, {"mix": True}, {"pool": "first", "layers": 1}],
+    "native": [{}, {"mix": True}, {"pool": "first", "layers": 1}, {"attention": "uniform"}],
     "bilstm": [{}, {"mix": True, "layers": 2}],
-    "bilstm_attention": [{}, {"mix": True}],
+    "bilstm_attention": [{}, {"mix": True}, {"attention": "uniform"}],
     "pool": [{}, {"pool": "mean"}],
 }
 CASES = [
@@ -193,6 +193,83 @@ class TestAttention:
         model = build("bilstm_attention", "classification")
         with pytest.raises(UnsupportedError, match="'full'.*only the attention it pools with"):
             model(model.encode(rows()), listen=("full",))
+
+
+class TestUniformAttention:
+    """Every real position weighs the same, whatever it says; in all else the model is as it was."""
+
+    @pytest.mark.parametrize("pool", ["mean", "first"])
+    def test_transformer(self, pool):
+        model = build("native", "classification", attention="uniform", pool=pool)
+        batch = model.encode(rows())
+        assert not batch.mask.all()
+        trace = model(batch, listen=("full", "mean", "reading", "weights"))
+        share = batch.mask / batch.lengths[:, None]
+        for weights in trace.weights:
+            torch.testing.assert_close(weights, share[:, None, None].expand_as(weights))
+        torch.testing.assert_close(trace.reading.exp(), share[:, None, None].expand_as(trace.reading))
+        assert (trace.mean == 0).all()
+        assert (trace.full[torch.isfinite(trace.full)] == 0).all()
+
+    def test_pooling(self):
+        model = build("bilstm_attention", "classification", attention="uniform")
+        batch = model.encode(rows())
+        trace = model(batch, listen=("mean", "reading", "weights", "hidden"))
+        share = batch.mask / batch.lengths[:, None]
+        torch.testing.assert_close(trace.weights[0][:, 0, 0], share)
+        torch.testing.assert_close(trace.reading[:, 0, 0].exp(), share)
+        assert (trace.mean == 0).all()
+        torch.testing.assert_close(trace.logits, model.head((share[..., None] * trace.hidden[-1]).sum(1)))
+
+    def test_pooling_two_texts(self):
+        model = build("bilstm_attention", "pair", attention="uniform")
+        batch = model.encode(rows(2))
+        (weights,) = model(batch, listen=("weights",)).weights
+        for segment in (0, 1):
+            here = batch.segments == segment
+            torch.testing.assert_close(weights[:, 0, segment], here / here.sum(-1, keepdim=True))
+
+    @pytest.mark.parametrize("name", ["native", "bilstm_attention"])
+    def test_gradients(self, name):
+        """What reads the words learns; what would have weighed them gets zeros, not nothing."""
+        model = build(name, "classification", attention="uniform")
+        batch = model.encode(rows())
+        inputs = model.embed(batch).detach().requires_grad_()
+        model.run(inputs, batch).logits.square().sum().backward()
+        assert (inputs.grad[batch.mask].abs().sum(-1) > 0).all()
+        assert (inputs.grad[~batch.mask] == 0).all()
+        slopes = {part: one.grad for part, one in model.named_parameters() if not part.startswith("words")}
+        for part, slope in slopes.items():
+            read = slope.chunk(3)[2] if "query_key_value" in part else slope
+            idle = slope.chunk(3)[:2] if "query_key_value" in part else [slope] if part.startswith("score") else []
+            assert all((one == 0).all() for one in idle), part
+            assert part.startswith("score") or read.abs().sum() > 0, part
+
+    @pytest.mark.parametrize("name", ["native", "bilstm_attention"])
+    def test_by_spec_and_as_it_is_told(self, name):
+        from didact.models.build import native_model
+
+        told = {"task": CLASSIFICATION, "classes": ("a", "b"), "rows": rows(), "source": "rows", "split": "teach"}
+        uniform, learned, plain = (
+            native_model(f"{name}{inside}", **told) for inside in ("(attention=uniform)", "(attention=learned)", "")
+        )
+        assert uniform.facts()["options"]["attention"] == "uniform"
+        assert learned.facts() == plain.facts(), "what goes without saying leaves older fingerprints as they were"
+        assert "attention" not in plain.options
+        uniform.load_state_dict(plain.state_dict())
+        assert uniform.fingerprint() != plain.fingerprint()
+        with pytest.raises(OptionError, match="'attention' of '.*' must be 'learned' or 'uniform', not 'flat'"):
+            native_model(f"{name}(attention=flat)", **told)
+
+    def test_models_without_the_choice(self):
+        from didact.models.build import native_model
+
+        for name in ("bilstm", "pool"):
+            with pytest.raises(OptionError, match="no option of model .* named 'attention'"):
+                native_model(
+                    f"{name}(attention=uniform)", task=CLASSIFICATION, classes=("a", "b"), rows=rows(), source="rows",
+                    split="teach",
+                )  # fmt: skip
 
 
 class TestBiLSTM:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,33 +18,14 @@ from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import Reader
 
 
-class BiLSTM(PoolingModel):
-    """Word embeddings, BiLSTM layers, mean pooling; a reading task reads question and passage as one sequence.
+class _Recurrent(PoolingModel):
+    """Word embeddings and BiLSTM layers; `mix` pools a learned mix of all layers."""
 
-    `mix` pools a learned mix of all layers.
-    """
-
-    architecture: ClassVar[str] = "bilstm"
     _is_elementary = False
 
-    def __init__(
-        self,
-        task: Task,
-        classes: Sequence[str] | None,
-        reader: Reader,
-        *,
-        layers: int = 1,
-        width: int = 128,
-        mix: bool = False,
-        dropout: float = 0.0,
-        length: int = 4096,
-        embeddings: str = LEARNED,
-    ) -> None:
-        super().__init__(
-            task, classes, reader,
-            layers=layers, width=width, mix=mix, dropout=dropout, length=length, embeddings=embeddings,
-        )  # fmt: skip
-        self.mix = ScalarMix(layers + 1) if mix else None
+    def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
+        super().__init__(task, classes, reader, **options)
+        self.mix = ScalarMix(options["layers"] + 1) if options["mix"] else None
 
     def _layers(self) -> nn.ModuleList:
         width = self.options["width"]
@@ -76,11 +57,61 @@ class BiLSTM(PoolingModel):
             self._is_elementary = False
 
 
-class BiLSTMAttention(BiLSTM):
-    """A BiLSTM that pools by additive attention (Neely et al., 4.2)."""
+class BiLSTM(_Recurrent):
+    """Word embeddings, BiLSTM layers, mean pooling; a reading task reads question and passage as one sequence.
+
+    `mix` pools a learned mix of all layers.
+    """
+
+    architecture: ClassVar[str] = "bilstm"
+
+    def __init__(
+        self,
+        task: Task,
+        classes: Sequence[str] | None,
+        reader: Reader,
+        *,
+        layers: int = 1,
+        width: int = 128,
+        mix: bool = False,
+        dropout: float = 0.0,
+        length: int = 4096,
+        embeddings: str = LEARNED,
+    ) -> None:
+        super().__init__(
+            task, classes, reader,
+            layers=layers, width=width, mix=mix, dropout=dropout, length=length, embeddings=embeddings,
+        )  # fmt: skip
+
+
+class BiLSTMAttention(_Recurrent):
+    """A BiLSTM that pools by additive attention (Neely et al., 4.2), or with `attention="uniform"` by the mean.
+
+    The mean of words is what is left of attention that has nothing to say (their Table 3).
+    """
 
     architecture: ClassVar[str] = "bilstm_attention"
     attends = True
+
+    def __init__(
+        self,
+        task: Task,
+        classes: Sequence[str] | None,
+        reader: Reader,
+        *,
+        layers: int = 1,
+        width: int = 128,
+        mix: bool = False,
+        dropout: float = 0.0,
+        length: int = 4096,
+        embeddings: str = LEARNED,
+        attention: str = LEARNED,
+    ) -> None:
+        super().__init__(
+            task, classes, reader,
+            layers=layers, width=width, mix=mix, dropout=dropout, length=length, embeddings=embeddings,
+            attention=attention,
+        )  # fmt: skip
 
 
 def _run_masked(

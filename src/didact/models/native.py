@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from jaxtyping import Bool, Float
 from safetensors import SafetensorError
@@ -18,6 +18,8 @@ from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.frozen import LEARNED, FrozenWords
 from didact.models.tokenizer import PatchReader, PieceReader, Reader, reader_from
+
+UNIFORM: Final = "uniform"
 
 
 class NativeModel(Model):
@@ -38,7 +40,8 @@ class NativeModel(Model):
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader
-        self.options = options
+        # Learned attention goes without saying: models kept before there was a choice are still known by their hash.
+        self.options = {name: value for name, value in options.items() if (name, value) != ("attention", LEARNED)}
         self.name = self.architecture
         self.outputs = len(self.classes) if self.classes is not None else 2 if task is READING else 1
 
@@ -139,6 +142,8 @@ def _check_option(model: str, name: str, value: object) -> None:
     elif name == "pool":
         choices = ("attention", "mean") if model == "pool" else ("mean", "first")
         good, wanted = value in choices, " or ".join(map(repr, choices))
+    elif name == "attention":
+        good, wanted = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
     elif name == "embeddings":
         # The word "base" stands for the teacher's base, which only `student_start` knows.
         good = isinstance(value, str) and value not in ("", "base")

@@ -17,7 +17,7 @@ from didact.core.trace import Listen, Trace
 from didact.errors import UnsupportedError
 from didact.models.frozen import word_embeddings
 from didact.models.listening import ATTENTION
-from didact.models.native import NativeModel, mean_over
+from didact.models.native import UNIFORM, NativeModel, mean_over
 from didact.models.tokenizer import PatchReader, Reader
 
 
@@ -26,7 +26,8 @@ class PoolingModel(NativeModel):
 
     Two texts go through the same encoder apart and meet as [c1, c2, |c1 − c2|, c1 · c2]; a reading task has a start
     and an end logit per word instead. There are no special tokens. A model that `attends` pools by additive attention:
-    linear, tanh, linear without bias, softmax (Neely et al., 4.2).
+    linear, tanh, linear without bias, softmax (Neely et al., 4.2). With the option `attention="uniform"` all words of a
+    text weigh alike.
     """
 
     attends: bool = False
@@ -115,6 +116,8 @@ class PoolingModel(NativeModel):
             pooled = [mean_over(states, part) for part in parts]
         else:
             scores = self.score(states)[..., 0]
+            if self.options.get("attention") == UNIFORM:
+                scores = scores * 0.0  # not new zeros: who asks for their gradients gets some
             # One head, one query per text: the very tensor the texts are pooled with.
             weights = torch.stack([_softmax_over(scores, part) for part in parts], 1)[:, None]
             pooled = list((weights[:, 0] @ states).unbind(1))

@@ -15,7 +15,7 @@ from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
 from didact.models.frozen import LEARNED, word_embeddings
 from didact.models.listening import Ear
-from didact.models.native import NativeModel, mean_over
+from didact.models.native import UNIFORM, NativeModel, mean_over
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import PatchReader, Reader
 
@@ -24,7 +24,8 @@ class TransformerModel(NativeModel):
     """Word (or patch), position and segment embeddings, pre-norm layers, mean or first-token pooling.
 
     `mix` pools a learned mix of all layers instead of the last one. Rows are read up to `length` positions. With
-    `embeddings` the words are the frozen ones of a base model, projected.
+    `embeddings` the words are the frozen ones of a base model, projected. With `attention="uniform"` every position
+    receives equally much of all real ones, in training too: what attention is good for shows in what is lost.
     """
 
     architecture: ClassVar[str] = "native"
@@ -43,10 +44,11 @@ class TransformerModel(NativeModel):
         dropout: float = 0.0,
         length: int = 512,
         embeddings: str = LEARNED,
+        attention: str = LEARNED,
     ) -> None:
         super().__init__(
             task, classes, reader, layers=layers, width=width, heads=heads, pool=pool, mix=mix, dropout=dropout,
-            length=length, embeddings=embeddings,
+            length=length, embeddings=embeddings, attention=attention,
         )  # fmt: skip
         if width % heads:
             raise OptionError(f"A width of {width} cannot be shared by {heads} heads: it must be a multiple of them.")
@@ -64,7 +66,9 @@ class TransformerModel(NativeModel):
             if isinstance(table, nn.Embedding):
                 nn.init.normal_(table.weight, std=0.02 if table is not self.words else width**-0.5)
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(Layer(width, heads, dropout) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            Layer(width, heads, dropout, is_uniform=attention == UNIFORM) for _ in range(layers)
+        )
         self.norm = nn.LayerNorm(width)
         self.mix = ScalarMix(layers + 1) if mix else None
         self.head = nn.Linear(width, self.outputs)
@@ -108,9 +112,9 @@ class TransformerModel(NativeModel):
 class Layer(nn.Module):
     """Pre-norm self-attention and a feed-forward block of four times the width."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, *, is_uniform: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.is_uniform = heads, is_uniform
         self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
@@ -124,6 +128,8 @@ class Layer(nn.Module):
     def _attended(self, states: Float[Tensor, "batch token dim"], ear: Ear) -> Float[Tensor, "batch token dim"]:
         query, key, value = map(self._split, self.query_key_value(states).chunk(3, -1))
         logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        if self.is_uniform:
+            logits = logits * 0.0  # not new zeros: who asks for their gradients gets some
         ear.hear(logits, None)
         weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)
         weights = self.dropout(weights)
