@@ -34,8 +34,8 @@ def test_everything_at_once(school, maps):
     assert (known["low"] <= known["value"]).all()
     assert (known["value"] <= known["high"]).all()
     for metric, entry in METRICS.items():
-        values = table.loc[metric, "value"].dropna()
-        assert values.between(*entry.bounds).all(), metric
+        for column in ("value", "low", "high"):
+            assert table.loc[metric, column].dropna().between(*entry.bounds).all(), (metric, column)
     assert table.loc[("log_odds_positive", "gradient_norm"), "rows"] == 0  # it has no signs
     assert table.loc[("log_odds_positive", "random"), "rows"] > 0
     assert frame.attrs["heading"] == "plausibility"  # so small a teacher is not verified

@@ -363,3 +363,31 @@ class Scores:
 
     def __init__(self, scores):
         self.scores = np.array(scores)
+
+
+@pytest.mark.slow
+class TestMetrics:
+    def test_truth(self, tmp_path):
+        said = run("metrics_truth", "--quick", "--out", str(tmp_path))
+        head, *lines = table(said, "faithfulness")
+        assert head[1] == "sufficiency ↓"
+        assert [line[0] for line in lines] == ["human", "gradient_norm", "gradient_input", "random"]
+        assert table(said, "plausibility")[1][1] == "1.000"  # the truth itself
+        assert table(said, "ROC-AUC, weights")[0][1:] == ["as it is", "head", "layer 2", "layer 1", "embeddings"]
+        assert len(table(said, "Cost")) == 4
+
+    def test_faithfulness_and_teaching(self):
+        said = run("pruthi_faithfulness", "--quick")
+        assert table(said, "Table 1")[1][1] == "1.00"
+        assert table(said, "Table 9")[2][-2:] == ["0.06 (1)", "0.32 (1)"]
+        assert len(table(said, "Table 10")) == 2
+
+    @pytest.mark.realdata
+    @pytest.mark.parametrize("data", ["movie_rationales", "sst_rationales", "mlqe_pe"])
+    def test_rationales(self, tmp_path, real_data, data):
+        options = ("--data", data, "--data-dir", str(real_data), "--out", str(tmp_path))
+        said = run("metrics_rationales", "--quick", *options)
+        title = {"mlqe_pe": "mlqe_pe en-de source"}.get(data, f"{data}:")
+        rows = table(said, title)
+        assert [row[0] for row in rows[1:4]] == ["gradient_norm", "gradient_input", "random"]
+        assert rows[-1][0].startswith("best head*")

@@ -59,12 +59,15 @@ class Evaluation:
             for place, method in enumerate(self.methods):
                 values = self.values[number, place]
                 known = values[np.isfinite(values)]
-                gain, low, high = interval_of(known)
+                entry = METRICS[parse_spec(metric).name]
+                # An interval for few rows may reach beyond what the metric can be.
+                mean, *ends = interval_of(known)
+                low, high = np.clip(ends, *entry.bounds).tolist()
                 lines.append(
                     {
-                        "method": method, "metric": metric, "value": gain, "low": low, "high": high,
+                        "method": method, "metric": metric, "value": mean, "low": low, "high": high,
                         "rows": len(known), "skipped": len(values) - len(known),
-                        "better": METRICS[parse_spec(metric).name].better, "how": self.how.get(metric, ""),
+                        "better": entry.better, "how": self.how.get(metric, ""),
                     }
                 )  # fmt: skip
         return lines
