@@ -1,12 +1,15 @@
 """Explanations of other tools land on the right characters of the data, or are refused with file, row and reason."""
 
 import base64
+import copy
 import gzip
 import json
 import logging
+import random
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ import didact
 from didact.core.dataset import Dataset, Split
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
-from didact.errors import DataError, OptionError, UnknownNameError
+from didact.errors import DataError, OptionError, RequestError, UnknownNameError
 from tiny import wordpiece_tokenizer
 
 ROWS = [Row("a", ("A good film.",), label=1), Row("b", ("Café: not unbelievable",), label=0)]
@@ -136,7 +139,7 @@ class TestThermostat:
 
     def test_pairs(self):
         row = {"tokens": ["[CLS]", "a", "film", "[SEP]", "not", "good", "[SEP]"], "attributions": [0, 1, 2, 0, 3, 4, 0]}
-        for segments in ({}, {"token_type_ids": [0, 0, 0, 0, 1, 1, 1]}):
+        for segments in ({}, {"token_type_ids": [0, 0, 0, 0, 1, 1, 1]}, {"token_type_ids": [0] * 7}):
             maps = didact.read_explanations([row | {"id": "a"} | segments], PAIRS)
             assert maps.segments.tolist() == [0, 0, 1, 1]
             assert landed(maps) == [[("A", 1), ("film", 2), ("Not", 3), ("good", 4)]]
@@ -166,6 +169,9 @@ class TestThermostat:
             ({"id": "b"}, "the id stands twice, first in line 1"),
             ({"id": 1.5}, "'id' is 1.5, where a text or a whole number belongs"),
             ({"id": None}, "has no id, and other rows have one"),
+            ({"token_type_ids": [0, 0]}, "has 6 tokens and 2 segments"),
+            ({"token_type_ids": [0, 0, 0, 1, 1, 1]}, "has tokens of segment 1 (counted from 0), and the row"),
+            ({"token_type_ids": [0.5] * 6}, "'token_type_ids' hold 0.5, where whole numbers belong"),
             ({"predictions": [float("nan"), 1.0]}, "'predictions' hold [nan, 1.0]"),
         ],
     )  # fmt: skip
@@ -354,13 +360,17 @@ class TestInseq:
         maps = didact.read_explanations(path, PAIRS[:1], target=2)
         assert landed(maps) == [[("A", 3), ("film", 6), ("Not", 8), ("good", 9)]]
         assert landed(didact.read_explanations(path, PAIRS[:1], target=1)) == [[("A", 2), ("film", 5), ("Not", 7)]]
+        mean = didact.read_explanations(path, PAIRS[:1], target="mean")
+        assert (landed(mean), mean.targets) == (
+            [[("A", 2), ("film", 5), ("Not", 7.5), ("good", 9)]], ("mean of all steps",),
+        )  # fmt: skip
 
     def test_sequence_scores_by_name(self, tmp_path):
         path = tmp_path / "x.json"
         path.write_text(json.dumps(inseq(sequence_scores={"contrast": array([[5], [4], [3], [2], [1]])})))
         maps = didact.read_explanations(path, ROWS[:1], format="inseq(scores=contrast)")
         assert maps.scores.tolist() == [5, 4, 3, 2]
-        with pytest.raises(DataError, match="sequence 1: has no sequence_scores 'other'; it has 'contrast'"):
+        with pytest.raises(DataError, match="sequence 1: has no sequence_scores 'other', but \\['contrast'\\]"):
             didact.read_explanations(path, ROWS[:1], format="inseq(scores=other)")
 
     def test_gradients_of_every_dimension_are_measured_by_their_length(self, tmp_path):
@@ -678,6 +688,72 @@ class TestDoor:
         assert didact.read_explanations([row], rated).task == "regression"
         assert didact.read_explanations([row], PAIRS[:1]).task == "pair"
         assert didact.read_explanations([row], PAIRS[:1], task="reading").task == "reading"
+
+
+STRANGE = (
+    None,
+    "",
+    0,
+    -1,
+    1.5,
+    True,
+    [],
+    {},
+    "x",
+    [1],
+    ["a"],
+    {"a": 1},
+    float("nan"),
+    10**30,
+    [[]],
+    [None],
+    "b64:AAAA",
+)
+
+
+def changed(value, draw):
+    """One value inside, at any depth, gone or replaced by something strange."""
+    places = []
+
+    def look(inside):
+        for key in inside if isinstance(inside, dict) else range(len(inside)) if isinstance(inside, list) else ():
+            places.append((inside, key))
+            look(inside[key])
+
+    value = copy.deepcopy(value)
+    look(value)
+    inside, key = draw.choice(places)
+    if draw.random() < 0.3:
+        del inside[key]
+    else:
+        inside[key] = copy.deepcopy(draw.choice(STRANGE))
+    return value
+
+
+@pytest.mark.parametrize("form", ["thermostat", "eraser", "inseq", "arrays", "shap"])
+def test_whatever_a_value_is_replaced_by_it_is_read_or_refused(tmp_path, form):
+    both = [[[-score, score] for score in row] for row in SCORES]
+    whole = {
+        "thermostat": warm(),
+        "eraser": [marked([(0, 1)], [0.1, 0.2, 0.3], classification="good"), marked([], [0, 0, 0], annotation_id="b")],
+        "inseq": inseq(sequence_scores={"c": array([[1.0]] * 5)}),
+        "arrays": {"scores": SCORES, "tokens": TOKENS, "ids": ["a", "b"], "segments": [[0] * 6, [0] * 7]},
+        "shap": {"values": both, "data": PARTS, "base_values": [[0, 0], [0, 0]], "output_names": CLASSES},
+    }[form]  # fmt: skip
+    draw, told = random.Random(0), {"read": 0, "refused": 0}
+    for _ in range(300):
+        source = changed(whole, draw)
+        if form == "shap":
+            source = SimpleNamespace(**source)
+        elif form == "inseq":
+            (tmp_path / "x.json").write_text(json.dumps(source))
+            source = tmp_path / "x.json"
+        try:
+            didact.read_explanations(source, ROWS[:1] if form == "inseq" else ROWS, format=form, target=0)
+            told["read"] += 1
+        except RequestError:
+            told["refused"] += 1
+    assert min(told.values()) > 10
 
 
 def test_the_page_shows_what_works(tmp_path, monkeypatch, capsys):

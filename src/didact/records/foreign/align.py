@@ -93,12 +93,13 @@ class _Walk:
         self.tokens, self.texts, self.segments = tokens, texts, segments
         self.cursors = [0] * len(texts)
         self.here = 0
+        self.pieces: list[tuple[str | None, list[int]]] = []
 
     def places(self, style: "_Style") -> list[Place | None]:
         found: list[Place | None] = [None] * len(self.tokens)
-        pieces = list(_pieces(self.tokens, style))
+        self.pieces = list(_pieces(self.tokens, style))
         has_begun = is_parted = False
-        for number, (surface, members) in enumerate(pieces):
+        for number, (surface, members) in enumerate(self.pieces):
             if surface is None and not self._is_literal(members[0]):
                 is_parted = has_begun
                 continue
@@ -109,10 +110,7 @@ class _Walk:
             elif is_parted and self.here + 1 < len(self.texts):
                 self.here += 1
             has_begun, is_parted = True, False
-            following = next(((later, at[0]) for later, at in pieces[number + 1 :] if later), None)
-            if following is None or _HIDDEN.fullmatch(self.tokens[following[1]]):
-                following = ("", -1)
-            place = self._place(members[0], self.tokens[members[0]] if surface is None else surface, following[0])
+            place = self._place(number, self.tokens[members[0]] if surface is None else surface)
             for member in members:
                 found[member] = place
         return found
@@ -122,29 +120,32 @@ class _Walk:
         text = self.texts[self.here]
         return bool(self.tokens[token]) and text.text.startswith(self.tokens[token], text.at(self.cursors[self.here]))
 
-    def _place(self, token: int, surface: str, following: str) -> Place:
+    def _place(self, number: int, surface: str) -> Place:
+        token = self.pieces[number][1][0]
         wanted = "".join(map(_bare, surface))
         text, cursor = self.texts[self.here], self.cursors[self.here]
         if not wanted:
             return Place(self.here, text.at(cursor), text.at(cursor))
         start = text.find(wanted, cursor)
         if start is None and _HIDDEN.fullmatch(self.tokens[token]):
-            start, wanted = cursor, text.signs[cursor : self._hidden_end(following)]
+            start, wanted = cursor, text.signs[cursor : self._hidden_end(number)]
         is_last = self.here + 1 >= len(self.texts) or self.segments is not None
         if (start is None or not wanted) and not is_last and text.is_done(cursor):
             self.here += 1
-            return self._place(token, surface, following)
+            return self._place(number, surface)
         if start is None or not wanted:
             raise self._misplaced(token)
         self.cursors[self.here] = start + len(wanted)
         return Place(self.here, *text.span(start, start + len(wanted)))
 
-    def _hidden_end(self, following: str) -> int:
+    def _hidden_end(self, number: int) -> int:
         """Where the signs behind an unknown token end: with a word, or a sign, so that the next token fits."""
         text, cursor = self.texts[self.here], self.cursors[self.here]
         word, run = (self._sign(_end(shape, text.text, text.at(cursor))) for shape in (_WORD, _RUN))
         ends = [word, run, *range(cursor + 1, run)]
-        wanted = "".join(map(_bare, following))
+        later = next(((surface, members[0]) for surface, members in self.pieces[number + 1 :] if surface), ("", -1))
+        is_hidden = later[1] >= 0 and _HIDDEN.fullmatch(self.tokens[later[1]])
+        wanted = "" if is_hidden else "".join(map(_bare, later[0]))
         fits = (end for end in ends if not wanted or text.signs.startswith(wanted, end) or text.is_done(end))
         return next(fits, ends[0])
 

@@ -13,7 +13,18 @@ from jaxtyping import Float
 
 from didact.errors import DataError
 from didact.records.foreign.files import arrays, document
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, named, numbers, plain_array, words_in
+from didact.records.foreign.given import (
+    Asked,
+    Fault,
+    Foreign,
+    Given,
+    Texts,
+    named,
+    numbers,
+    shown,
+    whole_numbers,
+    words_in,
+)
 from didact.registry import plain
 
 KEYS = ("scores", "tokens", "lengths", "ids", "segments", "targets")
@@ -53,9 +64,7 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
             given = numbers(mine, "scores")
             given = without_padding(given, len(words), widest)
             if segments is not None:
-                segments = numbers(segments, "'segments'").astype(np.int64).tolist()[: len(words)]
-                if len(segments) < len(words):
-                    raise Fault(f"has {len(words)} tokens and {len(segments)} segments")
+                segments = whole_numbers(segments, "'segments'")[: len(words)]
             foreign.rows.append(Given(where, id, words, given, segments, None, target, None))
         except Fault as fault:
             foreign.fault(where, fault, id)
@@ -103,18 +112,18 @@ def in_rows(value: Any, lengths: Any, what: str) -> Sequence[Any]:
         return _cut(value, lengths, what)
     if isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 1:
         raise DataError(f"{what} hold Python objects, where numbers or text belong.")
-    if isinstance(value, str) or not hasattr(value, "__len__"):
+    if isinstance(value, str | dict) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) < 1:
         raise DataError(f"{what} must have an entry for each row, not {value!r}.")
     return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "U" else list(value)
 
 
 def _cut(value: Any, lengths: Any, what: str) -> Sequence[Any]:
     try:
-        sizes = plain_array(lengths, "lengths").astype(np.int64)
+        sizes = np.array(whole_numbers(lengths, "lengths"), dtype=np.int64)
     except Fault as fault:
         raise DataError(f"{what}: {fault}.") from None
-    flat = value if isinstance(value, np.ndarray) else np.asarray(value)
-    if sizes.ndim != 1 or (sizes < 0).any() or sizes.sum() != len(flat):
-        raise DataError(f"{what} have {len(flat)} entries, and 'lengths' {sizes.tolist()[:8]} add up to {sizes.sum()}.")
+    flat = value if isinstance(value, np.ndarray) else np.array(value)
+    count = len(flat) if flat.ndim else 0
+    if (sizes < 0).any() or sizes.sum() != count:
+        raise DataError(f"{what} have {count} entries, and 'lengths' {shown(sizes.tolist())} add up to {sizes.sum()}.")
     return [part.tolist() if part.dtype.kind == "U" else part for part in np.split(flat, np.cumsum(sizes)[:-1])]
-

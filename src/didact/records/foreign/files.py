@@ -84,7 +84,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
                     f"{path} is one bare array. Save arrays by name: numpy.savez(path, scores=…, tokens=…)."
                 )
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError) as error:
         raise DataError(f"{path} cannot be read as an .npz archive; it may be cut off ({_reason(error)}).") from None
     except ValueError as error:
         if isinstance(error, DataError):

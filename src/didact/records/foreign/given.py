@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
+from didact.registry import plain
+
 
 class Place(NamedTuple):
     """Characters `start` to `end` (exclusive) of the row's text number `segment`."""
@@ -89,6 +91,14 @@ def numbers(value: Any, what: str) -> Float[np.ndarray, " token"]:
     return array
 
 
+def whole_numbers(value: Any, what: str) -> list[int]:
+    found = numbers(value, what)
+    wrong = found[~((np.abs(found) < 2**53) & (found == np.floor(found)))]
+    if len(wrong):
+        raise Fault(f"{what} hold {wrong[0]:g}, where whole numbers belong")
+    return [int(one) for one in found]
+
+
 def plain_array(value: Any, what: str) -> Float[np.ndarray, "..."]:
     """Numbers of any shape: lists, numpy or torch."""
     if hasattr(value, "detach"):
@@ -113,17 +123,16 @@ def words_in(value: Any, what: str = "'tokens'") -> tuple[str, ...]:
         value = value.tolist()
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise Fault(f"{what} are {shown(value)}, where a list of tokens belongs")
-    wrong = next((one for one in value if not isinstance(one, str)), None)
-    if wrong is not None:
-        raise Fault(f"{what} hold {shown(wrong)}, where a token belongs")
+    wrong = [one for one in value if not isinstance(one, str)]
+    if wrong:
+        raise Fault(f"{what} hold {shown(wrong[0])}, where a token belongs")
     return tuple(value)
 
 
 def named(value: Any, key: str) -> str | None:
     """An id as text; None where there is none."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if value is None or value == "":
+    value = plain(value)
+    if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise Fault(f"{key!r} is {shown(value)}, where a text or a whole number belongs")

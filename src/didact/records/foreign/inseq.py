@@ -29,8 +29,11 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked, *, scores:
         sequences = present(content, "sequence_attributions")
     except Fault as fault:
         raise DataError(f"{name} is not what inseq saves: {fault}. Save with out.save(path).") from None
-    about = _opened(content.get("info") or {})[0]
-    foreign.method, foreign.teacher = about.get("attribution_method"), str(about.get("model_name") or "")
+    if not isinstance(sequences, list):
+        raise DataError(f"{name} is not what inseq saves: 'sequence_attributions' are {shown(sequences)}.")
+    about = _opened(content.get("info"))[0]
+    about = about if isinstance(about, dict) else {}
+    foreign.method, foreign.teacher = (str(about.get(key) or "") for key in ("attribution_method", "model_name"))
     texts = max((len(row.texts) for row in rows), default=1)
     for number, sequence in enumerate(sequences, 1):
         try:
@@ -42,30 +45,34 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked, *, scores:
 
 def _row(where: str, sequence: Any, target: str | int | None, scores: str | None, texts: int) -> Given:
     fields, kind = _opened(sequence)
+    if not isinstance(fields, dict):
+        raise Fault(f"is {shown(fields)}, where tokens and attributions belong")
     source, generated = _tokens(fields, "source"), _tokens(fields, "target")
     start = fields.get("attr_pos_start") or 0
     if not isinstance(start, int) or not 0 <= start <= len(generated):
         raise Fault(f"'attr_pos_start' is {shown(start)}, and there are {len(generated)} target tokens")
-    steps = generated[start:]
     over_source, over_target = _sides(fields, scores)
-    segments = None
     if over_source is None:  # a decoder: the prompt is the beginning of its target
-        tokens = generated[:start]
-        values = _step(_matrix(over_target, len(generated), kind)[:start], target, steps)
+        tokens, matrix = generated[:start], _matrix(over_target, len(generated), kind)[:start]
     else:
-        tokens = source
-        values = _step(_matrix(over_source, len(source), kind), target, steps)
+        tokens, matrix = source, _matrix(over_source, len(source), kind)
+    steps = generated[start : start + matrix.shape[1]]
+    chosen = _chosen(matrix.shape[1], target, steps)
+    values, segments = matrix[:, chosen].mean(1), None
     if over_source is not None and over_target is not None and texts > 1:
-        # A step is explained by what came before it; there is no score for the tokens after.
         matrix = _matrix(over_target, len(generated), kind)
-        later = np.arange(len(generated))[:, None] >= start + np.arange(matrix.shape[1])
-        mine = _step(np.where(later, np.nan, matrix), target, steps)
-        before = np.flatnonzero(~np.isnan(mine)).tolist()
+        if matrix.shape[1] != len(steps):
+            raise Fault(f"has {len(steps)} steps for the source and {matrix.shape[1]} for the target")
+        # A step is explained by what came before it; the tokens after have no score.
+        seen = np.arange(len(generated))[:, None] < start + np.array(chosen)
+        before = np.flatnonzero(seen.any(1)).tolist()
+        mine = np.where(seen, matrix[:, chosen], 0).sum(1) / np.maximum(seen.sum(1), 1)
         tokens = [*source, *(generated[number] for number in before)]
         segments = [0] * len(source) + [1] * len(before)
         values = np.concatenate([values, mine[before]])
-    said = "".join(steps).replace("▁", " ").replace("Ġ", " ").strip()
-    return Given(where, None, tokens, values, segments, target=_told(target, steps), prediction=said)
+    said = "".join(generated[start:]).replace("▁", " ").replace("Ġ", " ").strip()
+    told = steps[chosen[0]] if len(chosen) == 1 else "mean of all steps"
+    return Given(where, None, tokens, values, segments, target=told, prediction=said)
 
 
 def _sides(fields: Mapping[str, Any], scores: str | None) -> tuple[Any, Any]:
@@ -75,32 +82,25 @@ def _sides(fields: Mapping[str, Any], scores: str | None) -> tuple[Any, Any]:
         raise Fault("has neither 'source_attributions' nor 'target_attributions'")
     if scores is None:
         return source, target
-    named = _opened(fields.get("sequence_scores") or {})[0]
+    found = _opened(fields.get("sequence_scores"))[0]
+    named = found if isinstance(found, dict) else {}
     if scores not in named:
-        raise Fault(f"has no sequence_scores {scores!r}; it has {', '.join(map(repr, named)) or 'none'}")
+        raise Fault(f"has no sequence_scores {scores!r}, but {shown(list(named))}")
     return (None, named[scores]) if source is None else (named[scores], None)
 
 
-def _told(target: str | int | None, steps: Sequence[str]) -> str:
-    if isinstance(target, str) and target == "mean":
-        return "mean of all steps"
-    return steps[int(target or 0)] if steps else ""
-
-
-def _step(
-    matrix: Float[np.ndarray, "token step"], target: str | int | None, steps: Sequence[str]
-) -> Float[np.ndarray, " token"]:
-    count = matrix.shape[1]
-    choices = f"{count} generated steps ({', '.join(map(repr, steps[:count][:8]))}{', …' if count > 8 else ''})"
-    if target is None and count != 1:
+def _chosen(count: int, target: str | int | None, steps: Sequence[str]) -> list[int]:
+    """The generated steps that are taken."""
+    if count != len(steps) or not count:
+        raise Fault(f"has attributions for {count} steps and generated {len(steps)} tokens")
+    choices = f"{count} generated steps ({', '.join(map(repr, steps[:8]))}{', …' if count > 8 else ''})"
+    if target is None and count > 1:
         raise Fault(f"has {choices}: choose one by target=0 to {count - 1}, or target='mean'")
     if target == "mean":
-        told = ~np.isnan(matrix)
-        sums, counts = np.where(told, matrix, 0).sum(1), told.sum(1)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        return list(range(count))
     if isinstance(target, str) or not -count <= (target or 0) < count:
         raise Fault(f"has no step {target!r}, but {choices}")
-    return matrix[:, target or 0]
+    return [range(count)[target or 0]]
 
 
 def _matrix(value: Any, tokens: int, kind: str) -> Float[np.ndarray, "token step"]:
@@ -119,7 +119,10 @@ def _matrix(value: Any, tokens: int, kind: str) -> Float[np.ndarray, "token step
 
 def _tokens(fields: Mapping[str, Any], key: str) -> list[str]:
     found = []
-    for one in present(fields, key):
+    listed = present(fields, key)
+    if not isinstance(listed, list):
+        raise Fault(f"{key!r} is {shown(listed)}, where a list of tokens belongs")
+    for one in listed:
         token = one if isinstance(one, str) else present(_opened(one)[0], "token")
         if not isinstance(token, str):
             raise Fault(f"{key!r} holds {shown(token)}, where a token belongs")

@@ -101,7 +101,7 @@ def _units(given: Given, row: Texts, kind: str | None) -> tuple[list[tuple[str, 
     tokens, scores = given.tokens, given.scores
     if len(tokens) != len(scores):
         raise Fault(f"has {len(tokens)} tokens and {len(scores)} scores; each token has one")
-    places = given.places if given.places is not None else align(tokens, row.texts, given.segments)
+    places = given.places if given.places is not None else align(tokens, row.texts, _segments(given, len(row.texts)))
     units = []
     for number, (token, place, score) in enumerate(zip(tokens, places, scores.tolist(), strict=True), 1):
         if place is None:
@@ -117,6 +117,19 @@ def _units(given: Given, row: Texts, kind: str | None) -> tuple[list[tuple[str, 
     if not units:
         raise Fault(f"none of its {len(tokens)} tokens stands in the text")
     return units, len(tokens) - len(units)
+
+
+def _segments(given: Given, texts: int) -> Sequence[int] | None:
+    """The text of each token; None where that is not told, or all are said to be of the first."""
+    told = given.segments
+    if told is None:
+        return None
+    if len(told) != len(given.tokens):
+        raise Fault(f"has {len(given.tokens)} tokens and {len(told)} segments; each token has one")
+    last = max(told, default=0)
+    if last >= texts:
+        raise Fault(f"has tokens of segment {last} (counted from 0), and the row has {texts} text{'s'[: texts - 1]}")
+    return told if last == texts - 1 else None
 
 
 def _few(names: dict[str, int]) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from didact.errors import DataError, OptionError
 from didact.records.foreign.arrays import in_rows, token_lists, widest_of, without_padding
 from didact.records.foreign.files import arrays
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, plain_array, words_in
+from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, plain_array, shown, words_in
 from didact.registry import unknown
 
 FIELDS = ("values", "data", "base_values", "output_names", "lengths")
@@ -32,14 +32,15 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
         held = held | {key: [held[key]] for key in ("values", "data", "base_values") if held.get(key) is not None}
     values = in_rows(held["values"], held.get("lengths"), f"{name} 'values'")
     lists = token_lists(held, asked.tokens, name, count=len(values), key="data")
-    bases, widest = held.get("base_values"), widest_of(held["values"], lists)
+    bases = _bases(held.get("base_values"), name, len(values))
+    widest = widest_of(held["values"], lists)
     foreign = Foreign(name, method="shap")
     for place, (mine, tokens) in enumerate(zip(values, lists, strict=True)):
         where = f"row {place + 1}"
         try:
             words = words_in(list(tokens) if isinstance(tokens, tuple) else tokens, "'data'")
             scores = without_padding(plain_array(mine, "values"), len(words), widest)
-            base = None if bases is None else np.ravel(plain_array(np.atleast_1d(bases[place]), "base_values"))
+            base = None if bases is None else bases[place]
             foreign.rows.append(_row(where, words, scores, base, number, names))
         except Fault as fault:
             foreign.fault(where, fault)
@@ -86,7 +87,24 @@ def _called(number: int, names: Sequence[str] | None) -> str | int:
 def _names(value: Any) -> list[str] | None:
     if value is None:
         return None
-    return [value] if isinstance(value, str) else [str(one) for one in value]
+    listed = [value] if isinstance(value, str) else value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(listed, Sequence) or not all(isinstance(one, str) for one in listed):
+        raise DataError(f"'output_names' are {shown(value)}, where the names of classes belong.")
+    return list(listed)
+
+
+def _bases(value: Any, name: str, count: int) -> Sequence[np.ndarray] | None:
+    """What the model answers to nothing, for each row."""
+    if value is None:
+        return None
+    try:
+        rows = in_rows(value, None, f"{name} 'base_values'")
+        found = [plain_array(one if hasattr(one, "__len__") else [one], "base_values") for one in rows]
+    except Fault as fault:
+        raise DataError(f"{name}: {fault}.") from None
+    if len(found) != count:
+        raise DataError(f"{name} has scores of {count} rows and base values of {len(found)}.")
+    return found
 
 
 def _class(target: str | int | None, names: Sequence[str] | None) -> int | None:
@@ -101,4 +119,5 @@ def _class(target: str | int | None, names: Sequence[str] | None) -> int | None:
 
 def _is_one(data: Any) -> bool:
     """Whether this is one row of a set: its tokens themselves, not lists of them."""
-    return data is not None and len(data) > 0 and isinstance(data[0], str)
+    listed = data.tolist() if isinstance(data, np.ndarray) else data
+    return isinstance(listed, list | tuple) and bool(listed) and isinstance(listed[0], str)

@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 
 from didact.records.foreign.files import records
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, named, numbers, present, shown, words_in
+from didact.records.foreign.given import (
+    Asked,
+    Fault,
+    Foreign,
+    Given,
+    Texts,
+    named,
+    numbers,
+    present,
+    shown,
+    whole_numbers,
+    words_in,
+)
 
 IDS = ("id", "row_id", "idx", "index_running")
 
@@ -27,10 +39,9 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
             id = None if key is None or counted else named(record[key], key)
             scores = numbers(present(record, "attributions"), "'attributions'")
             segments = record.get("token_type_ids")
+            segments = None if segments is None else whole_numbers(segments, "'token_type_ids'")
             said = _prediction(record)
-            foreign.rows.append(
-                Given(where, id, _tokens(record, asked.tokens), scores, _segments(segments), None, said, said)
-            )
+            foreign.rows.append(Given(where, id, _tokens(record, asked.tokens), scores, segments, None, said, said))
         except Fault as fault:
             foreign.fault(where, fault, id)
     foreign.method = next((_name(record.get("explainer")) for _, record in found), None)
@@ -52,8 +63,7 @@ def _tokens(record: Mapping[str, Any], names: Any) -> tuple[str, ...]:
     if names is None:
         model = _name(record.get("model")) or "…"
         raise Fault(f"has 'input_ids' without 'tokens': give tokens=AutoTokenizer.from_pretrained({model!r})")
-    ids = numbers(record["input_ids"], "'input_ids'").astype(np.int64).tolist()
-    return tuple(_named(one, names) for one in ids)
+    return tuple(_named(one, names) for one in whole_numbers(record["input_ids"], "'input_ids'"))
 
 
 def _named(number: int, names: Any) -> str:
@@ -65,10 +75,6 @@ def _named(number: int, names: Any) -> str:
     if not isinstance(token, str):
         raise Fault(f"'input_ids' holds {number}, which the tokenizer does not know")
     return token
-
-
-def _segments(value: Any) -> list[int] | None:
-    return None if value is None else numbers(value, "'token_type_ids'").astype(np.int64).tolist()
 
 
 def _prediction(record: Mapping[str, Any]) -> int | str | None:
