@@ -77,3 +77,18 @@ def test_the_first_example_runs(capsys):
     runpy.run_path(str(EXAMPLE))
     printed = capsys.readouterr().out
     assert "'verified': True" in printed
+
+
+def test_every_metric_is_in_the_docs():
+    from didact.metrics import METRICS
+
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    assert [name for name in METRICS if f"`{name}`" not in text] == []
+
+
+def test_the_example_of_the_metrics_runs():
+    block = next(part for part in (ROOT / "docs" / "metrics.md").read_text().split("```python\n")[1:])
+    code = block.partition("```")[0].replace("[:50]", "[:6]").replace("samples=200", "samples=20")
+    found = {}
+    exec(code, found)
+    assert set(found["frame"]["method"]) == {"occlusion", "lime", "random"}
