@@ -21,12 +21,9 @@ from l2e_tools import (
     Paired,
     hidden,
     kept,
-    lexical,
     marked,
-    neighbours,
     selected,
     spans_of,
-    stability,
     types_of,
 )
 from recipe_tools import data_of, options_of, print_table, say, teacher_of
@@ -36,6 +33,7 @@ import didact
 from didact.core.dataset import Dataset, Split
 from didact.core.words import touches, words_of
 from didact.explainers.lexicon import Lexicon
+from didact.metrics.stability import lexical, nearest, shared
 from didact.records.explanations import Explanations
 
 NEUTRAL = "neutral"
@@ -44,6 +42,7 @@ TEACHERS = {
     "planted/sentiment": ("native", {}),
     "movie_rationales": ("native(length=514)", {"max_length": 514, "truncate": True}),
 }
+NEIGHBOURS = 3  # as in the paper
 FILTERS = ("no filter", "annotated words", "no stop words")
 PAPER = {  # F1 of positive and of negative reviews, IoU with the three filters: A / L2E
     "occlusion": ("14 / 18", "16 / 19", "4.5 / 4.6", "5.8 / 5.9", "2.5 / 2.5"),
@@ -102,7 +101,7 @@ class Study:
         self.asked_about, self.right = len(documents), len(right)
         self.documents = [documents[place] for place in right] or documents
         self.judge = Judge(teacher, self.documents)
-        self.near = neighbours(lexical(self.documents), self.judge.predicted)
+        self.near = nearest(lexical(self.documents), list(map(str, self.judge.predicted)), NEIGHBOURS)
 
     def say_what_was_taught(self) -> None:
         neutral = len(self.data.classes or ()) - 1
@@ -155,7 +154,7 @@ class Study:
                     (self._filtered(name, one[row], None if marks is None else marks[place], truth[row]),)
                     for row, marks in enumerate(chosen)
                 ]
-                found[f"IoU, {name}"].append(stability(words, self.near))
+                found[f"IoU, {name}"].append(shared(words, self.near))
         return found
 
     def _filtered(self, name: str, one: Any, marks: Any, truth: np.ndarray) -> set[str]:

@@ -22,12 +22,8 @@ from l2e_tools import (
     Judge,
     Paired,
     kept,
-    lexical,
     marked,
-    neighbours,
     selected,
-    semantic,
-    stability,
     types_of,
 )
 from plausibility_tools import areas
@@ -38,6 +34,7 @@ from didact.core.dataset import Split
 from didact.core.words import touches
 from didact.explainers.l2e import L2E
 from didact.explainers.lexicon import Lexicon
+from didact.metrics.stability import lexical, nearest, semantic, shared
 from didact.records.explanations import Explanations
 
 METHODS = (
@@ -59,6 +56,7 @@ PAPER = {  # SST: agreement A / L2E (labelling), positive Δ log-odds A / L2E, s
     "kernel_shap": ("23 / 70", "0.22 / 2.81", "1.5 / 1.7"),
     "deep_shap": ("70 / 73", "4.82 / 7.61", "6.7 / 8.4"),
 }
+NEIGHBOURS = 3  # as in the paper
 MEASURES = ("agreement", "Δ+", "Δ−", "IoU semantic", "IoU lexical", "ROC-AUC")
 
 
@@ -98,10 +96,10 @@ class Study:
         self.documents = data["test"].rows[: asked.documents]
         self.judge = Judge(teacher, self.documents)
         encoder = _encoder(asked, data, teacher)
-        labels = self.judge.predicted
+        labels = list(map(str, self.judge.predicted))
         self.near = {
-            "IoU semantic": neighbours(semantic(encoder, self.documents), labels),
-            "IoU lexical": neighbours(lexical(self.documents), labels),
+            "IoU semantic": nearest(semantic(encoder, self.documents), labels, NEIGHBOURS),
+            "IoU lexical": nearest(lexical(self.documents), labels, NEIGHBOURS),
         }
 
     def measured(self, method: str) -> dict[str, Any]:
@@ -152,7 +150,7 @@ class Study:
                 ]
                 for place in range(len(maps))
             ]
-            return [stability(one, self.near[name]) for one in words]
+            return [shared(one, self.near[name]) for one in words]
         asked = {"agreement": side, "Δ+": side, "Δ−": "negative"}[name]
         nothing = asked == "negative" and side == "top"  # magnitudes speak against nothing
         all_marks = [None if nothing else selected(maps, row, asked) for row in range(count)]
