@@ -293,6 +293,78 @@ class TestL2E:
         assert "it says neutral of" in said
 
 
+@pytest.mark.slow
+class TestNeely:
+    def test_planted_and_again(self, tmp_path):
+        said = run("neely_agreement", "--quick", "--out", str(tmp_path))
+        for title, attention, pairs in (
+            ("Tables 1 and 5", "attention_rollout", 35),
+            ("Tables 2 and 6", "attention", 21),
+        ):
+            head, *lines = table(said, title)
+            assert head == ["methods", "planted/sentiment", "paper", "planted/inference", "paper"]
+            assert len(lines) == pairs
+            assert lines[0][0] == f"{attention} – lime"
+            assert sum(line[0].startswith("random") for line in lines) == pairs - 15 - 12 * (pairs == 35)
+        assert table(said, "Tables 1 and 5")[1][2::2] == ["0.1359 ±0.1772", "0.1434 ±0.1649"]
+        assert table(said, "Tables 2 and 6")[15][2::2] == ["0.8056 ±0.1566", "0.2219 ±0.1927"]
+        assert table(said, "Table 3")[1][2::2] == ["0.823 ±0.008", "0.826 ±0.011", "0.823 ±0.004", "0.842 ±0.003"]
+        assert table(said, "Table 4")[1][2::2] == [".1795", ".0689", ".1286", ".0811", ".1202", "–"]
+        assert len(table(said, "Other measures")) == 1 + 2 * 5
+        assert "RQ1, does it depend on the model?" in said
+        assert "RQ2, does it depend on the task?" in said
+        assert "Agreement is not correctness" in said
+        assert len(list(tmp_path.glob("*/*-uniform-0/didact.json"))) == 2 * 2
+        again = run("neely_agreement", "--quick", "--out", str(tmp_path))
+        assert "learned attention, seed 0" not in again
+        assert table(again, "Tables 1 and 5") == table(said, "Tables 1 and 5")
+
+    @pytest.mark.realdata
+    def test_real(self, real_data, tmp_path):
+        options = ("--data", "real", "--data-dir", str(real_data), "--tasks", "sst", "quora", "--out", str(tmp_path))
+        head = table(run("neely_agreement", "--quick", *options), "Tables 2 and 6")[0]
+        assert head == ["methods", "SST-2", "paper", "Quora", "paper"]
+
+
+class TestNeelyParts:
+    def test_the_papers_numbers(self):
+        """Means of what is quoted in the text and in the tables themselves."""
+        numbers = tools("neely_tables")
+        assert numbers.MEANS["transformer"]["esnli"]["deeplift", "deep_shap"] == 0.5554
+        assert numbers.SPREADS["transformer"]["esnli"]["deeplift", "deep_shap"] == 0.3576
+        assert numbers.MEANS["BiLSTM"]["imdb"]["attention", "deep_shap"] == 0.2309
+        assert numbers.MEANS["BiLSTM"]["mnli"]["integrated_gradients", "gradient_shap"] == 0.8138
+        assert numbers.FLOW["quora"]["integrated_gradients"] == 0.2426
+        assert numbers.ACCURACY["transformer"]["mnli"] == {"uniform": (0.599, 0.002), "learned": (0.779, 0.002)}
+        assert all(len(one) == 15 for tables in (numbers.MEANS, numbers.SPREADS) for one in tables["BiLSTM"].values())
+
+    def test_rows_are_drawn_not_taken_from_the_front(self, monkeypatch):
+        from didact.core.dataset import Dataset, Split
+        from didact.core.row import Row
+        from didact.core.task import CLASSIFICATION
+
+        monkeypatch.syspath_prepend(RECIPES)
+        rows = tuple(Row(str(number), ("a",), label=int(number >= 50)) for number in range(100))
+        data = Dataset("sorted", CLASSIFICATION, {"test": Split("test", rows)}, ("no", "yes"))
+        found = tools("neely_agreement").drawn(data, {"test": 40})["test"]
+        assert len({row.id for row in found}) == 40
+        assert 10 < sum(row.label for row in found) < 30
+
+    def test_an_interval_of_a_mean(self, monkeypatch):
+        """Without differences between seeds it is that of a mean over rows; equal parts differ by exactly nothing."""
+        monkeypatch.syspath_prepend(RECIPES)
+        estimate = tools("neely_agreement").Estimate
+        values = np.random.default_rng(0).normal(0.3, 0.2, size=400)
+        one = estimate.of(np.stack([values] * 3), seed=1)
+        assert one.value == pytest.approx(values.mean())
+        error = 1.96 * values.std(ddof=1) / 20
+        np.testing.assert_allclose(one.interval, [values.mean() - error, values.mean() + error], atol=0.003)
+        assert one.verdict == "above 0"
+        assert (one - one).interval == (0, 0)
+        holes = np.stack([values, values, np.where(np.arange(400) < 100, np.nan, values)])
+        assert estimate.of(holes, seed=1).value == pytest.approx(values[100:].mean())
+
+
 class TestL2EMeasures:
     def test_a_hidden_rationale(self):
         from didact.core.row import Row, Span
