@@ -72,6 +72,15 @@ def test_files_in_another_order(school, maps, tmp_path):
     np.testing.assert_allclose(found.values[:, 0], found.values[:, 1])
 
 
+def test_files_of_other_tools(school, maps, tmp_path):
+    """They are read onto the data, and measured beside ours."""
+    _, data = school()
+    didact.write_eraser(maps[0].words(), tmp_path / "theirs.jsonl")
+    found = evaluated([maps[0], tmp_path / "theirs.jsonl"], None, data["test"], metrics="roc_auc")
+    assert found.methods[:2] == ("gradient_input", "theirs")
+    np.testing.assert_allclose(found.values[0, 0], found.values[0, 1], atol=1e-9)
+
+
 def test_random_is_drawn_for_each_row(school, maps):
     _, data = school()
     ask = {"metrics": "roc_auc"}

@@ -1,21 +1,19 @@
 """One call tells how far explanation methods agree with one another, over rows, teachers and seeds. No torch."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float
 
-from didact.errors import DataError, OptionError, ShapeError
+from didact.errors import OptionError, ShapeError
 from didact.experiment.agreement import Agreement
+from didact.experiment.sets import LEVELS, Set, labelled, matched
 from didact.metrics.agreement import agreement, compared, parsed
 from didact.records.explanations import Explanations
 from didact.registry import Spec
 
-LEVELS: Final = ("token", "word")
 TOGETHER: Final = "all"  # the name of the one group of everything
 
 
@@ -54,8 +52,8 @@ def agreements(
     given = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if len(given) < 2:
         raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(given)}.")
-    sets = [_Set.of(one, level) for one in given]
-    parts = {name: _matched(part) for name, part in _labelled(_grouped(sets, groups)).items()}
+    sets = [Set.of(one, level) for one in given]
+    parts = {name: matched(part) for name, part in labelled(_grouped(sets, groups)).items()}
     methods = tuple(dict.fromkeys(label for part in parts.values() for label in part))
     unsigned = list(dict.fromkeys(one.maps.method for one in sets if one.maps.kind != "signed"))
     notes = {"size": _notes(parts)}
@@ -105,26 +103,7 @@ def _values(
 # -- which sets belong together, and what they are called -------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Set:
-    maps: Explanations
-    file: str  # its name without ending; empty for one in memory
-
-    @classmethod
-    def of(cls, one: Explanations | str | Path, level: str | None) -> "_Set":
-        maps = one if isinstance(one, Explanations) else Explanations.load(one)
-        file = "" if isinstance(one, Explanations) else Path(one).stem
-        if level == "word":
-            maps = maps.words()
-        elif level == "token" and maps.options.get("level") == "word":
-            raise OptionError(
-                f"{file or maps.method!r} has scores of words, and words cannot be taken apart again. "
-                "Compare words (level='word'), or explain it anew with level='token'."
-            )
-        return cls(maps, file)
-
-
-def _grouped(sets: Sequence[_Set], groups: str | Sequence[str] | None) -> dict[str, list[_Set]]:
+def _grouped(sets: Sequence[Set], groups: str | Sequence[str] | None) -> dict[str, list[Set]]:
     """Sets by the name of their group: what explains one teacher on one task, unless told otherwise."""
     if isinstance(groups, str):
         groups = [groups] * len(sets)
@@ -134,7 +113,7 @@ def _grouped(sets: Sequence[_Set], groups: str | Sequence[str] | None) -> dict[s
         names = [str(name) for name in groups]
     else:
         raise OptionError(f"{len(sets)} sets of explanations need {len(sets)} names of groups, not {len(groups)}.")
-    found: dict[str, list[_Set]] = {}
+    found: dict[str, list[Set]] = {}
     for one, name in zip(sets, names, strict=True):
         found.setdefault(name, []).append(one)
     for name, part in found.items():
@@ -147,7 +126,7 @@ def _grouped(sets: Sequence[_Set], groups: str | Sequence[str] | None) -> dict[s
     return found
 
 
-def _teachers(sets: Sequence[_Set]) -> list[str]:
+def _teachers(sets: Sequence[Set]) -> list[str]:
     """The teacher of each set, with its task or fingerprint where names alone do not tell teachers apart."""
     keys = [(one.maps.teacher, one.maps.task, one.maps.fingerprints.get("teacher", "")) for one in sets]
     names = []
@@ -158,69 +137,6 @@ def _teachers(sets: Sequence[_Set]) -> list[str]:
         parts += [mark[:8] or "unmarked"] if any(key[1] == task and key[2] != mark for key in namesakes) else []
         names.append(", ".join(parts))
     return names
-
-
-def _labelled(groups: Mapping[str, Sequence[_Set]]) -> dict[str, dict[str, Explanations]]:
-    """Each set under its method, with what tells it from others of that method in its group.
-
-    That is the options in which they differ; then the teacher, the file, or a number.
-    """
-    differing: dict[str, set[str]] = {}
-    for part in groups.values():
-        for one, other in product(part, part):
-            if one.maps.method == other.maps.method:
-                mine, theirs = one.maps.options, other.maps.options
-                names = {name for name in mine if name not in theirs or mine[name] != theirs[name]}
-                differing.setdefault(one.maps.method, set()).update(names)
-    found = {}
-    for group, part in groups.items():
-        labels = [_spec(one.maps, differing[one.maps.method]) for one in part]
-        found[group] = {
-            label if labels.count(label) == 1 else _told_apart(one, label, _alike(part, labels, label)): one.maps
-            for one, label in zip(part, labels, strict=True)
-        }
-    return found
-
-
-def _spec(maps: Explanations, names: set[str]) -> str:
-    return str(Spec(maps.method, {name: value for name, value in maps.options.items() if name in names}))
-
-
-def _alike(part: Sequence[_Set], labels: Sequence[str], label: str) -> list[_Set]:
-    return [one for one, name in zip(part, labels, strict=True) if name == label]
-
-
-def _told_apart(one: _Set, label: str, alike: Sequence[_Set]) -> str:
-    if len({other.maps.teacher for other in alike}) == len(alike):
-        return f"{label}, {one.maps.teacher}"
-    if one.file and [other.file for other in alike].count(one.file) == 1:
-        return one.file
-    return f"{label} #{alike.index(one) + 1}"
-
-
-def _matched(part: Mapping[str, Explanations]) -> dict[str, Explanations]:
-    """The sets of a group with the rows of its first, in its order."""
-    name, first = next(iter(part.items()))
-    if not len(first):
-        raise ShapeError(f"{name!r} explains no rows.")
-    found = {}
-    for label, maps in part.items():
-        places = {row: place for place, row in enumerate(maps.ids)}
-        if len(places) < len(maps):
-            twice = next(row for place, row in enumerate(maps.ids) if places[row] != place)
-            raise DataError(f"Rows are matched by id, and {label!r} has id {twice!r} more than once.")
-        known = set(first.ids)
-        missing = [f"{row!r} is not in {label!r}" for row in first.ids if row not in places]
-        extra = [f"{row!r} is not in {name!r}" for row in maps.ids if row not in known]
-        if missing or extra:
-            raise DataError(
-                f"Methods are compared on the same rows: {name!r} explains {len(first):,} and {label!r} {len(maps):,}, "
-                f"of which {len(first) - len(missing):,} are the same. Explain the same rows, or choose them with "
-                "maps.select(indices).",
-                missing + extra,
-            )
-        found[label] = maps if maps.ids == first.ids else maps.select([places[row] for row in first.ids])
-    return found
 
 
 def _notes(groups: Mapping[str, Mapping[str, Explanations]]) -> tuple[str, ...]:

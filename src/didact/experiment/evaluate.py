@@ -19,6 +19,8 @@ from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError
+from didact.experiment.bring import read_explanations
+from didact.experiment.sets import LEVELS, Set, labelled, matched
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, faithfulness
 from didact.metrics.plausibility import Plausibility
@@ -27,7 +29,8 @@ from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.models.load import load_teacher
 from didact.records.explanations import Explanations
-from didact.registry import Spec, check_types, checked_options, parse_spec, unknown
+from didact.records.parquet import is_ours
+from didact.registry import check_types, checked_options, parse_spec, unknown
 from didact.render.progress import Progress
 from didact.stats.bootstrap import crossed_bootstrap
 from didact.stats.holm import holm
@@ -114,7 +117,8 @@ class Evaluation:
 def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:
     """Measure explanations, and give a data frame: method, metric, value, low, high, rows, skipped, better, how.
 
-    `explanations` are sets, files that `save` wrote, or several of either, all of the same rows. The `teacher` is asked
+    `explanations` are sets, files that `save` wrote (or of other tools, which are read onto `data`), or several of
+    either, all of the same rows. The `teacher` is asked
     for faithfulness; `data` (a data set, its name, or rows) hold the rationales. `metrics` names what is measured
     (`didact metrics` lists them; options in brackets: comprehensiveness(k=0.2)), by default all that can be. What is
     taken away is replaced by the mask token (`remove=mask`), deleted, padded or zero; `preset` is eraser or l2e.
@@ -143,15 +147,10 @@ def evaluated(
     """As `evaluate`, with the numbers of every row."""
     asked = None if metrics is None else _metrics([metrics] if isinstance(metrics, str) else list(metrics))
     remove = _removal(remove, preset)
-    maps = _named(_sets(explanations))
-    known: Teacher | None = None if teacher is None else load_teacher(teacher)
     loaded = load_data(data) if isinstance(data, str | Path) else data
-    if level == "word":
-        maps = {name: one.words() for name, one in maps.items()}
-    elif level not in (None, "token"):
-        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+    maps = _sets(explanations, loaded, level)
+    known: Teacher | None = None if teacher is None else load_teacher(teacher)
     first = next(iter(maps.values()))
-    maps = {name: _in_order(one, first, name) for name, one in maps.items()}
     if control and RANDOM not in maps:
         maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
     work = _Work(maps, _rows(first, loaded), known, loaded, encoder, remove, batch_size)
@@ -300,43 +299,19 @@ def _removal(remove: str | None, preset: str | None) -> str:
     return PRESETS[preset]
 
 
-def _sets(explanations: Any) -> list[tuple[Explanations, str]]:
-    """Explanations, each with the name of its file, if it has one."""
+def _sets(explanations: Any, data: Any, level: str | None) -> dict[str, Explanations]:
+    """Explanations by name, all with the rows of the first. Files of other tools are read onto the data."""
+    if level not in (None, *LEVELS):
+        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
     several = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if not several:
         raise OptionError("There is nothing to measure: give explanations, or files of them.")
-    return [(one, "") if isinstance(one, Explanations) else (Explanations.load(one), Path(one).stem) for one in several]
-
-
-def _named(sets: Sequence[tuple[Explanations, str]]) -> dict[str, Explanations]:
-    """Sets by their method; where two have one name, with the options that they were made with, or their files."""
-    methods = [one.method for one, _ in sets]
-    specs = [str(Spec(one.method, one.options)) for one, _ in sets]
-    found: dict[str, Explanations] = {}
-    for (one, file), method, spec in zip(sets, methods, specs, strict=True):
-        names = [method if methods.count(method) == 1 else "", spec if specs.count(spec) == 1 else "", file]
-        name = next((name for name in names if name and name not in found), f"{method} {len(found) + 1}")
-        found[name] = one
-    return found
-
-
-def _in_order(maps: Explanations, first: Explanations, name: str) -> Explanations:
-    """The rows of the first set, in its order."""
-    if maps is first:
-        return maps
-    places = {one: place for place, one in enumerate(maps.ids)}
-    missing = [one for one in first.ids if one not in places]
-    if missing or len(maps) != len(first):
-        raise DataError(
-            f"{name!r} explains {len(maps):,} rows and {first.method!r} {len(first):,}, and {len(missing):,} of these "
-            "are not among them. Measure explanations of the same rows. Missing are:",
-            missing or ["none"],
-        )
-    found = maps.select([places[one] for one in first.ids])
-    other = [row for row, one, two in zip(first.ids, first.texts, found.texts, strict=True) if one != two]
-    if other:
-        raise DataError(f"{len(other)} rows of {name!r} have other texts than in {first.method!r}:", other)
-    return found
+    read = [
+        one if isinstance(one, Explanations) or data is None or is_ours(Path(one)) else read_explanations(one, data)
+        for one in several
+    ]
+    sets = [Set.of(one, level) for one in read]
+    return matched(labelled({"all": sets})["all"])
 
 
 def _rows(maps: Explanations, data: Any) -> list[Row]:

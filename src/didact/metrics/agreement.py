@@ -1,14 +1,15 @@
 """How far methods agree about the same rows: one number per row and pair of methods, NaN where there is none.
 
 `AGREEMENT` lists the measures as plain text. Each is a function of the scores of rows that are equally long, for all
-pairs of methods at once; `agreement` cuts ragged explanations into such blocks. To add one: a function, a line in the
-table, and it is in the contract suite of tests/metrics/test_agreement.py.
+pairs of methods at once; `agreement` cuts ragged explanations into such blocks. Those that need a teacher are classes
+that ask it (metrics/prediction.py). To add one: a function, a line in the table, and it is in the contract suite of
+tests/metrics/test_agreement.py.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -16,6 +17,10 @@ from jaxtyping import Bool, Float, Int
 from didact.errors import OptionError, ShapeError
 from didact.records.explanations import Explanations, count_of
 from didact.registry import Entry, Registry, Spec, check_types, checked_options, parse_spec
+
+if TYPE_CHECKING:  # torch is imported only where a teacher is asked
+    from didact.metrics.prediction import Prediction
+    from didact.metrics.probe import Probe
 
 BLOCK: Final = 1_000_000  # rows × methods² × units held at a time: 8 MB, a few times over
 BY: Final = ("auto", "signed", "size")
@@ -25,7 +30,8 @@ BY: Final = ("auto", "signed", "size")
 class MeasureEntry(Entry):
     """A measure's ends, what it is, who proposed it, what ties do to it, and where it is NaN.
 
-    `needs_signs`: it looks at nothing but signs, so it has no answer for methods without them.
+    `needs_signs`: it looks at nothing but signs, so it has no answer for methods without them. `needs_teacher`: it asks
+    the teacher about what methods choose. `usual` is what it compares unless told: sizes, or scores with their signs.
     """
 
     bounds: tuple[float, float]
@@ -34,12 +40,12 @@ class MeasureEntry(Entry):
     ties: str
     undefined: str
     needs_signs: bool = False
+    needs_teacher: bool = False
+    usual: str = "size"
 
 
-def _entry(
-    name: str, low: float, about: str, paper: str, ties: str, undefined: str, needs_signs: bool = False
-) -> MeasureEntry:
-    return MeasureEntry(f"didact.metrics.agreement:{name}", (low, 1.0), about, paper, ties, undefined, needs_signs)
+def _entry(name: str, low: float, about: str, paper: str, ties: str, undefined: str, **more: Any) -> MeasureEntry:
+    return MeasureEntry(f"didact.metrics.agreement:{name}", (low, 1.0), about, paper, ties, undefined, **more)
 
 
 _CONSTANT: Final = "one unit; all scores of a method equal"
@@ -74,7 +80,13 @@ AGREEMENT: Registry[MeasureEntry] = Registry(
         "sign": _entry(
             "sign", 0, "share of units with the same sign, of those where neither score is 0",
             "Krishna et al. 2022", "none", "a method without signs; no unit where both scores are not 0",
-            needs_signs=True,
+            needs_signs=True, usual="signed",
+        ),
+        "prediction": MeasureEntry(
+            "didact.metrics.prediction:Prediction", (0.0, 1.0),
+            "share of rows of which the teacher predicts the same from the k highest units of either alone",
+            "Situ et al. 2021", "at the cut the first in reading order are in",
+            f"{_CONSTANT}; k leaves no unit out", needs_teacher=True, usual="signed",
         ),
     },
     group="didact.agreement",
@@ -87,17 +99,24 @@ def agreement(
     *,
     by: str = "auto",
     names: Sequence[str] | None = None,
+    probe: "Probe | None" = None,
 ) -> Float[np.ndarray, "row method method"]:
     """The measure of each pair of methods on each row. All must explain the same rows, in order, on the same units.
 
     `by` says what is compared: the sizes of scores without their signs (`size`), or scores as they are (`signed`).
-    `auto` is `size`, as in Neely et al., and `signed` for measures that need signs: what two methods get never
-    depends on which others stand beside them. `names` are what methods are called in errors.
+    `auto` is `size`, as in Neely et al., and `signed` for `sign` and `prediction`: what two methods get never depends
+    on which others stand beside them. `names` are what methods are called in errors. `probe` is the teacher, ready to
+    be asked about the rows, for measures that need one.
     """
     spec = parsed(measure)
-    compute = partial(AGREEMENT.load(spec.name), **spec.options)
     is_signed = compared(spec, by) == "signed"
     check_same_units(maps, names or [one.method for one in maps])
+    if AGREEMENT[spec.name].needs_teacher:
+        if probe is None:
+            raise OptionError(lacks_teacher(spec))
+        asks: Prediction = AGREEMENT.load(spec.name)(**spec.options)
+        return asks(maps, probe, by_size=not is_signed)
+    compute = partial(AGREEMENT.load(spec.name), **spec.options)
     scores = np.stack([one.scores if is_signed else np.abs(one.scores) for one in maps])
     bounds = maps[0].bounds
     found = np.full((len(maps[0]), len(maps), len(maps)), np.nan)
@@ -116,8 +135,17 @@ def parsed(measure: str | Spec) -> Spec:
     function = AGREEMENT.load(spec.name)
     checked_options(spec.options, function, of=spec.name)
     check_types(spec.options, function, of=spec.name)
-    function(np.zeros((1, 2, 2)), **spec.options)  # asked about nothing, it still refuses values it cannot take
+    # Made, or asked about nothing, it already refuses values it cannot take.
+    function(*([] if AGREEMENT[spec.name].needs_teacher else [np.zeros((1, 2, 2))]), **spec.options)
     return spec
+
+
+def lacks_teacher(spec: Spec) -> str:
+    """What is said where a measure asks a teacher and there is none."""
+    return (
+        f"Measure {str(spec)!r} asks the teacher what it predicts from the units that methods choose, and none was "
+        "given. Give the one that was explained: teacher=… (--model)."
+    )
 
 
 def compared(spec: Spec, by: str) -> str:
@@ -127,7 +155,7 @@ def compared(spec: Spec, by: str) -> str:
     needs_signs = AGREEMENT[spec.name].needs_signs
     if needs_signs and by == "size":
         raise OptionError(f"Measure {spec.name!r} compares signs, and by='size' takes them away. Leave `by` out.")
-    return "signed" if needs_signs or by == "signed" else "size"
+    return AGREEMENT[spec.name].usual if by == "auto" else by
 
 
 def check_same_units(maps: Sequence[Explanations], names: Sequence[str]) -> None:

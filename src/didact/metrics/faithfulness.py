@@ -21,7 +21,7 @@ from didact.records.explanations import Explained, Explanations, count_of
 
 CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
-_ROWS: Final = 256  # whose questions are asked together
+ROWS: Final = 256  # whose questions are asked together
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,8 +267,8 @@ def faithfulness(
             )
     full = probe.full()
     found = np.full((len(metrics), len(methods), len(probe.rows)), np.nan)
-    for start in range(0, len(probe.rows), _ROWS):
-        numbers = range(start, min(start + _ROWS, len(probe.rows)))
+    for start in range(0, len(probe.rows), ROWS):
+        numbers = range(start, min(start + ROWS, len(probe.rows)))
         questions: dict[int, np.ndarray] = {}
         asked: dict[tuple[int, int, int], slice] = {}
         for row in numbers:
@@ -278,14 +278,13 @@ def faithfulness(
                 one = maps[row]
                 if not len(one):
                     continue
-                columns = _columns(one, probe, row)
+                columns = columns_of(one, probe, row)
                 ranked = Ranked.of(one, by_size=teacher.classes is None)
                 for number, metric in enumerate(metrics):
                     kept = metric.asks(ranked)
                     if kept is None:
                         continue
-                    # One more column, always there, for positions that no unit covers.
-                    parts.append(np.pad(kept, ((0, 0), (0, 1)), constant_values=True)[:, columns])
+                    parts.append(spread(kept, columns))
                     asked[number, place, row] = slice(count, count + len(kept))
                     count += len(kept)
             if parts:
@@ -299,7 +298,7 @@ def faithfulness(
     return found
 
 
-def _columns(one: Explained, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
+def columns_of(one: Explained, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
     """For each position of the teacher the number of the unit that decides whether it stays."""
     batch = probe.batch
     if batch.pixels is not None:
@@ -315,6 +314,13 @@ def _columns(one: Explained, probe: Probe, row: int) -> Int[np.ndarray, " positi
     own = np.where(batch.units[row].numpy(), batch.segments[row].numpy(), -1)
     places = places_of(one.segments, one.offsets, own, batch.offsets[row].numpy())
     return np.where(places < 0, len(one), places)
+
+
+def spread(
+    kept: Bool[np.ndarray, "question unit"], columns: Int[np.ndarray, " position"]
+) -> Bool[np.ndarray, "question position"]:
+    """Marks on units as marks on the teacher's positions; those that no unit covers stay."""
+    return np.pad(kept, ((0, 0), (0, 1)), constant_values=True)[:, columns]
 
 
 def _label(
