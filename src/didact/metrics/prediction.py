@@ -1,0 +1,79 @@
+"""Whether the units that two methods choose say the same to the teacher, whatever units they are."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, UnsupportedError
+from didact.metrics.faithfulness import ROWS, Ranked, columns_of, spread
+from didact.metrics.probe import REMOVE, Probe
+from didact.records.explanations import Explained, Explanations, count_of
+
+
+class Prediction:
+    """1 where the teacher predicts the same class of the top `k` units of one method alone as of the other's, else 0.
+
+    Method against method what `prediction_agreement` is method against teacher (Situ et al. 2021). `remove` tells what
+    becomes of the other units. Units are ranked as faithfulness ranks them: signed scores by sign, or all by size.
+    """
+
+    def __init__(self, *, k: float = 0.3, remove: str = "mask") -> None:
+        count_of(k, 1)
+        if remove not in REMOVE:
+            raise OptionError(f"Option 'remove' of prediction is one of {', '.join(REMOVE)}, not {remove!r}.")
+        self.k, self.remove = k, remove
+
+    def probe(self, teacher: Teacher, maps: Explanations, *, batch_size: int = 64) -> Probe:
+        """The teacher, ready to be asked about the rows that were explained."""
+        if teacher.classes is None:
+            said = "spans" if teacher.task.name == "reading" else "a score"
+            raise UnsupportedError(
+                f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {said}. "
+                "Choose a measure of the scores themselves: kendall, top_overlap."
+            )
+        images = maps.images or (None,) * len(maps)
+        rows = [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
+        return Probe(teacher, rows, remove=self.remove, batch_size=batch_size)
+
+    def __call__(
+        self, maps: Sequence[Explanations], probe: Probe, *, by_size: bool = False
+    ) -> Float[np.ndarray, "row method method"]:
+        """All pairs of methods on the rows of the probe. Questions about a row are asked together, equal ones once."""
+        labels = np.full((len(probe.rows), len(maps)), -1, dtype=np.int64)
+        for start in range(0, len(probe.rows), ROWS):
+            self._ask(maps, probe, range(start, min(start + ROWS, len(probe.rows))), labels, by_size)
+        known = labels >= 0
+        same = (labels[:, :, None] == labels[:, None]).astype(np.float64)
+        return np.where(known[:, :, None] & known[:, None], same, np.nan)
+
+    def _ask(
+        self,
+        maps: Sequence[Explanations],
+        probe: Probe,
+        rows: range,
+        labels: Int[np.ndarray, "row method"],
+        by_size: bool,
+    ) -> None:
+        questions: list[np.ndarray] = []
+        asked: list[tuple[int, list[int]]] = []
+        for row in rows:
+            kept = {place: self._kept(one[row], probe, row, by_size) for place, one in enumerate(maps)}
+            found = {place: marks for place, marks in kept.items() if marks is not None}
+            if found:
+                questions.append(np.concatenate(list(found.values())))
+                asked.append((row, list(found)))
+        answers = probe.ask(questions, rows=[row for row, _ in asked])
+        for (row, places), said in zip(asked, answers, strict=True):
+            labels[row, places] = said.argmax(1)
+
+    def _kept(self, one: Explained, probe: Probe, row: int, by_size: bool) -> Bool[np.ndarray, "1 position"] | None:
+        """What stays of a row; None where nothing was ranked, or nothing would go."""
+        if not len(one) or (one.scores == one.scores[0]).all():
+            return None
+        size = count_of(self.k, len(one))
+        if size >= len(one):
+            return None
+        return spread(Ranked.of(one, by_size=by_size).top([size]), columns_of(one, probe, row))
