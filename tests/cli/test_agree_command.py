@@ -110,6 +110,23 @@ class TestExplainedNow:
         assert both["matrix"][0][1] == 1
 
 
+class TestPrediction:
+    def test_of_files_and_now(self, teacher, tmp_path):
+        asked = ("--model", teacher, "--data", DATA, "--rows", 6)
+        kept = []
+        for number, method in enumerate(["gradient_input", "random"]):
+            kept.append(tmp_path / f"{number}.parquet")
+            made = ["explain", *map(str, asked), "--method", method, "--out", str(kept[-1])]
+            CliRunner().invoke(app, made, catch_exceptions=False)
+        measure = ("--measure", "prediction(k=2),kendall", "--json")
+        files = json.loads(run(*kept, "--model", teacher, *measure).stdout)["measures"]
+        now = json.loads(run(*asked, "--methods", "gradient_input,random", *measure).stdout)["measures"]
+        assert [one["measure"] for one in files] == ["prediction(k=2)", "kendall"]
+        assert files[0]["matrix"] == now[0]["matrix"] == agree(kept, "prediction(k=2)", teacher=teacher).matrix.tolist()
+        assert files[0]["matrix"][0][0] == 1
+        assert files[0]["by"] == "signed"
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
@@ -120,6 +137,9 @@ class TestExplainedNow:
         (("a", "b", "--measure", ","), OptionError, "Name a measure"),
         (("a", "b", "--measure", "top_tau(k=0)"), OptionError, "k must be"),
         (("a", "b", "--measure", "sign", "--by", "size"), OptionError, "compares signs"),
+        (("a", "b", "--measure", "prediction"), OptionError, "asks the teacher"),
+        (("a", "b", "--measure", "prediction(remove=burn)", "--model", "m"), OptionError, "mask, delete, pad, zero"),
+        (("--methods", "lime,random", "--data", "d", "--measure", "prediction"), OptionError, "go together"),
         (("a", "b", "--each", "day"), OptionError, "task"),
         (("a", "b", "--out", "map.pdf"), OptionError, "png, svg, html"),
         (("a", "b", "--model", "somewhere"), OptionError, "go together"),

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import didact
-from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError
+from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError, UnsupportedError
 from didact.experiment.agree import agree, agreements
 from didact.experiment.agreement import CAUTION, Agreement, draw
+from didact.experiment.explain import explain
 from didact.metrics.agreement import AGREEMENT
+from didact.metrics.prediction import Prediction
 from scored import maps_of
+from teachers import examples, teacher
 
 # Row 0: same order. Row 1: opposite. Row 2: one pair of three turned. Row 3: a single unit. Row 4: the second is flat.
 FIRST = maps_of([1, 2, 3], [1, 2], [1, 2, 3], [5], [1, 2, 3, 4])
@@ -297,3 +300,51 @@ def test_the_example_in_the_docs_runs(tmp_path, monkeypatch, capsys):
     exec(shown[1].replace("planted/sentiment", small).replace("samples=200", "samples=20"), {})
     assert "5 random" in capsys.readouterr().out
     assert (tmp_path / "agreement.png").stat().st_size > 1000
+
+
+class TestPrediction:
+    """What the teacher predicts from the units of either."""
+
+    def maps(self, model, **options):
+        return [explain(model, examples("classification"), name, **options) for name in ("gradient_input", "random")]
+
+    def test_as_the_metrics_room_has_it(self):
+        model = teacher("native", "classification")
+        maps = self.maps(model)
+        found = agree(maps, "prediction(k=0.5)", teacher=model)
+        measure = Prediction(k=0.5)
+        np.testing.assert_array_equal(found.values, measure(maps, measure.probe(model, maps[0])))
+        assert (found.measure, found.by) == ("prediction(k=0.5)", "signed")
+        assert found.notes[-1] == "What is taken away is replaced by [MASK]."
+        assert "share of rows of which the teacher predicts the same" in found.table()
+        deleted = agree(maps, "prediction(remove=delete)", teacher=model)
+        assert deleted.notes[-1] == "What is taken away is deleted."
+
+    def test_beside_other_measures_and_for_words(self):
+        model = teacher("hf", "classification")
+        both = agreements(self.maps(model), ["kendall", "prediction"], teacher=model, level="word")
+        assert [one.by for one in both] == ["size", "signed"]
+        assert both[1].level == "word"
+        assert not np.isnan(both[1].matrix).any()
+
+    def test_another_teacher_is_told(self):
+        maps = self.maps(teacher("native", "classification"))
+        other = teacher("bilstm", "classification")
+        assert "bilstm, is not the one that was explained" in agree(maps, "prediction", teacher=other).notes[-1]
+
+    def test_refused(self):
+        model = teacher("native", "classification")
+        with pytest.raises(OptionError, match="'prediction' asks the teacher .* none was given"):
+            agree(self.maps(model), "prediction")
+        with pytest.raises(UnsupportedError, match="compares predicted classes"):
+            agree(self.maps(model), "prediction", teacher=teacher("native", "regression"))
+        others = self.maps(teacher("bilstm", "classification"))
+        with pytest.raises(OptionError, match="these sets explain 2, in the groups native, bilstm.*one teacher at a"):
+            agree([*self.maps(model), *others], "prediction", teacher=model)
+
+    def test_images(self):
+        model = teacher("native", "image")
+        maps = [explain(model, examples("image"), name) for name in ("gradient_norm", "random")]
+        assert (np.diagonal(agree(maps, "prediction", teacher=model).matrix) == 1).all()
+        with pytest.raises(OptionError, match="files of explanations do not hold them"):
+            agree([replace(one, images=None) for one in maps], "prediction", teacher=model)

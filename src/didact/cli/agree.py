@@ -21,10 +21,13 @@ def agree(
         str,
         typer.Option(
             "--measure",
-            help="kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign; or several.",
+            help="kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, or (with "
+            "--model) prediction(k=0.3, remove=mask); or several.",
         ),
     ] = "kendall",
-    by: Annotated[str, typer.Option(help="size: scores without signs (default but for `sign`); signed.")] = "auto",
+    by: Annotated[
+        str, typer.Option(help="size: scores without signs (default but for `sign` and `prediction`); signed.")
+    ] = "auto",
     level: Annotated[
         str | None, typer.Option(help="word joins the pieces of words first; token refuses words.")
     ] = None,
@@ -35,7 +38,9 @@ def agree(
         bool, typer.Option("--together", help="Compare explanations of different teachers with one another.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Draw the heat map: .png, .svg or .html.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Explain now: a folder or a hub name.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="A folder or a hub name: to explain now, or to ask for `prediction`.")
+    ] = None,
     data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
     methods: Annotated[str | None, typer.Option("--methods", help="Names from `didact methods`, with options.")] = None,
     split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
@@ -61,32 +66,37 @@ def agree(
     """
     from didact.experiment.agree import TOGETHER, agreements, check_asked
     from didact.experiment.agreement import CAUTION, check_each, check_picture, draw
+    from didact.metrics.agreement import AGREEMENT
 
     asked = split_list(methods or "")
-    if bool(asked) != (model is not None) or bool(asked) != (data is not None):
+    measures = split_list(measure)
+    asks = any(AGREEMENT[parse_spec(one).name].needs_teacher for one in measures)
+    if bool(asked) != (data is not None) or (model is None if asked else model is not None and not asks):
         raise OptionError("To explain now, --model, --data and --methods go together.")
     if len(files or []) + len(asked) < 2:
         raise OptionError(
             "Agreement is between methods: give two files of explanations or more (didact explain --out FILE), or "
             "--model, --data and --methods with two names or more."
         )
-    measures = split_list(measure)
-    check_asked(measures, by=by, level=level)  # before anything is explained
+    check_asked(measures, by=by, level=level, has_teacher=model is not None)  # before anything is explained
     check_each(each)
     if out is not None:
         check_picture(out)
 
     sets: list[Explanations | str | Path] = list(files or [])
-    if model is not None and data is not None:
+    teacher = None
+    if model is not None:
         loading = {
             "task": task, "device": device, "max_length": length, "truncate": truncate, "revision": revision,
             "trust_remote_code": trust_remote_code,
         }  # fmt: skip
+        teacher = _loaded(model, asked, loading, threads)
+    if data is not None:
         options = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
-        sets += _explained(
-            model, asked, loading, options, data=data, split=split, rows=rows, data_dir=data_dir, threads=threads
-        )
-    found = agreements(sets, measures, by=by, level=level, groups=TOGETHER if together else None)
+        sets += _explained(teacher, asked, options, data=data, split=split, rows=rows, data_dir=data_dir)
+    found = agreements(
+        sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher if asks else None
+    )
     if out is not None:
         draw(found, out, each)
         say(f"The heat map is in {out}.")
@@ -101,18 +111,7 @@ def agree(
     typer.echo(CAUTION)
 
 
-def _explained(
-    model: str,
-    asked: list[str],
-    loading: dict[str, Any],
-    options: dict[str, Any],
-    *,
-    data: str,
-    split: str,
-    rows: int | None,
-    data_dir: str | None,
-    threads: int | None,
-) -> "list[Explanations]":
+def _loaded(model: str, asked: list[str], loading: dict[str, Any], threads: int | None) -> Any:
     from didact.explainers import EXPLAINERS, is_learned
 
     for one in asked:  # a wrong name is told before anything heavy is loaded
@@ -121,13 +120,26 @@ def _explained(
 
     import torch
 
-    from didact.cli.explain import chosen_rows
-    from didact.experiment.explain import explain
     from didact.models.load import load_teacher
 
     if threads is not None:
         torch.set_num_threads(threads)
-    teacher = load_teacher(model, **loading)
+    return load_teacher(model, **loading)
+
+
+def _explained(
+    teacher: Any,
+    asked: list[str],
+    options: dict[str, Any],
+    *,
+    data: str,
+    split: str,
+    rows: int | None,
+    data_dir: str | None,
+) -> "list[Explanations]":
+    from didact.cli.explain import chosen_rows
+    from didact.experiment.explain import explain
+
     chosen, others = chosen_rows(teacher, None, data, split, rows, data_dir, options["seed"] or 0)
     said = {name: value for name, value in options.items() if value is not None}
     return [explain(teacher, chosen, one, background_rows=others, progress=True, **said) for one in asked]

@@ -1,8 +1,11 @@
-"""One call tells how far explanation methods agree with one another, over rows, teachers and seeds. No torch."""
+"""One call tells how far explanation methods agree with one another, over rows, teachers and seeds.
+
+No torch, unless a teacher is asked (`prediction`).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from jaxtyping import Float
@@ -10,9 +13,12 @@ from jaxtyping import Float
 from didact.errors import OptionError, ShapeError
 from didact.experiment.agreement import Agreement
 from didact.experiment.sets import LEVELS, Set, labelled, matched
-from didact.metrics.agreement import agreement, compared, parsed
+from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
 from didact.records.explanations import Explanations
 from didact.registry import Spec
+
+if TYPE_CHECKING:  # torch is imported only where a teacher is asked
+    from didact.metrics.probe import Probe
 
 TOGETHER: Final = "all"  # the name of the one group of everything
 
@@ -24,19 +30,21 @@ def agree(
     by: str = "auto",
     level: str | None = None,
     groups: str | Sequence[str] | None = None,
+    teacher: Any = None,
 ) -> Agreement:
     """How far methods agree about the same rows, all pairs of them.
 
     `explanations` are sets or files of them; rows are matched by id. `measure` is one of kendall, spearman, pearson,
-    weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign. `by`: `size` compares scores without their signs, `signed`
-    as they are; `auto` is `size` for all but `sign`. `level="word"` joins the pieces of words first, so that models
-    with other tokenizers can be compared.
+    weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, remove=mask). `by`: `size` compares scores
+    without their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
+    joins the pieces of words first, so that models with other tokenizers can be compared. `prediction` asks the
+    `teacher` that was explained (a teacher, a folder, a hub name) what it predicts from the units that methods choose.
 
     Methods are compared within a group and rows of all groups are pooled. By default a group is what explains one
     teacher on one task: give the explanations of several seeds, and their rows are pooled. `groups` names a group for
     each set instead; `groups="all"` compares everything with everything.
     """
-    return agreements(explanations, [measure], by=by, level=level, groups=groups)[0]
+    return agreements(explanations, [measure], by=by, level=level, groups=groups, teacher=teacher)[0]
 
 
 def agreements(
@@ -46,9 +54,10 @@ def agreements(
     by: str = "auto",
     level: str | None = None,
     groups: str | Sequence[str] | None = None,
+    teacher: Any = None,
 ) -> list[Agreement]:
     """`agree` for several measures: sets are read and matched once."""
-    asked = check_asked(measures, by=by, level=level)
+    asked = check_asked(measures, by=by, level=level, has_teacher=teacher is not None)
     given = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if len(given) < 2:
         raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(given)}.")
@@ -68,36 +77,67 @@ def agreements(
         "groups": tuple(name for name, maps in firsts for _ in maps.ids),
         "lengths": np.concatenate([np.diff(maps.bounds) for _, maps in firsts]),
     }
-    return [
-        Agreement(
-            measure=str(spec),
-            by=kind,
-            values=np.concatenate([_values(part, methods, spec, by) for part in parts.values()]),
-            notes=notes[kind],
-            **common,
+    found = []
+    for spec, kind in asked:
+        probes = _probes(parts, spec, teacher) if AGREEMENT[spec.name].needs_teacher else {}
+        values = [_values(part, methods, spec, by, probes.get(name)) for name, part in parts.items()]
+        told = tuple(dict.fromkeys(note for name, one in probes.items() for note in _asked(one, parts[name])))
+        found.append(
+            Agreement(measure=str(spec), by=kind, values=np.concatenate(values), notes=(*notes[kind], *told), **common)
         )
-        for spec, kind in asked
-    ]
+    return found
 
 
-def check_asked(measures: Sequence[str], *, by: str = "auto", level: str | None = None) -> list[tuple[Spec, str]]:
-    """Each measure with what it compares (`signed` or `size`), if all that is asked for is known."""
+def check_asked(
+    measures: Sequence[str], *, by: str = "auto", level: str | None = None, has_teacher: bool = False
+) -> list[tuple[Spec, str]]:
+    """Each measure with what it compares (`signed` or `size`), if all that is asked for is known and at hand."""
     if level not in (None, *LEVELS):
         raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
     if not measures:
         raise OptionError("Name a measure of agreement: kendall.")
-    return [(spec, compared(spec, by)) for spec in map(parsed, measures)]
+    asked = [(spec, compared(spec, by)) for spec in map(parsed, measures)]
+    for spec, _ in asked:
+        if AGREEMENT[spec.name].needs_teacher and not has_teacher:
+            raise OptionError(lacks_teacher(spec))
+    return asked
 
 
 def _values(
-    part: Mapping[str, Explanations], methods: Sequence[str], spec: Spec, by: str
+    part: Mapping[str, Explanations], methods: Sequence[str], spec: Spec, by: str, probe: "Probe | None"
 ) -> Float[np.ndarray, "row method method"]:
     """The measure on a group's rows; NaN for methods that it does not have."""
-    own = agreement(list(part.values()), spec, by=by, names=list(part))
+    own = agreement(list(part.values()), spec, by=by, names=list(part), probe=probe)
     found = np.full((len(own), len(methods), len(methods)), np.nan)
     places = [methods.index(label) for label in part]
     found[np.ix_(range(len(own)), places, places)] = own
     return found
+
+
+def _probes(parts: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher: Any) -> "dict[str, Probe]":
+    """The teacher, ready to be asked about the rows of each group."""
+    from didact.models.load import load_teacher
+
+    teachers = {(maps.teacher, maps.fingerprints.get("teacher")) for part in parts.values() for maps in part.values()}
+    if len(parts) > 1 and len(teachers) > 1:
+        raise OptionError(
+            f"Measure {str(spec)!r} asks the one teacher that was explained, and these sets explain {len(teachers)}, "
+            f"in the groups {', '.join(parts)}. Compare the sets of one teacher at a time."
+        )
+    asks, known = AGREEMENT.load(spec.name)(**spec.options), load_teacher(teacher)
+    return {name: asks.probe(known, next(iter(part.values()))) for name, part in parts.items()}
+
+
+def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
+    """How the teacher was asked, and whether it is the one that was explained."""
+    from didact.core.model import Model
+    from didact.experiment.explain import model_fingerprint
+
+    said = [f"What is taken away is {probe.how}."]
+    marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}
+    if isinstance(probe.teacher, Model) and marks - {model_fingerprint(probe.teacher)}:
+        said.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")
+    return said
 
 
 # -- which sets belong together, and what they are called -------------------------------------------------------------

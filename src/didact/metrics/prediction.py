@@ -34,6 +34,11 @@ class Prediction:
                 f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {said}. "
                 "Choose a measure of the scores themselves: kendall, top_overlap."
             )
+        if maps.task == "image" and maps.images is None:
+            raise OptionError(
+                "Measure 'prediction' asks the teacher about images, and files of explanations do not hold them. "
+                "Explain and compare in one go: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."
+            )
         images = maps.images or (None,) * len(maps)
         rows = [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
         return Probe(teacher, rows, remove=self.remove, batch_size=batch_size)
