@@ -1,9 +1,12 @@
 """What explaining costs: passes through the model, seconds, memory."""
 
+import contextlib
+import ctypes
+import gc
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +66,7 @@ class _Passes:
     backward: int = 0
 
 
-@contextmanager
+@contextlib.contextmanager
 def _counting(teacher: Teacher) -> Iterator[_Passes]:
     """Counts rows while they pass through the teacher, and gradients while they come back."""
     found = _Passes()
@@ -119,11 +122,15 @@ class _Peak:
             self.most = int(torch.cuda.max_memory_allocated(self.device))
 
 
-@contextmanager
+@contextlib.contextmanager
 def _watching(teacher: Teacher) -> Iterator[_Peak]:
     device = teacher.device if isinstance(teacher, Model) else torch.device("cpu")
+    gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+    elif sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # what was freed goes back first, or it would not be counted
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
     peak = _Peak(device)
     thread = threading.Thread(target=peak.watch, daemon=True)
     thread.start()
