@@ -334,6 +334,9 @@ def answers(kinds: Mapping[str, str], found: Mapping[tuple[str, str], Studied]) 
     head = ["model", "methods", *map(_title, kinds), "all tasks", "paper"]
     print_table("τ-b by kind of methods, with 95 % intervals over seeds and rows; tasks taken as they are", head, lines)
 
+    seeds = min(one.seeds for one in found.values())
+    if seeds < 5:
+        say("One seed: intervals are over rows alone." if seeds == 1 else f"{seeds} seeds only: intervals are rough.")
     said = ["Do attention and additive methods agree?"]
     for model in MODELS:
         ours, chance = over(model, "attention – additive"), over(model, "random – additive")
