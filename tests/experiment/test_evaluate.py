@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import didact
 import teachers
@@ -172,3 +173,96 @@ def test_wrong_rows(school, maps):
         )
     with pytest.raises(OptionError, match="nothing to measure"):
         didact.evaluate([])
+
+
+class TestWhatAReaderMustKnow:
+    """Figures that would be wrong, or read wrongly, without a word."""
+
+    def test_special_tokens_are_left_out(self, school):
+        teacher, data = school()
+        rows, ask = (
+            data["test"][:6],
+            {"metrics": ["roc_auc", "comprehensiveness(k=1)", "iou_lexical"], "control": False},
+        )
+        plain = evaluated(explain(teacher, rows, "gradient_norm"), teacher, data, **ask)
+        special = evaluated(explain(teacher, rows, "gradient_norm", special=True), teacher, data, **ask)
+        np.testing.assert_allclose(plain.values, special.values)
+        assert any("special tokens" in note for note in special.notes)
+
+    def test_another_teacher(self, school, maps):
+        _, data = school()
+        other = school("sentiment")[0]
+        from copy import deepcopy
+
+        moved = deepcopy(other)
+        with torch.no_grad():
+            next(moved.parameters()).add_(1)
+        found = evaluated(maps[0], moved, data, metrics="sufficiency")
+        assert "another teacher" in found.notes[0]
+
+    def test_tokens_without_a_score(self, school, maps):
+        teacher, data = school()
+        cut = maps[0].select([0])
+        last = len(cut[0]) - 2
+        cut = replace(
+            cut, bounds=np.array([0, last]), tokens=cut.tokens[:last], segments=cut.segments[:last],
+            word_index=cut.word_index[:last], offsets=cut.offsets[:last], scores=cut.scores[:last],
+        )  # fmt: skip
+        found = evaluated(cut, teacher, data, metrics=["sufficiency", "roc_auc"])
+        assert any("2 tokens" in note for note in found.notes), found.notes
+
+    def test_a_score_has_no_upper_end(self):
+        box = didact.teacher_from_function(
+            lambda pairs: np.array([[10.0 * sum(len(text.split()) for text in pair)] for pair in pairs]),
+            task="regression",
+        )
+        maps = explain(box, [("one two three", "four five"), ("six seven", "eight")], "occlusion")
+        line = evaluated(maps, box, metrics="sufficiency(k=1)", control=False).summary()[0]
+        assert line["value"] > 1
+        assert line["low"] <= line["value"] <= line["high"]
+
+    def test_classes_by_number_and_by_no_name(self, school, maps):
+        teacher, data = school()
+        ask = {"metrics": "comprehensiveness", "control": False}
+        named = evaluated(replace(maps[0], targets=(teacher.classes[1],) * len(maps[0])), teacher, data, **ask)
+        numbered = evaluated(replace(maps[0], targets=("1",) * len(maps[0])), teacher, data, **ask)
+        np.testing.assert_array_equal(named.values, numbered.values)
+        with pytest.raises(DataError, match="banana"):
+            evaluated(replace(maps[0], targets=("banana",) * len(maps[0])), teacher, data, **ask)
+
+    def test_one_row(self, school, maps):
+        _, data = school()
+        line = evaluated(maps[0][:1], None, data, metrics="roc_auc", control=False).summary()[0]
+        assert line["rows"] + line["skipped"] == 1
+        assert np.isnan(line["low"])
+
+    def test_the_order_of_sets_changes_nothing(self, school, maps):
+        """Neighbours are of the teacher's class, also where a set tells no predictions."""
+        teacher, data = school()
+        silent = replace(maps[1], predictions=("",) * len(maps[1]))
+        ask = {"metrics": "iou_lexical", "control": False}
+        first, second = (
+            evaluated([maps[0], silent], teacher, data, **ask),
+            evaluated([silent, maps[0]], teacher, data, **ask),
+        )
+        np.testing.assert_array_equal(first.values[:, ::-1], second.values)
+
+    def test_no_set_is_lost(self, school, maps, tmp_path):
+        _, data = school()
+        for name, one in (("gradient_norm", maps[0]), ("other", maps[0]), ("third", maps[1])):
+            one.save(tmp_path / f"{name}.parquet")
+        found = evaluated(sorted(tmp_path.glob("*")), None, data, metrics="roc_auc", control=False)
+        assert len(found.methods) == 3
+
+    def test_texts_are_data(self, school):
+        teacher, data = school()
+        texts = [row.texts[0] for row in data["test"][:3]]
+        frame = didact.evaluate(explain(teacher, texts, "gradient_input"), teacher, texts, metrics="sufficiency")
+        assert len(frame) == 2
+
+    def test_a_file_of_another_tool_wants_data(self, maps, tmp_path):
+        didact.write_eraser(maps[0].words(), tmp_path / "theirs.jsonl")
+        with pytest.raises(OptionError, match="--data"):
+            didact.evaluate(tmp_path / "theirs.jsonl")
+        with pytest.raises(OptionError, match="encoder"):
+            didact.evaluate(maps[0], metrics="iou_semantic", encoder=3)

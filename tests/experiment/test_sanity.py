@@ -31,7 +31,7 @@ def test_weights_are_drawn_anew_from_the_top(school):
     assert all(torch.equal(before[name], one) for name, one in teacher.state_dict().items())  # a twin was changed
 
 
-@pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
+@pytest.mark.parametrize("kind", ["hf", "native", "bilstm", "pool"])
 def test_every_weight_is_reached_once(kind):
     model = teachers.teacher(kind, "classification")
     named = [name for _, names in _steps(model) for name in names]
@@ -103,6 +103,10 @@ def test_what_cannot_be_checked(school):
         sanity(teacher, data, ["random"], checks=["weigths"])
     with pytest.raises(UnsupportedError, match="trivial"):
         sanity(teachers.black_box(), data, ["occlusion"], checks=["weights"], rows=2)
+    scores, quality = school("quality")
+    with pytest.raises(UnsupportedError, match="'weights'"):
+        sanity(scores, quality, ["random"], checks=["trivial"], rows=2)
+    assert not sanity(scores, quality, ["random"], rows=2).trivial  # by default: what can be checked
     with pytest.raises(OptionError, match="nothing to check"):
         sanity(teacher, data, ["random"], rows=0)
 

@@ -136,6 +136,14 @@ def test_patches():
         assert found == pytest.approx(roc_auc_score(marked, np.abs(maps.scores[units])))
 
 
+def test_a_run_ends_with_its_text():
+    """The last word of one text and the first of the next are two runs."""
+    scores, marked = np.array([0.0, 2.0, 1.0, 0.0]), np.array([False, True, True, False])
+    found = module.IouF1(k=1).of_row(scores, marked, np.array([0, 0, 1, 1]))
+    assert found == pytest.approx(2 * 1.0 * 0.5 / 1.5)
+    assert module.IouF1(k=1).of_row(scores, marked, np.zeros(4, dtype=np.int64)) == 1.0
+
+
 def test_wrong_options():
     with pytest.raises(OptionError):
         module.F1(k=-1)

@@ -275,3 +275,13 @@ def test_intervals_of_pearson_hold_the_truth():
         found = crossed_bootstrap_pearson(arm, control, reference, replicates=500, seed=repetition)
         hits += found.low <= truth <= found.high
     assert 0.92 <= hits / 400 <= 0.98, f"{hits / 4} %"
+
+
+def test_several_series_share_their_draws():
+    """Each interval is the one that its series has alone."""
+    from didact.stats.bootstrap import mean_intervals
+
+    values = np.random.default_rng(0).normal(size=(3, 40))
+    for found, series in zip(mean_intervals(values), values, strict=True):
+        alone = crossed_bootstrap(series[None], np.zeros((1, 40)))
+        assert (found.gain, found.low, found.high) == pytest.approx((alone.gain, alone.low, alone.high), abs=1e-12)

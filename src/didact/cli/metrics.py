@@ -21,6 +21,7 @@ def metrics(
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="The teacher, for faithfulness.")] = None,
     data: Annotated[str | None, typer.Option("--data", help="Where the rows are from, for rationales.")] = None,
+    split: Annotated[str | None, typer.Option(help="Of the data, where ids alone do not tell the rows.")] = None,
     asked: Annotated[str | None, typer.Option("--metrics", help="With commas; default: all that can be.")] = None,
     remove: Annotated[
         str | None, typer.Option(help="What becomes of a unit: mask (default), delete, pad or zero.")
@@ -61,7 +62,9 @@ def metrics(
     from didact.data.load import load_data
     from didact.experiment.evaluate import evaluated
 
-    loaded = None if data is None else load_data(data, data_dir=data_dir, seed=seed)
+    loaded: Any = None if data is None else load_data(data, data_dir=data_dir, seed=seed)
+    if loaded is not None and split is not None:
+        loaded = loaded[split]
     teacher = None
     if model is not None:
         import torch
@@ -116,10 +119,11 @@ def _print(found: Any, *, tests: bool) -> None:
         for name in names:
             entry = METRICS[parse_spec(name).name]
             own = [cells[name, method] for method in found.methods]
-            counts = {line["rows"] for line in own}
+            counts = sorted({(line["rows"], line["skipped"]) for line in own}, reverse=True)
+            measured = ", ".join(f"{known} ({skipped})" if skipped else str(known) for known, skipped in counts)
             sign = "↑" if entry.better == "higher" else "↓"
-            rows.append([f"{name} {sign}", *(_cell(line, narrow) for line in own), " ".join(map(str, sorted(counts)))])
-        print_table((heading, *found.methods, "rows"), rows)
+            rows.append([f"{name} {sign}", *(_cell(line, narrow) for line in own), measured])
+        print_table((heading, *found.methods, "rows (skipped)"), rows)
     said = dict.fromkeys(found.how[name] for name in found.metrics if found.how.get(name))
     intervals = "; 95 % intervals with --json, or in a wider window" if narrow else ", with 95 % intervals over rows"
     typer.echo(f"Means over rows{intervals}. ↑ higher is better, ↓ lower is. {_sentences(said)}")

@@ -27,7 +27,9 @@ def sanity(
     model: Model,
     data: Data,
     methods: Methods = "gradient_input,integrated_gradients,occlusion,attention_all",
-    checks: Annotated[str, typer.Option(help="weights, labels (trains a twin), trivial.")] = "weights,trivial",
+    checks: Annotated[
+        str | None, typer.Option(help="weights, labels (trains a twin), trivial; default: all but labels.")
+    ] = None,
     split: Split = "test",
     rows: Annotated[int, typer.Option(min=2, help="So many of the split's first rows.")] = 100,
     epochs: Annotated[int | None, typer.Option(help="Of the twin that learns shuffled labels.")] = None,
@@ -51,8 +53,8 @@ def sanity(
 
     teacher, loaded = _loaded(model, data, data_dir, seed, task, length, truncate, device, threads)
     found = checked(
-        teacher, loaded, asked, checks=split_list(checks), split=split, rows=rows, seed=seed, epochs=epochs,
-        progress=True,
+        teacher, loaded, asked, checks=None if checks is None else split_list(checks), split=split, rows=rows,
+        seed=seed, epochs=epochs, progress=True,
     )  # fmt: skip
     if as_json:
         print_json(found.to_document())

@@ -71,7 +71,7 @@ def read_explanations(
         options={"format": spec.name, **options, **({} if target is None else {"target": target})},
         task=task_named(task).name if task is not None else _task(data, rows),
         classes=data.classes if isinstance(data, Dataset) else None,
-        target=None if target is None or spec.name in ("inseq", "shap") else str(target),
+        target=None if spec.name in ("inseq", "shap") else target,
     )
     _tell(name, found, len(rows))
     return maps
@@ -106,7 +106,7 @@ def _explanations(
     options: dict[str, Any],
     task: str,
     classes: tuple[str, ...] | None,
-    target: str | None,
+    target: str | int | None,
 ) -> Explanations:
     words = [
         word_index(row.texts, found.segments[start:end], found.offsets[start:end])

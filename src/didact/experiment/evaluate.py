@@ -1,6 +1,6 @@
 """What explanations are worth by every measure but teaching: faithfulness, plausibility, stability."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -11,19 +11,22 @@ from jaxtyping import Float
 
 from didact.core.dataset import Dataset
 from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
 from didact.core.task import task_named
 from didact.core.teacher import Teacher
+from didact.core.words import marked_words
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError
 from didact.experiment.bring import read_explanations
-from didact.experiment.sets import LEVELS, Set, labelled, matched
+from didact.experiment.explain import model_fingerprint
+from didact.experiment.rows import named_rows
+from didact.experiment.sets import LEVELS, Set, labelled, matched, without_special
 from didact.metrics import METRICS, MetricEntry
-from didact.metrics.faithfulness import Faithfulness, faithfulness
-from didact.metrics.plausibility import Plausibility
+from didact.metrics.faithfulness import Faithfulness, columns_of, faithfulness
+from didact.metrics.plausibility import IouF1, Plausibility, marks_of
 from didact.metrics.probe import PRESETS, Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
@@ -32,7 +35,7 @@ from didact.records.explanations import Explanations
 from didact.records.parquet import is_ours
 from didact.registry import check_types, checked_options, parse_spec, unknown
 from didact.render.progress import Progress
-from didact.stats.bootstrap import crossed_bootstrap
+from didact.stats.bootstrap import mean_intervals
 from didact.stats.holm import holm
 from didact.stats.paired import paired_test
 
@@ -54,25 +57,23 @@ class Evaluation:
     ids: tuple[str, ...]
     values: Float[np.ndarray, "metric method row"]
     how: Mapping[str, str]
+    bounds: Mapping[str, tuple[float, float]]
     heading: str = "plausibility"
     notes: tuple[str, ...] = ()
 
     def summary(self) -> list[dict[str, Any]]:
         """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
         lines = []
-        for number, metric in enumerate(self.metrics):
-            for place, method in enumerate(self.methods):
-                values = self.values[number, place]
-                known = values[np.isfinite(values)]
-                entry = METRICS[parse_spec(metric).name]
+        for metric, own in zip(self.metrics, self.values, strict=True):
+            better = METRICS[parse_spec(metric).name].better
+            for method, values, (mean, *ends) in zip(self.methods, own, intervals_of(own), strict=True):
                 # An interval for few rows may reach beyond what the metric can be.
-                mean, *ends = interval_of(known)
-                low, high = np.clip(ends, *entry.bounds).tolist()
+                low, high = np.clip(ends, *self.bounds[metric]).tolist()
+                rows = int(np.isfinite(values).sum())
                 lines.append(
                     {
-                        "method": method, "metric": metric, "value": mean, "low": low, "high": high,
-                        "rows": len(known), "skipped": len(values) - len(known),
-                        "better": entry.better, "how": self.how.get(metric, ""),
+                        "method": method, "metric": metric, "value": mean, "low": low, "high": high, "rows": rows,
+                        "skipped": len(values) - rows, "better": better, "how": self.how.get(metric, ""),
                     }
                 )  # fmt: skip
         return lines
@@ -85,15 +86,16 @@ class Evaluation:
         lines = []
         for number, metric in enumerate(self.metrics):
             own: list[dict[str, Any]] = []
-            for first, second in combinations(range(len(self.methods)), 2):
-                one, other = self.values[number, first], self.values[number, second]
-                both = np.isfinite(one) & np.isfinite(other)
-                gap = (one - other)[both]
-                mean, low, high = interval_of(gap)
+            pairs = list(combinations(range(len(self.methods)), 2))
+            if not pairs:
+                continue
+            gaps = np.stack([self.values[number, first] - self.values[number, second] for first, second in pairs])
+            for (first, second), gap, (mean, low, high) in zip(pairs, gaps, intervals_of(gaps), strict=True):
+                known = gap[np.isfinite(gap)]
                 own.append(
                     {
                         "metric": metric, "method": self.methods[first], "other": self.methods[second],
-                        "difference": mean, "low": low, "high": high, "rows": len(gap), "p": _wilcoxon(gap),
+                        "difference": mean, "low": low, "high": high, "rows": len(known), "p": _wilcoxon(known),
                     }
                 )  # fmt: skip
             for line, p in zip(own, holm([line["p"] for line in own]), strict=True):
@@ -151,11 +153,15 @@ def evaluated(
     remove = _removal(remove, preset)
     loaded = load_data(data) if isinstance(data, str | Path) else data
     maps = _sets(explanations, loaded, level)
+    special = [name for name, one in maps.items() if one.task != "image" and (one.segments < 0).any()]
+    maps = {name: without_special(one) for name, one in maps.items()}
     known: Teacher | None = None if teacher is None else load_teacher(teacher)
     first = next(iter(maps.values()))
     if control and RANDOM not in maps:
         maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
     work = _Work(maps, _rows(first, loaded), known, loaded, encoder, remove, batch_size)
+    if special:
+        work.notes.append(f"Scores of special tokens were left out: {', '.join(special)}.")
     return work.done(work.possible() if asked is None else asked, progress)
 
 
@@ -196,8 +202,10 @@ class _Work:
             return "asks about a class or a score, and this teacher answers spans"
         if "rationale" in entry.needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
-        if isinstance(metric, Stability) and self.first.task == "image":
+        if isinstance(metric, Stability | IouF1) and self.first.task == "image":
             return "compares words, and these are images"
+        if "teacher" in entry.needs and self.first.task == "image" and any(row.image is None for row in self.rows):
+            return "asks about images, and files of explanations do not hold them: give the data (--data)"
         if "encoder" in entry.needs and self.encoder is None and not isinstance(self.teacher, Model):
             return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
         classes = self.teacher is None or self.teacher.classes is not None
@@ -217,20 +225,37 @@ class _Work:
         how: dict[str, str] = {}
         self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
         words = {name: one if one.task == "image" else one.words() for name, one in self.maps.items()}
+        predicted = replace(self.first, predictions=self._predictions())
         for name, metric in metrics.items():
             if isinstance(metric, Plausibility):
                 found[name] = np.stack([metric(one, self.rows) for one in words.values()])
                 how[name] = "words by signed score" if metric.signed else "words by size"
             elif isinstance(metric, Stability):
-                near = metric.near(self.first, self.rows, self._encoder(metric))
+                near = metric.near(predicted, self.rows, self._encoder(metric))
                 settled = metric.for_all(list(words.values()))
                 found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
                 how[name] = settled.how
-        heading = self._heading() if any(isinstance(one, Plausibility) for one in metrics.values()) else "plausibility"
+        heading = "plausibility"
+        if any(isinstance(one, Plausibility) for one in metrics.values()):
+            heading = self._heading()
+            self.notes += self._unread(next(iter(words.values())))
         return Evaluation(
-            tuple(metrics), tuple(self.maps), self.first.ids, np.stack([found[name] for name in metrics]), how, heading,
-            tuple(self.notes),
+            tuple(metrics), tuple(self.maps), self.first.ids, np.stack([found[name] for name in metrics]), how,
+            {name: self._bounds(name, metric) for name, metric in metrics.items()}, heading, tuple(self.notes),
         )  # fmt: skip
+
+    def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
+        """What the metric can be: how far a score moves has no upper end."""
+        if isinstance(metric, Faithfulness) and self.teacher is not None and self.teacher.classes is None:
+            return 0.0, float("inf")
+        return METRICS[parse_spec(name).name].bounds
+
+    def _predictions(self) -> tuple[str, ...]:
+        """The predicted class of each row: the teacher's answer, else what the explanations tell."""
+        if self.teacher is not None and self.teacher.classes is not None:
+            return tuple(self.teacher.classes[label] for label in self.teacher.predict(self.rows).labels)
+        told = [one.predictions for one in self.maps.values()]
+        return next((one for one in told if any(one)), told[0])
 
     def _ask_teacher(
         self, metrics: Mapping[str, Faithfulness], found: dict[str, np.ndarray], how: dict[str, str], progress: bool
@@ -243,8 +268,27 @@ class _Work:
             values = faithfulness(list(metrics.values()), list(self.maps.values()), probe, done=bar.advance)
         for name, value in zip(metrics, values, strict=True):
             found[name], how[name] = value, f"units are {probe.how}"
-        if "mask" in self.remove and "no mask token" in probe.how:
+        if "no mask token" in probe.how:
             self.notes.append(f"What is taken away is {probe.how}.")
+        self.notes += self._about(probe)
+
+    def _about(self, probe: Probe) -> Iterator[str]:
+        """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
+        own = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
+        for name, maps in self.maps.items():
+            told = maps.fingerprints.get("teacher")
+            if own is not None and told is not None and told != own:
+                yield f"{name} explains another teacher ({maps.teacher}) than is asked ({probe.teacher.name})."
+            if probe.batch.pixels is not None or name == RANDOM:
+                continue
+            missing = [int((columns_of(one, probe, row) == len(one))[probe.units[row]].sum())
+                       for row, one in enumerate(maps)]  # fmt: skip
+            if any(missing):
+                rows = sum(count > 0 for count in missing)
+                yield (
+                    f"{name} scores no unit for {sum(missing):,} tokens that the teacher reads, in {rows:,} rows; they "
+                    "always stay."
+                )
 
     def _encoder(self, metric: Stability) -> Model | None:
         if not isinstance(metric, SemanticStability):
@@ -255,8 +299,19 @@ class _Work:
             data = Dataset("rows", task, {}, classes)
             self.encoder = build_model(self.encoder, data, truncate=True)
         found = self.teacher if self.encoder is None else self.encoder
-        assert found is None or isinstance(found, Model)
+        if not isinstance(found, Model):
+            raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(found).__name__}.")
         return found
+
+    def _unread(self, maps: Explanations) -> Iterator[str]:
+        """Marked words behind the end of what was explained."""
+        if maps.task == "image":
+            return
+        spans = [[span for span in row.rationale or () if isinstance(span, Span)] for row in self.rows]
+        everything = sum(sum(marked_words(own, row.texts)) for own, row in zip(spans, self.rows, strict=True))
+        known = sum(int(marks_of(one, row).sum()) for one, row in zip(maps, self.rows, strict=True))
+        if known < everything:
+            yield f"{everything - known:,} of {everything:,} marked words were not explained, and count for nothing."
 
     def _heading(self) -> str:
         """Whether rationales are the truth about this teacher."""
@@ -308,12 +363,20 @@ def _sets(explanations: Any, data: Any, level: str | None) -> dict[str, Explanat
     several = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if not several:
         raise OptionError("There is nothing to measure: give explanations, or files of them.")
-    read = [
-        one if isinstance(one, Explanations) or data is None or is_ours(Path(one)) else read_explanations(one, data)
-        for one in several
-    ]
-    sets = [Set.of(one, level) for one in read]
+    sets = [Set.of(_read(one, data), level) for one in several]
     return matched(labelled({"all": sets})["all"])
+
+
+def _read(one: Any, data: Any) -> Any:
+    """A file of another tool as explanations; what is ours stays as it is."""
+    if isinstance(one, Explanations) or is_ours(Path(one)) or not Path(one).exists():
+        return one
+    if data is None:
+        raise OptionError(
+            f"{one} is not a file of didact's explanations. One of another tool can be measured with the data that it "
+            "is about: give them (--data)."
+        )
+    return read_explanations(one, data)
 
 
 def _rows(maps: Explanations, data: Any) -> list[Row]:
@@ -321,7 +384,7 @@ def _rows(maps: Explanations, data: Any) -> list[Row]:
     if data is None:
         images = maps.images or (None,) * len(maps)
         return [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
-    splits = data.values() if isinstance(data, Dataset) else [data]
+    splits = data.values() if isinstance(data, Dataset) else [named_rows(data)]
     known: dict[str, list[Row]] = {}
     for split in splits:
         for row in split:
@@ -348,7 +411,7 @@ def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
     drawn = [numpy_generator(seed, "random", name).random(len(one)) for name, one in zip(maps.ids, maps, strict=True)]
     scores = np.concatenate([*drawn, np.zeros(0)])
     return replace(
-        maps, method=RANDOM, options={}, kind="signed" if signed else "magnitude",
+        maps, method=RANDOM, options={}, fingerprints={}, kind="signed" if signed else "magnitude",
         scores=2 * scores - 1 if signed else scores, residuals=np.full(len(maps), np.nan), alignments=None,
     )  # fmt: skip
 
@@ -358,19 +421,35 @@ def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
 
 def interval_of(values: Float[np.ndarray, " row"]) -> tuple[float, float, float]:
     """The mean over the rows that have a number, and the ends of its 95 % bootstrap interval."""
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return (float("nan"),) * 3
-    found = crossed_bootstrap(values[None], np.zeros((1, len(values))))
-    return found.gain, found.low, found.high
+    return intervals_of(values[None])[0]
+
+
+def intervals_of(values: Float[np.ndarray, "series row"]) -> list[tuple[float, float, float]]:
+    """The mean and interval of each series, over the rows that it has. One row alone has no interval."""
+    nothing = float("nan")
+    found: list[tuple[float, float, float]] = [(nothing, nothing, nothing)] * len(values)
+    masks: dict[bytes, list[int]] = {}
+    for place, known in enumerate(np.isfinite(values)):
+        masks.setdefault(known.tobytes(), []).append(place)
+    for places in masks.values():
+        known = np.isfinite(values[places[0]])
+        own = values[places][:, known]
+        if own.shape[1] == 1:
+            for place, value in zip(places, own[:, 0].tolist(), strict=True):
+                found[place] = (value, nothing, nothing)
+        elif own.shape[1] > 1:
+            for place, one in zip(places, mean_intervals(own), strict=True):
+                found[place] = (one.gain, one.low, one.high)
+    return found
 
 
 def _wilcoxon(gaps: Float[np.ndarray, " row"]) -> float | None:
     """Wilcoxon's p: exact for few rows, by the normal approximation for many; None where nothing can be said."""
+    gaps = np.round(gaps, 12)
     if not gaps.any():
         return None
     if len(gaps) <= _EXACT:
         return paired_test(gaps).p
     from scipy.stats import wilcoxon
 
-    return float(wilcoxon(np.round(gaps, 12), zero_method="pratt", method="asymptotic").pvalue)
+    return float(wilcoxon(gaps, zero_method="pratt", method="asymptotic").pvalue)

@@ -25,6 +25,7 @@ from didact.data.load import load_data
 from didact.errors import OptionError, UnsupportedError
 from didact.experiment.evaluate import evaluated, interval_of
 from didact.experiment.explain import explain
+from didact.experiment.sets import without_special
 from didact.learning.fit import Examples, Training, fit
 from didact.learning.train import training_of
 from didact.metrics import METRICS
@@ -34,6 +35,11 @@ from didact.models.start import student_start
 from didact.records.explanations import Explanations
 
 CHECKS: Final = ("weights", "labels", "trivial")
+_NEEDS: Final = {
+    "weights": "nobody sees its weights; choose the check 'trivial'",
+    "labels": "nobody can train it again; choose the check 'trivial'",
+    "trivial": "it has no classes to give away; choose the check 'weights'",
+}
 WHOLE: Final = "as it is"
 SHUFFLED: Final = "shuffled labels"
 
@@ -67,7 +73,7 @@ def sanity(
     data: Any,
     methods: Sequence[str],
     *,
-    checks: Sequence[str] = ("weights", "trivial"),
+    checks: Sequence[str] | None = None,
     split: str = "test",
     rows: int = 100,
     seed: int = 0,
@@ -79,12 +85,22 @@ def sanity(
 
     An explanation whose likeness stays high while the weights are drawn anew explains something other than the model.
     `weights` asks for a model, `labels` for one that can be trained again (its architecture, from its base, `epochs`
-    as it was trained unless told), `trivial` for a teacher with classes.
+    as it was trained unless told), `trivial` for a teacher with classes. By default: weights and trivial, of these
+    what can be checked.
     """
-    for name in checks:
+    for name in checks or ():
         if name not in CHECKS:
             raise OptionError(f"A check is one of {', '.join(map(repr, CHECKS))}, not {name!r}.")
     known: Teacher = load_teacher(teacher)
+    able = {
+        "weights": isinstance(known, Model),
+        "labels": isinstance(known, Model),
+        "trivial": known.classes is not None,
+    }
+    checks = [name for name in ("weights", "trivial") if able[name]] if checks is None else checks
+    for name in checks:
+        if not able[name]:
+            raise UnsupportedError(f"The check {name!r} cannot be made of teacher {known.name!r}: {_NEEDS[name]}.")
     loaded = data if isinstance(data, Dataset) else load_data(data)
     work = _Work(known, loaded, list(loaded[split][:rows]), list(methods), seed, batch_size, progress)
     return Sanity(
@@ -116,7 +132,8 @@ class _Work:
     def weights(self) -> Iterator[dict[str, Any]]:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
         yield from self._compared(WHOLE, self.whole)
-        twin = deepcopy(self._model("weights"))
+        assert isinstance(self.teacher, Model)
+        twin = deepcopy(self.teacher)
         for step, names in _steps(twin):
             _redraw(twin, names, self.seed)
             yield from self._compared(step, {method: self._explained(twin, method) for method in self.methods})
@@ -163,16 +180,9 @@ class _Work:
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
         return explain(teacher, rows, method, target="gold", progress=self.progress)
 
-    def _model(self, check: str) -> Model:
-        if not isinstance(self.teacher, Model):
-            raise UnsupportedError(
-                f"The check {check!r} changes a model's weights, and nobody sees those of {self.teacher.name!r}. "
-                "Choose the check 'trivial'."
-            )
-        return self.teacher
-
     def _taught_nonsense(self, epochs: int | None) -> Model:
-        teacher = self._model("labels")
+        teacher = self.teacher
+        assert isinstance(teacher, Model)
         lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
         start = student_start("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
         twin = start.build(self.seed).to(teacher.device)
@@ -198,11 +208,15 @@ def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
     for number, layer in enumerate(model.layers_in_order):
         of_layer[number] = [numbers[id(one)] for one in layer.parameters() if id(one) in numbers]
     inside = {name for own in of_layer.values() for name in own}
-    first = min((names.index(name) for name in inside), default=len(names))
-    yield "head", [name for place, name in enumerate(names) if place >= first and name not in inside]
-    for number in sorted(of_layer, reverse=True):
-        yield f"layer {number + 1}", of_layer[number]
-    yield "embeddings", names[:first]
+    if inside:
+        before = set(names[: min(names.index(name) for name in inside)])
+    else:  # layers without weights, as of a bag of words
+        tables = [one for one in model.modules() if isinstance(one, torch.nn.Embedding)]
+        before = {numbers[id(one)] for table in tables for one in table.parameters()}
+    steps = [("head", [name for name in names if name not in inside and name not in before])]
+    steps += [(f"layer {number + 1}", of_layer[number]) for number in sorted(of_layer, reverse=True)]
+    steps.append(("embeddings", [name for name in names if name in before]))
+    yield from ((step, own) for step, own in steps if own)
 
 
 def _redraw(model: Model, names: Sequence[str], seed: int) -> None:
@@ -234,4 +248,4 @@ def _likeness(first: Explanations, second: Explanations) -> Float[np.ndarray, " 
 
 
 def _in_words(maps: Explanations) -> Explanations:
-    return maps if maps.task == "image" else maps.words()
+    return maps if maps.task == "image" else without_special(maps).words()

@@ -1,10 +1,12 @@
 """Sets of explanations side by side: what they are called, and whether they are about the same rows. No torch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from didact.errors import DataError, OptionError, ShapeError
 from didact.records.explanations import Explanations
@@ -49,10 +51,12 @@ def labelled(groups: Mapping[str, Sequence[Set]]) -> dict[str, dict[str, Explana
     found = {}
     for group, part in groups.items():
         labels = [_spec(one.maps, differing[one.maps.method]) for one in part]
-        found[group] = {
-            label if labels.count(label) == 1 else _told_apart(one, label, _alike(part, labels, label)): one.maps
+        named = [
+            label if labels.count(label) == 1 else _told_apart(one, label, _alike(part, labels, label))
             for one, label in zip(part, labels, strict=True)
-        }
+        ]
+        unique = [name if named.count(name) == 1 else f"{name} #{place + 1}" for place, name in enumerate(named)]
+        found[group] = {name: one.maps for name, one in zip(unique, part, strict=True)}
     return found
 
 
@@ -99,3 +103,21 @@ def matched(part: Mapping[str, Explanations]) -> dict[str, Explanations]:
             raise DataError(f"{len(other):,} rows have other texts in {label!r} than in {name!r}:", other)
         found[label] = ordered
     return found
+
+
+def without_special(maps: Explanations) -> Explanations:
+    """The same without units that stand in no text: special tokens can be neither marked nor taken away."""
+    inside = maps.segments >= 0
+    if maps.task == "image" or inside.all():
+        return maps
+    rows = np.repeat(np.arange(len(maps)), np.diff(maps.bounds))[inside]
+    counts = np.bincount(rows, minlength=len(maps))
+    return replace(
+        maps,
+        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        tokens=tuple(token for token, stays in zip(maps.tokens, inside.tolist(), strict=True) if stays),
+        segments=maps.segments[inside],
+        word_index=maps.word_index[inside],
+        offsets=maps.offsets[inside],
+        scores=maps.scores[inside],
+    )

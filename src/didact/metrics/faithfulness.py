@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.metrics.probe import Probe, places_of
 from didact.records.explanations import Explained, Explanations, count_of
@@ -22,6 +23,7 @@ from didact.records.explanations import Explained, Explanations, count_of
 CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
 ROWS: Final = 256  # whose questions are asked together
+MARKS: Final = 20_000_000  # and as many bytes of questions
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,11 +269,12 @@ def faithfulness(
             )
     full = probe.full()
     found = np.full((len(metrics), len(methods), len(probe.rows)), np.nan)
-    for start in range(0, len(probe.rows), ROWS):
-        numbers = range(start, min(start + ROWS, len(probe.rows)))
+    row = 0
+    while row < len(probe.rows):
         questions: dict[int, np.ndarray] = {}
         asked: dict[tuple[int, int, int], slice] = {}
-        for row in numbers:
+        begin = row
+        while row < len(probe.rows) and row - begin < ROWS and sum(map(np.size, questions.values())) < MARKS:
             parts: list[np.ndarray] = []
             count = 0
             for place, maps in enumerate(methods):
@@ -289,12 +292,13 @@ def faithfulness(
                     count += len(kept)
             if parts:
                 questions[row] = np.concatenate(parts)
+            row += 1
         answers = dict(zip(questions, probe.ask(list(questions.values()), rows=list(questions)), strict=True))
-        for (number, place, row), where in asked.items():
-            label = _label(methods[place], row, teacher.classes, full[row])
-            said = Said(full[row], answers[row][where], label, len(methods[place][row]))
-            found[number, place, row] = metrics[number].value(said)
-        done(len(numbers))
+        for (number, place, own), where in asked.items():
+            label = label_of(methods[place], own, teacher, full[own])
+            said = Said(full[own], answers[own][where], label, len(methods[place][own]))
+            found[number, place, own] = metrics[number].value(said)
+        done(row - begin)
     return found
 
 
@@ -323,11 +327,19 @@ def spread(
     return np.pad(kept, ((0, 0), (0, 1)), constant_values=True)[:, columns]
 
 
-def _label(
-    maps: Explanations, row: int, classes: Sequence[str] | None, full: Float[np.ndarray, " output"]
-) -> int | None:
-    """The class that was explained; the predicted one where the explanation names none."""
-    if classes is None:
+def label_of(maps: Explanations, row: int, teacher: Teacher, full: Float[np.ndarray, " output"]) -> int | None:
+    """The class that was explained, by name or number; of a contrast the first; the predicted one if none is named."""
+    if teacher.classes is None:
         return None
-    named = maps.targets[row]
-    return list(classes).index(named) if named in classes else int(full.argmax())
+    named = maps.targets[row].partition(" against ")[0]
+    if named in teacher.classes:
+        return teacher.classes.index(named)
+    if not named:
+        return int(full.argmax())
+    if named.isdecimal() and int(named) < len(teacher.classes):
+        return int(named)
+    raise DataError(
+        f"Row {maps.ids[row]!r} of {maps.method!r} explains {named!r}, and the classes of teacher {teacher.name!r} are "
+        f"{', '.join(teacher.classes)}. Measure with the teacher that was explained, or read the explanations with "
+        "target= one of these."
+    )

@@ -31,8 +31,17 @@ class Plausibility(ABC):
             marked = marks_of(one, row)[here]
             if 0 < marked.sum() < len(marked):
                 scores = one.scores if self.signed or one.kind != "signed" else np.abs(one.scores)
-                found[place] = self.value(scores[here], marked)
+                found[place] = self.of_row(scores[here], marked, one.segments[here])
         return found
+
+    def of_row(
+        self,
+        scores: Float[np.ndarray, " word"],
+        marked: Bool[np.ndarray, " word"],
+        segments: Int[np.ndarray, " word"],  # noqa: ARG002 - of runs alone
+    ) -> float:
+        """The metric of a row whose words lie in these texts."""
+        return self.value(scores, marked)
 
     @abstractmethod
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float: ...
@@ -111,8 +120,20 @@ class IouF1(_AtTop):
             raise OptionError(f"Option 'least' is a share above 0 and up to 1, not {least}.")
         self.least = least
 
+    def of_row(
+        self,
+        scores: Float[np.ndarray, " word"],
+        marked: Bool[np.ndarray, " word"],
+        segments: Int[np.ndarray, " word"],
+    ) -> float:
+        chosen = self.top(scores, marked)
+        ends = np.flatnonzero(np.diff(segments)) + 1  # an unmarked word between two texts: no run goes on
+        return self._met(runs(np.insert(chosen, ends, False)), runs(np.insert(marked, ends, False)))
+
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
-        ours, theirs = runs(self.top(scores, marked)), runs(marked)
+        return self._met(runs(self.top(scores, marked)), runs(marked))
+
+    def _met(self, ours: Int[np.ndarray, "run 2"], theirs: Int[np.ndarray, "other 2"]) -> float:
         shared = np.minimum(ours[:, None, 1], theirs[None, :, 1]) - np.maximum(ours[:, None, 0], theirs[None, :, 0])
         shared = np.maximum(shared, 0)
         union = (ours[:, 1] - ours[:, 0])[:, None] + (theirs[:, 1] - theirs[:, 0]) - shared

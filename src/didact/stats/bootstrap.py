@@ -87,6 +87,22 @@ def crossed_bootstrap_pearson(
     )
 
 
+def mean_intervals(
+    values: Float[np.ndarray, "series row"], *, replicates: int = 2000, level: float = 0.95, seed: int = 0
+) -> list[Interval]:
+    """The mean over rows of each series, with the interval that `crossed_bootstrap` gives it; draws are shared."""
+    _check(values, np.zeros_like(values), replicates, level)
+    blocks = [
+        rows @ values.T / values.shape[1] for _, rows in draws(1, values.shape[1], replicates=replicates, seed=seed)
+    ]
+    ends = np.quantile(np.concatenate(blocks), [(1 - level) / 2, (1 + level) / 2], axis=0)
+    found = []
+    for series, low, high in zip(values, *ends, strict=True):
+        gain, factor = float(series.mean()), stretch(series[None], level=level)
+        found.append(Interval(gain, float(gain + factor * (low - gain)), float(gain + factor * (high - gain))))
+    return found
+
+
 def mean_gains(
     difference: Float[np.ndarray, "seed row"],
     seeds: Float[np.ndarray, "replicate seed"],
