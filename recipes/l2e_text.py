@@ -32,6 +32,7 @@ from recipe_tools import data_of, options_of, print_table, say, teacher_of
 import didact
 from didact.core.dataset import Split
 from didact.core.words import touches
+from didact.experiment.subset import subset
 from didact.explainers.l2e import L2E
 from didact.explainers.lexicon import Lexicon
 from didact.metrics.stability import lexical, nearest, semantic, shared
@@ -93,7 +94,9 @@ class Study:
         pool = data["explain"] if len(data["explain"]) else data["train"]
         self.rows = pool.rows[: asked.size] if asked.size else pool.rows
         self.data = replace(data, splits={**data.splits, "explain": Split("explain", self.rows)})
-        self.documents = data["test"].rows[: asked.documents]
+        pool = data["test"].rows  # drawn: some sets are sorted by class
+        places = subset([row.id for row in pool], size=min(asked.documents, len(pool)), seed=0)
+        self.documents = [pool[place] for place in places]
         self.judge = Judge(teacher, self.documents)
         encoder = _encoder(asked, data, teacher)
         labels = list(map(str, self.judge.predicted))
@@ -195,7 +198,8 @@ def report(asked: Any, study: Study, found: dict[str, dict[str, Any]]) -> None:
             for name in MEASURES:
                 values = means[method][name][:, np.isfinite(means[method][name]).all(0)][place]
                 scale = 100 if name in ("agreement", "IoU semantic", "IoU lexical") else 1
-                text = f"{scale * values.mean():.{1 if scale == 100 else 2}f}" if len(values) else "–"
+                digits = 3 if name == "ROC-AUC" else 1 if scale == 100 else 2
+                text = f"{scale * values.mean():.{digits}f}" if len(values) else "–"
                 line.append(f"{text} {marks[method, name]}".strip() if who == "L2E" else text)
             seconds = {"method": one["slow"], "L2E": one["fast"]}.get(who)
             line.append("" if seconds is None else f"{1e3 * seconds:.2f}")
@@ -213,11 +217,11 @@ def report(asked: Any, study: Study, found: dict[str, dict[str, Any]]) -> None:
     for method, one in found.items():
         gap, fall = (Paired.of(*means[method][name][:2]).interval() for name in ("IoU semantic", "Δ+"))
         book = Paired.of(*means[method]["IoU semantic"][[2, 1]]).interval()
-        counted = "yes" if gap[1] > 0 else "no"
+        stays = "not lower" if fall[0] >= 0 else "lower, its interval holds 0" if fall[2] >= 0 else "lower"
         alone = [f"{100 * np.nanmean(values[1]):.1f}" for values in one["found"]["IoU semantic"]]
         stable.append(
             [
-                method, _interval(gap, 100), counted if fall[0] >= 0 else f"{counted}, but less faithful",
+                method, _interval(gap, 100), f"{'yes' if gap[1] > 0 else 'no'}; Δ+ {stays}",
                 _interval(fall, 1), _interval(book, 100), ", ".join(alone),
                 ", ".join(f"{value:.2f}" for value in one["spearman"]),
                 *PAPER.get(method.partition("(")[0], ("–", "–", "–")),
