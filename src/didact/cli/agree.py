@@ -5,6 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from didact.cli.options import (
+    DataDir,
+    Device,
+    Json,
+    Length,
+    Revision,
+    Task,
+    Threads,
+    Truncate,
+    TrustRemoteCode,
+    teacher_of,
+)
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
 from didact.registry import parse_spec, split_list
@@ -50,15 +62,15 @@ def agree(
         int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
-    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
-    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    task: Task = None,
+    length: Length = None,
+    truncate: Truncate = False,
+    data_dir: DataDir = None,
+    device: Device = None,
+    threads: Threads = None,
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
+    as_json: Json = False,
 ) -> None:
     """Say how far methods agree about the same rows, for every pair of them: files, or methods to explain with now.
 
@@ -118,13 +130,7 @@ def _loaded(model: str, asked: list[str], loading: dict[str, Any], threads: int 
         if not is_learned(one):
             EXPLAINERS[parse_spec(one).name]
 
-    import torch
-
-    from didact.models.load import load_teacher
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return load_teacher(model, **loading)
+    return teacher_of(model, threads=threads, **loading)
 
 
 def _explained(

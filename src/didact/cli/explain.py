@@ -6,6 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from didact.cli.options import (
+    DataDir,
+    Device,
+    Json,
+    Length,
+    Revision,
+    Task,
+    Threads,
+    Truncate,
+    TrustRemoteCode,
+    teacher_of,
+)
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file
@@ -51,15 +63,15 @@ def explain(
         int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
-    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
-    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    task: Task = None,
+    length: Length = None,
+    truncate: Truncate = False,
+    data_dir: DataDir = None,
+    device: Device = None,
+    threads: Threads = None,
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
+    as_json: Json = False,
 ) -> None:
     """Score the words of texts, or of a data set's rows, by how they made the model answer.
 
@@ -83,16 +95,11 @@ def explain(
         if path is not None:
             check_new_file(path)
 
-    import torch
-
     from didact.experiment.explain import explain as explained
-    from didact.models.load import load_teacher
     from didact.records.views import page, side_by_side
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    teacher = load_teacher(
-        model, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+    teacher = teacher_of(
+        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
     chosen, others = chosen_rows(teacher, texts, data, split, rows, data_dir, seed or 0)

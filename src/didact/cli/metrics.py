@@ -6,6 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from didact.cli.options import (
+    DataDir,
+    Device,
+    Json,
+    Length,
+    Revision,
+    Task,
+    Threads,
+    Truncate,
+    TrustRemoteCode,
+    teacher_of,
+)
 from didact.cli.output import console, print_json, print_table, say
 from didact.errors import OptionError
 from didact.metrics import METRICS
@@ -35,15 +47,15 @@ def metrics(
     tests: Annotated[bool, typer.Option("--tests", help="Also how each two methods differ.")] = False,
     seed: Annotated[int, typer.Option(help="Of the control, and of planted data.")] = 0,
     batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
-    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
-    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    task: Task = None,
+    length: Length = None,
+    truncate: Truncate = False,
+    data_dir: DataDir = None,
+    device: Device = None,
+    threads: Threads = None,
+    revision: Revision = None,
+    trust_remote_code: TrustRemoteCode = False,
+    as_json: Json = False,
 ) -> None:
     """Measure explanations: faithfulness (with --model), plausibility (with --data that have rationales), stability.
 
@@ -67,14 +79,8 @@ def metrics(
         loaded = loaded[split]
     teacher = None
     if model is not None:
-        import torch
-
-        from didact.models.load import load_teacher
-
-        if threads is not None:
-            torch.set_num_threads(threads)
-        teacher = load_teacher(
-            model, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+        teacher = teacher_of(
+            model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
     found = evaluated(

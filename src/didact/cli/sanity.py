@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from didact.cli.options import DataDir, Device, Json, Length, Task, Threads, Truncate, teacher_of
 from didact.cli.output import print_json, print_table, say
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
@@ -14,13 +15,6 @@ Methods = Annotated[str, typer.Option("--methods", help="Names from `didact meth
 Model = Annotated[str, typer.Option("--model", help="A folder or a hub name.")]
 Data = Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file.")]
 Split = Annotated[str, typer.Option(help="teach, explain, train, dev or test.")]
-Task = Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")]
-Length = Annotated[int | None, typer.Option(help="Read so many tokens at most.")]
-Truncate = Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")]
-DataDir = Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 def sanity(
@@ -130,15 +124,10 @@ def _loaded(
     device: str | None,
     threads: int | None,
 ) -> tuple[Any, Any]:
-    import torch
-
     from didact.data.load import load_data
-    from didact.models.load import load_teacher
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     loaded = load_data(data, data_dir=data_dir, seed=seed)
-    return load_teacher(model, task=task, device=device, max_length=length, truncate=truncate), loaded
+    return teacher_of(model, threads=threads, task=task, device=device, max_length=length, truncate=truncate), loaded
 
 
 def _print_steps(title: str, lines: Any, methods: list[str]) -> None:
