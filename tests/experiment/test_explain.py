@@ -297,6 +297,22 @@ class TestKeeping:
         assert set(loaded.fingerprints) == {"teacher", "data"}
         assert list(path.parent.iterdir()) == [path], "nothing else is left behind"
 
+    def test_of_slow_methods_few_rows_are_kept_together(self, monkeypatch):
+        """A thousand questions a row: 256 rows would be half an hour that a stop loses."""
+        monkeypatch.setattr(module, "_ASKED", 160)
+        parts, plain = [], module._Work.explained
+        monkeypatch.setattr(
+            module._Work, "explained", lambda self, shard, bar: parts.append(len(shard)) or plain(self, shard, bar)
+        )
+        rows = [Row(f"n{index}", (text,)) for index, text in enumerate(TEXTS * 3)]
+        few = explain(teacher("native", "classification"), rows, "lime", samples=20)
+        assert parts == [8, 1]
+        monkeypatch.setattr(module, "_ASKED", 16_384)
+        np.testing.assert_allclose(
+            few.scores, explain(teacher("native", "classification"), rows, "lime", samples=20).scores
+        )
+        assert parts == [8, 1, 9]
+
     def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(self, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "_SHARD", 2)
         rows = [Row(f"n{index}", (text,)) for index, text in enumerate(TEXTS * 2)]

@@ -38,7 +38,8 @@ from didact.records.store import key_of
 from didact.registry import check_types, parse_spec, plain
 from didact.render.progress import Progress
 
-_SHARD = 256  # rows that are kept together: what a killed run loses at most
+_SHARD = 256  # rows that are kept together, or fewer where each is asked about many times: what a killed run loses
+_ASKED = 16_384  # questions to the teacher that are kept together, about
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def explain(
             built.explainer.prepare(teacher, background)
         kept = None if path is None else _Parts(path, work, background)
         with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
-            parts = [_shard(work, kept, start, bar) for start in range(0, len(rows), _SHARD)]
+            parts = [_shard(work, kept, start, bar) for start in range(0, len(rows), work.shard)]
     maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
     if kept is not None:
         kept.finish(maps)
@@ -119,7 +120,7 @@ def _check_learned(teacher: Teacher, explainer: Any) -> None:
 
 def _shard(work: "_Work", kept: "_Parts | None", start: int, bar: Progress) -> Explanations:
     """The rows from `start` on: as they were kept, or explained now."""
-    rows = work.rows[start : start + _SHARD]
+    rows = work.rows[start : start + work.shard]
     part = None if kept is None else kept.load(start)
     if part is not None:
         bar.advance(len(rows))
@@ -186,6 +187,12 @@ class _Work:
     built: Built
     batch_size: int
     outputs: Outputs | None = None
+
+    @property
+    def shard(self) -> int:
+        """How many rows are explained, and kept, together."""
+        samples = self.built.options.get("samples")
+        return min(_SHARD, max(8, _ASKED // samples)) if isinstance(samples, int) and samples > 0 else _SHARD
 
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
@@ -320,7 +327,7 @@ class _Parts:
     def __init__(self, path: Path, work: _Work, background: Sequence[Row]) -> None:
         self.path = path
         self.folder = path.with_name(f"{path.name}.parts")
-        facts = {"fingerprints": work.fingerprints, "shard": _SHARD, **work.facts(background)}
+        facts = {"fingerprints": work.fingerprints, "shard": work.shard, **work.facts(background)}
         self.key = key_of(facts) if work.built.is_known else None
         with_folder(self._place(0))
 
