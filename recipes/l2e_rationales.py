@@ -19,8 +19,8 @@ import numpy as np
 from l2e_tools import (
     Judge,
     Paired,
+    explained,
     hidden,
-    kept,
     marked,
     selected,
     spans_of,
@@ -112,7 +112,7 @@ class Study:
         )
 
     def measured(self, method: str) -> dict[str, Any]:
-        theirs, source = kept(self, method, self.documents), kept(self, method, self.rows)
+        theirs, source = explained(self, method, self.documents), explained(self, method, self.rows)
         training = {"epochs": self.asked.epochs} if self.asked.epochs else {}
         networks = [
             didact.learn_l2e(self.teacher, self.data, imitate=source, initialisations=1, seed=seed, training=training)

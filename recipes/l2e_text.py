@@ -21,7 +21,7 @@ import numpy as np
 from l2e_tools import (
     Judge,
     Paired,
-    kept,
+    explained,
     marked,
     selected,
     types_of,
@@ -108,10 +108,10 @@ class Study:
     def measured(self, method: str) -> dict[str, Any]:
         """All measures of a method, its networks and its lexicon."""
         began = time.perf_counter()
-        theirs = kept(self, method, self.documents)
+        theirs = explained(self, method, self.documents)
         slow = (time.perf_counter() - began) / len(self.documents)
         training = {"epochs": self.asked.epochs} if self.asked.epochs else {}
-        source = kept(self, method, self.rows)
+        source = explained(self, method, self.rows)
         networks = [
             didact.learn_l2e(
                 self.teacher,

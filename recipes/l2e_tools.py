@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from recipe_tools import kept
 from scipy.stats import wilcoxon
 
 from didact.core.model import Model
 from didact.core.row import Row, Span
 from didact.core.words import touches, words_of
-from didact.experiment.explained import keep_explanations, teacher_fingerprint
 from didact.metrics.faithfulness import log_odds
 from didact.metrics.probe import Probe
 from didact.models.huggingface import HuggingFaceModel
@@ -77,14 +77,12 @@ def selected(maps: Sequence[Explanations], row: int, side: str) -> list[Marks] |
     return marks
 
 
-def kept(study: Any, method: str, rows: Sequence[Row]) -> Explanations:
-    """The explanations of these rows in the study's folder, made now if they are not there."""
-    mark = teacher_fingerprint(study.teacher, rows)
-    found = keep_explanations(
-        study.place, study.teacher, mark, rows, method, label=method, background=study.rows,
-        progress=not study.asked.quick,
+def explained(study: Any, method: str, rows: Sequence[Row]) -> Explanations:
+    """The explanations of these rows in the study's folder."""
+    found: Explanations = kept(
+        study.place, study.teacher, rows, method, study.rows, progress=not study.asked.quick
     )  # fmt: skip
-    return Explanations.load(study.place / found.file)
+    return found
 
 
 # -- rationales -------------------------------------------------------------------------------------------------------

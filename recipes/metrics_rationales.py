@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from plausibility_tools import scores_of
-from recipe_tools import loaded, options_of, print_table, say, shortened, teacher_of
+from recipe_tools import kept, loaded, options_of, print_table, say, shortened, teacher_of
 
 from didact.core.row import Row, Span
 from didact.core.words import words_of
 from didact.experiment.evaluate import Evaluation, evaluated
-from didact.experiment.explained import keep_explanations, teacher_fingerprint
 from didact.metrics.plausibility import marks_of
 from didact.records.explanations import Explanations
 
@@ -56,9 +55,13 @@ def main() -> None:
         asked, shortened(lessons, teach=24, dev=8, test=8) if asked.quick else lessons, model, **options
     )
     judged = lessons if asked.data in taught else loaded(asked)
+    place = Path(asked.out or "runs/metrics_rationales") / asked.data
     parts = {"": None} if asked.data != "mlqe_pe" else {"source": 0, "target": 1}
     for name, rows in groups(asked, judged["test"].rows).items():
-        maps = [kept(asked, teacher, rows, method, judged) for method in asked.methods]
+        maps = [
+            kept(place, teacher, rows, method, judged["test"].rows[:64], progress=not asked.quick)
+            for method in asked.methods
+        ]
         for side, segment in parts.items():
             title = " ".join(part for part in (asked.data, name, side) if part)
             show(title, teacher, rows, maps, segment, asked.methods)
@@ -77,16 +80,6 @@ def groups(asked: Any, rows: tuple[Row, ...]) -> dict[str, list[Row]]:
     for row in marked:
         found.setdefault("-".join(row.id.split("-")[:2]), []).append(row)
     return {name: own[: asked.documents] for name, own in found.items()}
-
-
-def kept(asked: Any, teacher: Any, rows: list[Row], method: str, data: Any) -> Explanations:
-    """The explanations of a method, made once."""
-    place = Path(asked.out or "runs/metrics_rationales") / asked.data
-    found = keep_explanations(
-        place, teacher, teacher_fingerprint(teacher, rows), rows, method, label=method,
-        background=data["test"].rows[:64], progress=not asked.quick,
-    )  # fmt: skip
-    return Explanations.load(place / found.file)
 
 
 def show(

@@ -12,13 +12,12 @@ nothing else, and what the methods cost.
 from pathlib import Path
 from typing import Any
 
-from recipe_tools import data_of, options_of, print_table, say, teacher_of
+from recipe_tools import data_of, kept, options_of, print_table, say, teacher_of
 
 import didact
 from didact.core.dataset import Dataset
 from didact.experiment.cost import cost_of
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explained import keep_explanations, teacher_fingerprint
 from didact.metrics import METRICS
 from didact.records.explanations import Explanations
 
@@ -46,19 +45,10 @@ def main() -> None:
     teacher = teacher_of(asked, data, "native")
     rows = data["test"].rows[: asked.documents]
     place = Path(asked.out or "runs/metrics_truth")
-    maps = [kept(place, teacher, rows, data, method, asked.quick) for method in methods]
+    maps = [kept(place, teacher, rows, method, data["explain"].rows, progress=not asked.quick) for method in methods]
     metrics_of_all(teacher, data, maps)
     drawn_anew(asked, teacher, data)
     costs(teacher, rows, methods, asked.quick)
-
-
-def kept(place: Path, teacher: Any, rows: Any, data: Dataset, method: str, quick: bool) -> Explanations:
-    """The explanations of a method, made once."""
-    found = keep_explanations(
-        place, teacher, teacher_fingerprint(teacher, rows), rows, method, label=method, background=data["explain"].rows,
-        progress=not quick,
-    )  # fmt: skip
-    return Explanations.load(place / found.file)
 
 
 def metrics_of_all(teacher: Any, data: Dataset, maps: list[Explanations]) -> None:

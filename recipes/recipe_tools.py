@@ -10,7 +10,9 @@ from typing import Any
 
 import didact
 from didact.core.dataset import Dataset
+from didact.core.row import Row
 from didact.errors import DidactError
+from didact.experiment.explained import keep_explanations, teacher_fingerprint
 
 QUICK_ROWS = {"teach": 16, "explain": 8, "train": 24, "dev": 8, "test": 12}
 
@@ -84,6 +86,13 @@ def teacher_of(asked: Any, data: Dataset, model: str, *, quick_epochs: int = 1, 
     teacher = didact.train_teacher(data, model, out=folder, progress=not asked.quick, **options)
     print(f"Teacher {model}, trained in {time.perf_counter() - began:.0f} s: {teacher.record['metrics']}\n", flush=True)
     return teacher
+
+
+def kept(place: Path, teacher: Any, rows: Sequence[Row], method: str, background: Sequence[Row], **options: Any) -> Any:
+    """The explanations of these rows in a folder, made now if they are not there."""
+    mark = teacher_fingerprint(teacher, rows)
+    found = keep_explanations(place, teacher, mark, rows, method, label=method, background=background, **options)
+    return didact.Explanations.load(place / found.file)
 
 
 def compared(asked: Any, teacher: Any, data: Dataset, **options: Any) -> didact.Comparison:

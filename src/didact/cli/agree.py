@@ -5,18 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from didact.cli.options import (
-    DataDir,
-    Device,
-    Json,
-    Length,
-    Revision,
-    Task,
-    Threads,
-    Truncate,
-    TrustRemoteCode,
-    teacher_of,
-)
+from didact.cli import options
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
 from didact.registry import parse_spec, split_list
@@ -62,15 +51,15 @@ def agree(
         int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
-    task: Task = None,
-    length: Length = None,
-    truncate: Truncate = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    threads: Threads = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
-    as_json: Json = False,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say how far methods agree about the same rows, for every pair of them: files, or methods to explain with now.
 
@@ -80,7 +69,7 @@ def agree(
     from didact.experiment.agreement import CAUTION, check_each, check_picture, draw
     from didact.metrics.agreement import AGREEMENT
 
-    asked = split_list(methods or "")
+    asked = options.methods_of(methods) if methods else []
     measures = split_list(measure)
     asks = any(AGREEMENT[parse_spec(one).name].needs_teacher for one in measures)
     if bool(asked) != (data is not None) or (model is None if asked else model is not None and not asks):
@@ -98,14 +87,13 @@ def agree(
     sets: list[Explanations | str | Path] = list(files or [])
     teacher = None
     if model is not None:
-        loading = {
-            "task": task, "device": device, "max_length": length, "truncate": truncate, "revision": revision,
-            "trust_remote_code": trust_remote_code,
-        }  # fmt: skip
-        teacher = _loaded(model, asked, loading, threads)
+        teacher = options.teacher_of(
+            model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+            trust_remote_code=trust_remote_code,
+        )  # fmt: skip
     if data is not None:
-        options = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
-        sets += _explained(teacher, asked, options, data=data, split=split, rows=rows, data_dir=data_dir)
+        said = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
+        sets += _explained(teacher, asked, said, data=data, split=split, rows=rows, data_dir=data_dir)
     found = agreements(
         sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher if asks else None
     )
@@ -123,20 +111,10 @@ def agree(
     typer.echo(CAUTION)
 
 
-def _loaded(model: str, asked: list[str], loading: dict[str, Any], threads: int | None) -> Any:
-    from didact.explainers import EXPLAINERS, is_learned
-
-    for one in asked:  # a wrong name is told before anything heavy is loaded
-        if not is_learned(one):
-            EXPLAINERS[parse_spec(one).name]
-
-    return teacher_of(model, threads=threads, **loading)
-
-
 def _explained(
     teacher: Any,
     asked: list[str],
-    options: dict[str, Any],
+    common: dict[str, Any],
     *,
     data: str,
     split: str,
@@ -146,6 +124,6 @@ def _explained(
     from didact.cli.explain import chosen_rows
     from didact.experiment.explain import explain
 
-    chosen, others = chosen_rows(teacher, None, data, split, rows, data_dir, options["seed"] or 0)
-    said = {name: value for name, value in options.items() if value is not None}
+    chosen, others = chosen_rows(teacher, None, data, split, rows, data_dir, common["seed"] or 0)
+    said = {name: value for name, value in common.items() if value is not None}
     return [explain(teacher, chosen, one, background_rows=others, progress=True, **said) for one in asked]

@@ -6,22 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from didact.cli.options import (
-    DataDir,
-    Device,
-    Json,
-    Length,
-    Revision,
-    Task,
-    Threads,
-    Truncate,
-    TrustRemoteCode,
-    teacher_of,
-)
+from didact.cli import options
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file
-from didact.registry import split_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,29 +51,21 @@ def explain(
         int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
-    task: Task = None,
-    length: Length = None,
-    truncate: Truncate = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    threads: Threads = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
-    as_json: Json = False,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    as_json: options.Json = False,
 ) -> None:
     """Score the words of texts, or of a data set's rows, by how they made the model answer.
 
     Prints heat maps of the first rows, or JSON. A run with --out that was stopped goes on where it was.
     """
-    from didact.explainers import EXPLAINERS, is_learned
-    from didact.registry import parse_spec
-
-    asked = split_list(method)
-    for one in asked:  # a wrong name is told before anything heavy is loaded
-        if not is_learned(one):
-            EXPLAINERS[parse_spec(one).name]
-    if not asked:
-        raise OptionError("Name a method: --method lime. `didact methods` lists them.")
+    asked = options.methods_of(method)
     if len(asked) > 1 and (out is not None or as_json):
         raise OptionError(f"--out and --json keep one method, and {len(asked)} were named. Run them one by one.")
     if bool(texts) == (data is not None):
@@ -98,7 +78,7 @@ def explain(
     from didact.experiment.explain import explain as explained
     from didact.records.views import page, side_by_side
 
-    teacher = teacher_of(
+    teacher = options.teacher_of(
         model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip

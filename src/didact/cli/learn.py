@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from didact.cli import options
 from didact.cli.output import print_json, print_metrics, say
 from didact.registry import parse_spec, split_list
 
@@ -79,7 +80,7 @@ def smat(
 
     from didact.experiment.learn import learn_smat
 
-    teacher = _teacher(
+    teacher = options.teacher_of(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -158,7 +159,7 @@ def l2e(
     loaded = load_data(data, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"l2e-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
-    teacher = _teacher(
+    teacher = options.teacher_of(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
@@ -183,14 +184,3 @@ def l2e(
         f"Kept in {folder} after {seconds:.0f} s. dev_spearman tells how like the imitated scores its own are, on rows "
         f"held out. Explain with it: didact explain --model {model} --data {data} --method {folder}"
     )
-
-
-def _teacher(model: str, *, device: str | None, threads: int | None, **options: Any) -> Any:
-    """The teacher where it was asked for, with as many threads."""
-    import torch
-
-    from didact.models.load import checked_device, load_teacher
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return load_teacher(model, device=None if device is None else checked_device(device), **options)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import agree, compare, data, demo, explain, learn, methods, metrics, sanity, train
+from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, sanity, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ app.command("agree")(agree.agree)
 app.command("methods")(methods.methods)
 app.command("metrics")(metrics.metrics)
 app.command("sanity")(sanity.sanity)
-app.command("cost")(sanity.cost)
+app.command("cost")(cost.cost)
 app.add_typer(learn.app, name="learn")
 app.add_typer(data.app, name="data")
 

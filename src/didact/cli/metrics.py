@@ -6,18 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from didact.cli.options import (
-    DataDir,
-    Device,
-    Json,
-    Length,
-    Revision,
-    Task,
-    Threads,
-    Truncate,
-    TrustRemoteCode,
-    teacher_of,
-)
+from didact.cli import options
 from didact.cli.output import console, print_json, print_table, say
 from didact.errors import OptionError
 from didact.metrics import METRICS
@@ -47,15 +36,15 @@ def metrics(
     tests: Annotated[bool, typer.Option("--tests", help="Also how each two methods differ.")] = False,
     seed: Annotated[int, typer.Option(help="Of the control, and of planted data.")] = 0,
     batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
-    task: Task = None,
-    length: Length = None,
-    truncate: Truncate = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    threads: Threads = None,
-    revision: Revision = None,
-    trust_remote_code: TrustRemoteCode = False,
-    as_json: Json = False,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure explanations: faithfulness (with --model), plausibility (with --data that have rationales), stability.
 
@@ -79,7 +68,7 @@ def metrics(
         loaded = loaded[split]
     teacher = None
     if model is not None:
-        teacher = teacher_of(
+        teacher = options.teacher_of(
             model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
             trust_remote_code=trust_remote_code,
         )  # fmt: skip

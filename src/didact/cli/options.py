@@ -1,9 +1,17 @@
-"""Options that several commands share, each told in one way. `teacher_of` opens the model they describe."""
+"""Options that several commands share, each told in one way, and what they open."""
 
 from typing import Annotated, Any
 
 import typer
 
+from didact.errors import OptionError
+from didact.explainers import EXPLAINERS, is_learned
+from didact.registry import parse_spec, split_list
+
+Model = Annotated[str, typer.Option("--model", help="A folder or a hub name.")]
+Data = Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file.")]
+Methods = Annotated[str, typer.Option("--methods", help="Names from `didact methods`, with commas.")]
+Split = Annotated[str, typer.Option(help="teach, explain, train, dev or test.")]
 Task = Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")]
 Length = Annotated[int | None, typer.Option(help="Read so many tokens at most.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")]
@@ -15,12 +23,23 @@ TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
-def teacher_of(model: str, *, threads: int | None, **options: Any) -> Any:
-    """The teacher, with as many threads as were asked for."""
+def methods_of(text: str) -> list[str]:
+    """The methods that are named; an unknown one is told before anything heavy is loaded."""
+    asked = split_list(text)
+    if not asked:
+        raise OptionError("Name a method: lime. `didact methods` lists them.")
+    for one in asked:
+        if not is_learned(one):
+            EXPLAINERS[parse_spec(one).name]
+    return asked
+
+
+def teacher_of(model: str, *, threads: int | None, device: str | None, **loading: Any) -> Any:
+    """The teacher where it was asked for, with as many threads."""
     import torch
 
-    from didact.models.load import load_teacher
+    from didact.models.load import checked_device, load_teacher
 
     if threads is not None:
         torch.set_num_threads(threads)
-    return load_teacher(model, **options)
+    return load_teacher(model, device=None if device is None else checked_device(device), **loading)

@@ -1,51 +1,48 @@
-"""`didact sanity`: do explanations depend on the model? `didact cost`: what do they take?"""
+"""`didact sanity`: do explanations depend on the model, and can metrics be fooled?"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from didact.cli.options import DataDir, Device, Json, Length, Task, Threads, Truncate, teacher_of
+from didact.cli import options
 from didact.cli.output import print_json, print_table, say
-from didact.errors import OptionError
-from didact.explainers import EXPLAINERS, is_learned
-from didact.registry import parse_spec, split_list
-
-Methods = Annotated[str, typer.Option("--methods", help="Names from `didact methods`, with commas.")]
-Model = Annotated[str, typer.Option("--model", help="A folder or a hub name.")]
-Data = Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file.")]
-Split = Annotated[str, typer.Option(help="teach, explain, train, dev or test.")]
+from didact.registry import split_list
 
 
 def sanity(
-    model: Model,
-    data: Data,
-    methods: Methods = "gradient_input,integrated_gradients,occlusion,attention_all",
+    model: options.Model,
+    data: options.Data,
+    methods: options.Methods = "gradient_input,integrated_gradients,occlusion,attention_all",
     checks: Annotated[
         str | None, typer.Option(help="weights, labels (trains a twin), trivial; default: all but labels.")
     ] = None,
-    split: Split = "test",
+    split: options.Split = "test",
     rows: Annotated[int, typer.Option(min=2, help="So many of the split's first rows.")] = 100,
     epochs: Annotated[int | None, typer.Option(help="Of the twin that learns shuffled labels.")] = None,
     seed: Annotated[int, typer.Option(help="Decides what is drawn, and planted data.")] = 0,
-    task: Task = None,
-    length: Length = None,
-    truncate: Truncate = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    threads: Threads = None,
-    as_json: Json = False,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
 ) -> None:
     """Check that explanations depend on what the model has learned, and that metrics are not fooled.
 
     Weights are drawn anew from the answer down to the embeddings; explanations that stay as they were do not explain
     the model. Trivial ones, which only give the label away, should not beat random ones.
     """
-    asked = _methods(methods)
+    asked = options.methods_of(methods)
 
+    from didact.data.load import load_data
     from didact.experiment.sanity import sanity as checked
 
-    teacher, loaded = _loaded(model, data, data_dir, seed, task, length, truncate, device, threads)
+    loaded = load_data(data, data_dir=data_dir, seed=seed)
+    teacher = options.teacher_of(
+        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate
+    )  # fmt: skip
     found = checked(
         teacher, loaded, asked, checks=None if checks is None else split_list(checks), split=split, rows=rows,
         seed=seed, epochs=epochs, progress=True,
@@ -65,69 +62,6 @@ def sanity(
         )
     for note in found.notes:
         say(f"note: {note}")
-
-
-def cost(
-    model: Model,
-    data: Data,
-    methods: Methods = "gradient_input,integrated_gradients,occlusion,lime,kernel_shap",
-    split: Split = "test",
-    rows: Annotated[int, typer.Option(min=1, help="So many of the split's first rows.")] = 32,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Altered rows that pass at once; 64.")] = None,
-    seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
-    task: Task = None,
-    length: Length = None,
-    truncate: Truncate = False,
-    data_dir: DataDir = None,
-    device: Device = None,
-    threads: Threads = None,
-    as_json: Json = False,
-) -> None:
-    """Count what methods take for a row: passes forward and backward, seconds, memory."""
-    asked = _methods(methods)
-
-    from didact.experiment.cost import cost_of, to_documents
-
-    teacher, loaded = _loaded(model, data, data_dir, seed, task, length, truncate, device, threads)
-    found = cost_of(teacher, loaded[split][:rows], asked, batch_size=batch_size)
-    if as_json:
-        print_json({"rows": to_documents(found)})
-        return
-    columns = ("method", "forward", "backward", "ms", "MB")
-    lines = [
-        (one.method, f"{one.forward:.1f}", f"{one.backward:.1f}", f"{1e3 * one.seconds:.2f}",
-         "–" if one.memory is None else f"{one.memory:.1f}")
-        for one in found
-    ]  # fmt: skip
-    print_table(columns, lines)
-    typer.echo("For one row: passes through the model, milliseconds; MB: the most held at once beyond what rested.")
-
-
-def _methods(methods: str) -> list[str]:
-    asked = split_list(methods)
-    if not asked:
-        raise OptionError("Name a method: --methods lime. `didact methods` lists them.")
-    for one in asked:  # a wrong name is told before anything heavy is loaded
-        if not is_learned(one):
-            EXPLAINERS[parse_spec(one).name]
-    return asked
-
-
-def _loaded(
-    model: str,
-    data: str,
-    data_dir: str | None,
-    seed: int,
-    task: str | None,
-    length: int | None,
-    truncate: bool,
-    device: str | None,
-    threads: int | None,
-) -> tuple[Any, Any]:
-    from didact.data.load import load_data
-
-    loaded = load_data(data, data_dir=data_dir, seed=seed)
-    return teacher_of(model, threads=threads, task=task, device=device, max_length=length, truncate=truncate), loaded
 
 
 def _print_steps(title: str, lines: Any, methods: list[str]) -> None:

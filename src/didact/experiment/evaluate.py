@@ -66,13 +66,13 @@ class Evaluation:
         lines = []
         for metric, own in zip(self.metrics, self.values, strict=True):
             better = METRICS[parse_spec(metric).name].better
-            for method, values, (mean, *ends) in zip(self.methods, own, intervals_of(own), strict=True):
+            for method, values, one in zip(self.methods, own, mean_intervals(own), strict=True):
                 # An interval for few rows may reach beyond what the metric can be.
-                low, high = np.clip(ends, *self.bounds[metric]).tolist()
+                low, high = np.clip([one.low, one.high], *self.bounds[metric]).tolist()
                 rows = int(np.isfinite(values).sum())
                 lines.append(
                     {
-                        "method": method, "metric": metric, "value": mean, "low": low, "high": high, "rows": rows,
+                        "method": method, "metric": metric, "value": one.gain, "low": low, "high": high, "rows": rows,
                         "skipped": len(values) - rows, "better": better, "how": self.how.get(metric, ""),
                     }
                 )  # fmt: skip
@@ -90,12 +90,13 @@ class Evaluation:
             if not pairs:
                 continue
             gaps = np.stack([self.values[number, first] - self.values[number, second] for first, second in pairs])
-            for (first, second), gap, (mean, low, high) in zip(pairs, gaps, intervals_of(gaps), strict=True):
+            for (first, second), gap, one in zip(pairs, gaps, mean_intervals(gaps), strict=True):
                 known = gap[np.isfinite(gap)]
                 own.append(
                     {
                         "metric": metric, "method": self.methods[first], "other": self.methods[second],
-                        "difference": mean, "low": low, "high": high, "rows": len(known), "p": _wilcoxon(known),
+                        "difference": one.gain, "low": one.low, "high": one.high, "rows": len(known),
+                        "p": _wilcoxon(known),
                     }
                 )  # fmt: skip
             for line, p in zip(own, holm([line["p"] for line in own]), strict=True):
@@ -417,30 +418,6 @@ def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
 
 
 # -- statistics -------------------------------------------------------------------------------------------------------
-
-
-def interval_of(values: Float[np.ndarray, " row"]) -> tuple[float, float, float]:
-    """The mean over the rows that have a number, and the ends of its 95 % bootstrap interval."""
-    return intervals_of(values[None])[0]
-
-
-def intervals_of(values: Float[np.ndarray, "series row"]) -> list[tuple[float, float, float]]:
-    """The mean and interval of each series, over the rows that it has. One row alone has no interval."""
-    nothing = float("nan")
-    found: list[tuple[float, float, float]] = [(nothing, nothing, nothing)] * len(values)
-    masks: dict[bytes, list[int]] = {}
-    for place, known in enumerate(np.isfinite(values)):
-        masks.setdefault(known.tobytes(), []).append(place)
-    for places in masks.values():
-        known = np.isfinite(values[places[0]])
-        own = values[places][:, known]
-        if own.shape[1] == 1:
-            for place, value in zip(places, own[:, 0].tolist(), strict=True):
-                found[place] = (value, nothing, nothing)
-        elif own.shape[1] > 1:
-            for place, one in zip(places, mean_intervals(own), strict=True):
-                found[place] = (one.gain, one.low, one.high)
-    return found
 
 
 def _wilcoxon(gaps: Float[np.ndarray, " row"]) -> float | None:

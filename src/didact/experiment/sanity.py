@@ -23,7 +23,7 @@ from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, UnsupportedError
-from didact.experiment.evaluate import evaluated, interval_of
+from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
 from didact.experiment.sets import without_special
 from didact.learning.fit import Examples, Training, fit
@@ -33,6 +33,7 @@ from didact.metrics.plausibility import RocAuc
 from didact.models.load import load_teacher
 from didact.models.start import student_start
 from didact.records.explanations import Explanations
+from didact.stats.bootstrap import mean_intervals
 
 CHECKS: Final = ("weights", "labels", "trivial")
 _NEEDS: Final = {
@@ -162,11 +163,11 @@ class _Work:
 
     def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[dict[str, Any]]:
         for method, one in maps.items():
-            like, low, high = interval_of(_likeness(self.whole[method], one))
-            area, area_low, area_high = interval_of(RocAuc()(_in_words(one), self.rows))
+            areas = RocAuc()(_in_words(one), self.rows)
+            like, area = mean_intervals(np.stack([_likeness(self.whole[method], one), areas]))
             yield {
-                "method": method, "step": step, "similarity": like, "low": low, "high": high,
-                "roc_auc": area, "roc_auc_low": area_low, "roc_auc_high": area_high, "rows": len(one),
+                "method": method, "step": step, "similarity": like.gain, "low": like.low, "high": like.high,
+                "roc_auc": area.gain, "roc_auc_low": area.low, "roc_auc_high": area.high, "rows": len(one),
             }  # fmt: skip
 
     def _explained(self, teacher: Teacher, method: str) -> Explanations:

@@ -90,11 +90,30 @@ def crossed_bootstrap_pearson(
 def mean_intervals(
     values: Float[np.ndarray, "series row"], *, replicates: int = 2000, level: float = 0.95, seed: int = 0
 ) -> list[Interval]:
-    """The mean over rows of each series, with the interval that `crossed_bootstrap` gives it; draws are shared."""
+    """The mean of each series over the rows that it has (NaN where not), with the interval of `crossed_bootstrap`.
+
+    Series that have the same rows share their draws. One row alone has no interval, and no row no mean.
+    """
+    found = [Interval(np.nan, np.nan, np.nan)] * len(values)
+    known = np.isfinite(values)
+    for mask in np.unique(known, axis=0):
+        places = np.flatnonzero((known == mask).all(1))
+        own = values[places][:, mask]
+        if own.shape[1] == 1:
+            intervals = [Interval(float(value), np.nan, np.nan) for value in own[:, 0]]
+        elif own.shape[1] > 1:
+            intervals = _together(own, replicates, level, seed)
+        else:
+            continue
+        for place, one in zip(places, intervals, strict=True):
+            found[place] = one
+    return found
+
+
+def _together(values: Float[np.ndarray, "series row"], replicates: int, level: float, seed: int) -> list[Interval]:
     _check(values, np.zeros_like(values), replicates, level)
-    blocks = [
-        rows @ values.T / values.shape[1] for _, rows in draws(1, values.shape[1], replicates=replicates, seed=seed)
-    ]
+    count = values.shape[1]
+    blocks = [rows @ values.T / count for _, rows in draws(1, count, replicates=replicates, seed=seed)]
     ends = np.quantile(np.concatenate(blocks), [(1 - level) / 2, (1 + level) / 2], axis=0)
     found = []
     for series, low, high in zip(values, *ends, strict=True):
