@@ -56,6 +56,11 @@ def metrics(
             raise OptionError("There is nothing to measure: give files of explanations (didact explain --out FILE).")
         _list(as_json)
         return
+    missing = [str(one) for one in given if not one.exists()]
+    if missing:
+        raise OptionError(
+            f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
+        )
     named = None if asked is None else split_list(asked)
     for one in named or ():  # a wrong name is told before anything heavy is loaded
         METRICS[parse_spec(one).name]
