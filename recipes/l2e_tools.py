@@ -25,6 +25,7 @@ from didact.stats.holm import holm
 
 SHARE = 0.3  # of a document's units, as in the paper
 HIDDEN = "_"  # one sign for one word
+BACKGROUND = 128  # rows whose words stand for any word (Deep SHAP, GradientSHAP)
 
 Marks = Bool[np.ndarray, " unit"]
 
@@ -79,9 +80,8 @@ def selected(maps: Sequence[Explanations], row: int, side: str) -> list[Marks] |
 
 def explained(study: Any, method: str, rows: Sequence[Row]) -> Explanations:
     """The explanations of these rows in the study's folder."""
-    found: Explanations = kept(
-        study.place, study.teacher, rows, method, study.rows, progress=not study.asked.quick
-    )  # fmt: skip
+    background = study.rows[:BACKGROUND]  # so that more rows to learn from lose none that are explained
+    found: Explanations = kept(study.place, study.teacher, rows, method, background, progress=not study.asked.quick)
     return found
 
 

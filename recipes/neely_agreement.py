@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from l2e_tools import kept
+from l2e_tools import explained
 from neely_tables import ACCURACY, ADDITIVE, ATTENTION, FLOW, MEANS, PAIRS, SPREADS
 from recipe_tools import loaded, print_table, say
 
@@ -135,7 +135,7 @@ def studied(asked: Any, model: str, task: str) -> Studied:
                 continue
             study = SimpleNamespace(teacher=teacher, place=place / "explanations", rows=data["teach"].rows, asked=asked)
             for method in (*OWN[model], *ADDITIVE, RANDOM, *[TRUTH] * (asked.data == "planted")):
-                maps.append(kept(study, spec_of(method, asked.samples), rows))
+                maps.append(explained(study, spec_of(method, asked.samples), rows))
                 groups.append(f"seed {seed}")
     measured_by = agreements(maps, MEASURES, groups=groups)
     return Studied(accuracy, dict(zip(MEASURES, measured_by, strict=True)), asked.seeds)
