@@ -12,7 +12,7 @@ from didact.core.dataset import Dataset, Split
 from didact.errors import DataError, OptionError
 from didact.experiment.evaluate import COLUMNS, evaluated
 from didact.experiment.explain import explain
-from didact.metrics import METRICS
+from didact.metrics import METRICS, plausibility
 from didact.metrics.plausibility import RocAuc
 
 
@@ -48,6 +48,19 @@ def test_values_are_those_of_the_metric(school, maps):
     found = evaluated(maps, None, data, metrics="roc_auc", control=False)
     np.testing.assert_array_equal(found.values[0, 0], RocAuc()(maps[0].words(), data["test"].rows))
     assert found.summary()[0]["value"] == pytest.approx(np.nanmean(found.values[0, 0]))
+
+
+def test_marks_are_found_once_for_all_metrics(school, maps, monkeypatch):
+    """Each row of each set is held against its rationale once, and every metric says what it says alone."""
+    _, data = school()
+    asked = ["roc_auc", "average_precision(signed=true)", "f1(k=2)", "recall(segment=0)", "iou_f1(least=0.3)"]
+    alone = [evaluated(maps, None, data, metrics=one, control=False).values[0] for one in asked]
+    seen = []
+    real = plausibility.marks_of
+    monkeypatch.setattr(plausibility, "marks_of", lambda one, row: seen.append((one.method, row.id)) or real(one, row))
+    together = evaluated(maps, None, data, metrics=asked, control=False).values
+    np.testing.assert_array_equal(together, alone)
+    assert sorted(seen) == sorted((one.method, name) for one in maps for name in one.ids)
 
 
 def test_tests_between_methods(school, maps):

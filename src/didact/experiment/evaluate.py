@@ -26,7 +26,7 @@ from didact.experiment.rows import named_rows
 from didact.experiment.sets import LEVELS, Set, labelled, matched, without_special
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, columns_of, faithfulness
-from didact.metrics.plausibility import IouF1, Plausibility, marks_of
+from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
 from didact.metrics.probe import PRESETS, Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
@@ -227,9 +227,12 @@ class _Work:
         self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
         words = {name: one if one.task == "image" else one.words() for name, one in self.maps.items()}
         predicted = replace(self.first, predictions=self._predictions())
+        is_judged = any(isinstance(one, Plausibility) for one in metrics.values())
+        marks = [marks_in(one, self.rows) for one in words.values()] if is_judged else []
         for name, metric in metrics.items():
             if isinstance(metric, Plausibility):
-                found[name] = np.stack([metric(one, self.rows) for one in words.values()])
+                pairs = zip(words.values(), marks, strict=True)
+                found[name] = np.stack([metric(one, self.rows, own) for one, own in pairs])
                 how[name] = "words by signed score" if metric.signed else "words by size"
             elif isinstance(metric, Stability):
                 near = metric.near(predicted, self.rows, self._encoder(metric))
@@ -237,9 +240,9 @@ class _Work:
                 found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
                 how[name] = settled.how
         heading = "plausibility"
-        if any(isinstance(one, Plausibility) for one in metrics.values()):
+        if is_judged:
             heading = self._heading()
-            self.notes += self._unread(next(iter(words.values())))
+            self.notes += self._unread(marks[0])
         return Evaluation(
             tuple(metrics), tuple(self.maps), self.first.ids, np.stack([found[name] for name in metrics]), how,
             {name: self._bounds(name, metric) for name, metric in metrics.items()}, heading, tuple(self.notes),
@@ -254,7 +257,8 @@ class _Work:
     def _predictions(self) -> tuple[str, ...]:
         """The predicted class of each row: the teacher's answer, else what the explanations tell."""
         if self.teacher is not None and self.teacher.classes is not None:
-            return tuple(self.teacher.classes[label] for label in self.teacher.predict(self.rows).labels)
+            said = self.teacher.predict(self.rows, batch_size=self.batch_size)
+            return tuple(self.teacher.classes[label] for label in said.labels)
         told = [one.predictions for one in self.maps.values()]
         return next((one for one in told if any(one)), told[0])
 
@@ -304,13 +308,13 @@ class _Work:
             raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(found).__name__}.")
         return found
 
-    def _unread(self, maps: Explanations) -> Iterator[str]:
+    def _unread(self, marks: Marks) -> Iterator[str]:
         """Marked words behind the end of what was explained."""
-        if maps.task == "image":
+        if self.first.task == "image":
             return
         spans = [[span for span in row.rationale or () if isinstance(span, Span)] for row in self.rows]
         everything = sum(sum(marked_words(own, row.texts)) for own, row in zip(spans, self.rows, strict=True))
-        known = sum(int(marks_of(one, row).sum()) for one, row in zip(maps, self.rows, strict=True))
+        known = sum(int(one.sum()) for one in marks)
         if known < everything:
             yield f"{everything - known:,} of {everything:,} marked words were not explained, and count for nothing."
 

@@ -16,6 +16,8 @@ from didact.core.words import touches
 from didact.errors import OptionError
 from didact.records.explanations import Explained, Explanations, count_of
 
+Marks = Sequence[Bool[np.ndarray, " _"]]  # of each row, which of its units are marked
+
 
 class Plausibility(ABC):
     """A metric that holds the scores of words against marks."""
@@ -23,12 +25,18 @@ class Plausibility(ABC):
     def __init__(self, *, signed: bool = False, segment: int | None = None) -> None:
         self.signed, self.segment = signed, segment
 
-    def __call__(self, maps: Explanations, rows: Sequence[Row]) -> Float[np.ndarray, " row"]:
-        """One number per row; NaN where nothing, or everything, is marked. `maps` are of words, of these rows."""
+    def __call__(
+        self, maps: Explanations, rows: Sequence[Row], marks: Marks | None = None
+    ) -> Float[np.ndarray, " row"]:
+        """One number per row; NaN where nothing, or everything, is marked. `maps` are of words, of these rows.
+
+        `marks` are those of `marks_in(maps, rows)`, where several metrics share them.
+        """
         found = np.full(len(maps), np.nan)
-        for place, (one, row) in enumerate(zip(maps, rows, strict=True)):
+        known = marks_in(maps, rows) if marks is None else marks
+        for place, (one, own) in enumerate(zip(maps, known, strict=True)):
             here = np.ones(len(one), dtype=bool) if self.segment is None else one.segments == self.segment
-            marked = marks_of(one, row)[here]
+            marked = own[here]
             if 0 < marked.sum() < len(marked):
                 scores = one.scores if self.signed or one.kind != "signed" else np.abs(one.scores)
                 found[place] = self.of_row(scores[here], marked, one.segments[here])
@@ -146,6 +154,11 @@ def runs(marks: Bool[np.ndarray, " word"]) -> Int[np.ndarray, "run 2"]:
     """First and last (exclusive) of each run of marks."""
     steps = np.diff(marks.astype(np.int64), prepend=0, append=0)
     return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], 1)
+
+
+def marks_in(maps: Explanations, rows: Sequence[Row]) -> Marks:
+    """For each row which of its units are marked."""
+    return [marks_of(one, row) for one, row in zip(maps, rows, strict=True)]
 
 
 def marks_of(one: Explained, row: Row) -> Bool[np.ndarray, " unit"]:
