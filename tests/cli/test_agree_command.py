@@ -12,6 +12,7 @@ from didact.errors import DidactError, OptionError, RequestError, UnknownNameErr
 from didact.experiment.agree import agree
 from didact.experiment.agreement import CAUTION
 from didact.learning.train import train_teacher
+from didact.metrics.probe import Probe
 from didact.records.explanations import Explanations
 from scored import maps_of
 
@@ -125,6 +126,20 @@ class TestPrediction:
         assert files[0]["matrix"] == now[0]["matrix"] == agree(kept, "prediction(k=2)", teacher=teacher).matrix.tolist()
         assert files[0]["matrix"][0][0] == 1
         assert files[0]["by"] == "signed"
+
+    def test_in_batches_of_the_size_that_was_asked_for(self, teacher, monkeypatch):
+        sizes = []
+
+        class Watched(Probe):
+            def __init__(self, *given, batch_size, **options):
+                sizes.append(batch_size)
+                super().__init__(*given, batch_size=batch_size, **options)
+
+        monkeypatch.setattr("didact.metrics.prediction.Probe", Watched)
+        asked = ("--model", teacher, "--data", DATA, "--rows", 3, "--methods", "gradient_input,random")
+        for more in ((), ("--batch-size", 3)):
+            assert run(*asked, "--measure", "prediction", *more).exit_code == 0
+        assert sizes == [64, 3]
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,22 @@ class TestPrediction:
         assert both[1].level == "word"
         assert not np.isnan(both[1].matrix).any()
 
+    def test_in_batches_of_the_size_that_was_asked_for(self):
+        sizes = []
+
+        def predict(texts):
+            sizes.append(len(texts))
+            return np.array([[0.3, 0.7] if "good" in text else [0.6, 0.4] for text in texts])
+
+        box = didact.teacher_from_function(predict, classes=["no", "yes"])
+        maps = [explain(box, ["a good film", "no good at all", "bad"], name) for name in ("occlusion", "random")]
+        sizes.clear()
+        found = agree(maps, "prediction(k=1)", teacher=box, batch_size=2)
+        assert max(sizes) == 2
+        sizes.clear()
+        np.testing.assert_array_equal(found.values, agree(maps, "prediction(k=1)", teacher=box).values)
+        assert max(sizes) > 2
+
     def test_another_teacher_is_told(self):
         maps = self.maps(teacher("native", "classification"))
         other = teacher("bilstm", "classification")

@@ -95,8 +95,9 @@ def agree(
         said = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
         sets += _explained(teacher, asked, said, data=data, split=split, rows=rows, data_dir=data_dir)
     found = agreements(
-        sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher if asks else None
-    )
+        sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher if asks else None,
+        batch_size=batch_size or 64,
+    )  # fmt: skip
     if out is not None:
         draw(found, out, each)
         say(f"The heat map is in {out}.")

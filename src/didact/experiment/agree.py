@@ -31,6 +31,7 @@ def agree(
     level: str | None = None,
     groups: str | Sequence[str] | None = None,
     teacher: Any = None,
+    batch_size: int = 64,
 ) -> Agreement:
     """How far methods agree about the same rows, all pairs of them.
 
@@ -38,13 +39,16 @@ def agree(
     weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, remove=mask). `by`: `size` compares scores
     without their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
     joins the pieces of words first, so that models with other tokenizers can be compared. `prediction` asks the
-    `teacher` that was explained (a teacher, a folder, a hub name) what it predicts from the units that methods choose.
+    `teacher` that was explained (a teacher, a folder, a hub name) what it predicts from the units that methods choose,
+    `batch_size` altered rows at a time.
 
     Methods are compared within a group and rows of all groups are pooled. By default a group is what explains one
     teacher on one task: give the explanations of several seeds, and their rows are pooled. `groups` names a group for
     each set instead; `groups="all"` compares everything with everything.
     """
-    return agreements(explanations, [measure], by=by, level=level, groups=groups, teacher=teacher)[0]
+    return agreements(
+        explanations, [measure], by=by, level=level, groups=groups, teacher=teacher, batch_size=batch_size
+    )[0]
 
 
 def agreements(
@@ -55,6 +59,7 @@ def agreements(
     level: str | None = None,
     groups: str | Sequence[str] | None = None,
     teacher: Any = None,
+    batch_size: int = 64,
 ) -> list[Agreement]:
     """`agree` for several measures: sets are read and matched once."""
     asked = check_asked(measures, by=by, level=level, has_teacher=teacher is not None)
@@ -79,7 +84,7 @@ def agreements(
     }
     found = []
     for spec, kind in asked:
-        probes = _probes(parts, spec, teacher) if AGREEMENT[spec.name].needs_teacher else {}
+        probes = _probes(parts, spec, teacher, batch_size) if AGREEMENT[spec.name].needs_teacher else {}
         values = [_values(part, methods, spec, by, probes.get(name)) for name, part in parts.items()]
         told = tuple(dict.fromkeys(note for name, one in probes.items() for note in _asked(one, parts[name])))
         found.append(
@@ -114,7 +119,9 @@ def _values(
     return found
 
 
-def _probes(parts: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher: Any) -> "dict[str, Probe]":
+def _probes(
+    parts: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher: Any, batch_size: int
+) -> "dict[str, Probe]":
     """The teacher, ready to be asked about the rows of each group."""
     from didact.models.load import load_teacher
 
@@ -125,7 +132,7 @@ def _probes(parts: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher
             f"in the groups {', '.join(parts)}. Compare the sets of one teacher at a time."
         )
     asks, known = AGREEMENT.load(spec.name)(**spec.options), load_teacher(teacher)
-    return {name: asks.probe(known, next(iter(part.values()))) for name, part in parts.items()}
+    return {name: asks.probe(known, next(iter(part.values())), batch_size=batch_size) for name, part in parts.items()}
 
 
 def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
