@@ -77,9 +77,9 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     """A whole document. Beyond 500 rows the rest is left out, and a line says so."""
     shown = sections[:SHOWN]
-    body = [f"<h1>{_safe(title)}</h1>"]
+    body = [f"<h1>{safe(title)}</h1>"]
     if lead:
-        body.append(f'<p class="quiet">{_safe(lead)}</p>')
+        body.append(f'<p class="quiet">{safe(lead)}</p>')
     body += [_legend(shown), *map(_section, shown)]
     if len(sections) > len(shown):
         body.append(
@@ -96,7 +96,7 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<link rel="icon" href="data:,">',
-            f"<title>{_safe(title)}</title>",
+            f"<title>{safe(title)}</title>",
             f"<style>{_PAGE_STYLE}{_style()}</style>",
             "</head>",
             '<body><main class="didact">',
@@ -109,7 +109,7 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
 
 def fragment(sections: Sequence[Section], *, more: str = "") -> str:
     """The same for a notebook: a piece of a page that brings its own style."""
-    last = f'<p class="quiet">{_safe(more)}</p>' if more else ""
+    last = f'<p class="quiet">{safe(more)}</p>' if more else ""
     inside = "\n".join([_legend(sections), *map(_section, sections), last])
     return f'<style>{_style()}</style>\n<div class="didact" style="padding: .5rem 1rem">\n{inside}\n</div>'
 
@@ -119,7 +119,7 @@ def _section(section: Section) -> str:
     return "\n".join(
         [
             "<section>",
-            f"<h2>{_safe(section.id)}</h2>",
+            f"<h2>{safe(section.id)}</h2>",
             _facts(section.facts()),
             *_bodies(section),
             "</section>",
@@ -135,7 +135,7 @@ def _bodies(section: Section) -> list[str]:
     found = []
     for heat in section.heats:
         inside = "\n".join([*_texts(heat), _outside(heat), _facts(section.facts_of(heat))])
-        name = f'<p class="name">{_safe(heat.method)}</p>'
+        name = f'<p class="name">{safe(heat.method)}</p>'
         found.append(f'<div class="method">{name}<div>{inside}</div></div>' if heat.method else inside)
     return found
 
@@ -151,16 +151,16 @@ def _texts(heat: Heat) -> list[str]:
         # The language of the data is not the page's, and not known; its direction follows from its letters.
         body = f'<p class="text" lang="" dir="auto">{inside}</p>'
         is_named = len(heat.texts) > 1
-        found.append(f'<div class="named"><p class="name">{_safe(name)}</p>{body}</div>' if is_named else body)
+        found.append(f'<div class="named"><p class="name">{safe(name)}</p>{body}</div>' if is_named else body)
     return found
 
 
 def _span(part: str, units: Sequence[Unit], heat: Heat) -> str:
     if not units:
-        return _safe(part)
+        return safe(part)
     best = max(units, key=lambda unit: abs(unit.score))
-    title = _safe(", ".join(_read(unit, heat) for unit in units))
-    return f'<span{_class(heat.shade(best.score))} title="{title}">{_safe(part)}</span>'
+    title = safe(", ".join(_read(unit, heat) for unit in units))
+    return f'<span{_class(heat.shade(best.score))} title="{title}">{safe(part)}</span>'
 
 
 def _outside(heat: Heat) -> str:
@@ -181,12 +181,12 @@ def _figure(heat: Heat, section: Section, *, covered: bool = True) -> str:
         caption = " · ".join([heat.method, *(f"{name} {value}" for name, value in section.facts_of(heat))]).strip(" ·")
         caption = caption or "scored"
         rects = "".join(_patch(unit, heat) for unit in heat.patches())
-        spoken = f'role="img" aria-label="{_safe(alt)}"' if heat.image is None else 'aria-hidden="true"'
+        spoken = f'role="img" aria-label="{safe(alt)}"' if heat.image is None else 'aria-hidden="true"'
         patches = f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" {spoken}>{rects}</svg>'
-    image = "" if heat.image is None else f'<img alt="{_safe(alt)}" src="{_data_uri(heat.image)}">'
+    image = "" if heat.image is None else f'<img alt="{safe(alt)}" src="{_data_uri(heat.image)}">'
     kind = "picture grey" if covered else "picture"
     return (
-        f'<figure><div class="{kind}">{image}{patches}</div><figcaption>{_safe(caption)}</figcaption>'
+        f'<figure><div class="{kind}">{image}{patches}</div><figcaption>{safe(caption)}</figcaption>'
         f"{_outside(heat) if covered else ''}</figure>"
     )
 
@@ -197,7 +197,7 @@ def _patch(unit: Unit, heat: Heat) -> str:
     box = f'x="{left}" y="{top}" width="{max(right - left, 0)}" height="{max(bottom - top, 0)}"'
     full = _class(Shade(shade.hue, LEVELS))
     read = f"rows {top} to {bottom}, columns {left} to {right}: {number(unit.score, heat.kind) or _mark(unit)}"
-    return f'<rect{full} {box} fill-opacity="{opacity(shade)}"><title>{_safe(read)}</title></rect>'
+    return f'<rect{full} {box} fill-opacity="{opacity(shade)}"><title>{safe(read)}</title></rect>'
 
 
 def _data_uri(image: Any) -> str:
@@ -229,7 +229,7 @@ def _legend(sections: Sequence[Section]) -> str:
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    inside = "".join(f"<span>{_safe(name)} <b>{_safe(value)}</b></span>" for name, value in facts)
+    inside = "".join(f"<span>{safe(name)} <b>{safe(value)}</b></span>" for name, value in facts)
     return f'<p class="facts">{inside}</p>' if facts else ""
 
 
@@ -247,18 +247,21 @@ def _class(shade: Shade) -> str:
 
 def _style() -> str:
     dark = "--page: rgb(24,26,30); --ink: #e8eaed; --quiet: #a3a9b3; --line: #3a3f47;"
-    return (
-        f"{_STYLE}{_classes(WHITE, None)}@media (prefers-color-scheme: dark) "
-        f"{{\n.didact {{ {dark} }}\n{_classes(_DARK, _DARK_FULL)}}}\n"
-    )
+    return f"{_STYLE}@media (prefers-color-scheme: dark) {{ .didact {{ {dark} }} }}\n{shades('.didact')}"
 
 
-def _classes(page: Colour, full: dict[str, Colour] | None) -> str:
+def shades(scope: str) -> str:
+    """The steps of the scale as style: classes for1 … strength10 inside `scope`, on a light page and on a dark one."""
+    light, dark = _classes(scope, WHITE, None), _classes(scope, _DARK, _DARK_FULL)
+    return f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+
+
+def _classes(scope: str, page: Colour, full: dict[str, Colour] | None) -> str:
     lines = []
     for hue in _HUES:
         for level in range(1, LEVELS + 1):
             back, ink = (_hex(colour) for colour in colours(Shade(hue, level), page=page, full=full))
-            lines.append(f".didact .{hue}{level} {{ background: {back}; color: {ink}; fill: {back}; }}\n")
+            lines.append(f"{scope} .{hue}{level} {{ background: {back}; color: {ink}; fill: {back}; }}\n")
     return "".join(lines)
 
 
@@ -266,7 +269,7 @@ def _hex(colour: Colour) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Escaped for element and attribute alike; control characters, which HTML has no place for, are replaced."""
     return escape("".join(sign if sign.isprintable() or sign in _JOINERS else _replaced(sign) for sign in text))
 
