@@ -617,6 +617,31 @@ class TestShap:
 # The front door
 
 
+class TestClassesByNumber:
+    """A number counts the outputs of the teacher that was explained, whatever the data call them."""
+
+    def teacher(self, *classes):
+        return didact.teacher_from_function(lambda texts: np.full((len(texts), len(classes)), 0.5), classes=classes)
+
+    def test_named_by_the_teacher_else_by_the_data(self):
+        assert didact.read_explanations(warm(), DATA).targets == ("good", "good")
+        maps = didact.read_explanations(warm(), DATA, teacher=self.teacher("good", "bad"))
+        assert (maps.targets, maps.predictions, maps.classes) == (("bad", "bad"), ("bad", "bad"), ("good", "bad"))
+        assert didact.read_explanations(warm(), ROWS, teacher=self.teacher("no", "yes")).targets == ("yes", "yes")
+        assert didact.read_explanations(warm(), DATA, target=0, teacher=self.teacher("x", "y")).targets == ("x", "x")
+        assert (
+            didact.read_explanations(warm(), DATA, target="good", teacher=self.teacher("x", "y")).targets[0] == "good"
+        )
+
+    def test_other_names_are_told(self, caplog):
+        didact.read_explanations(warm(), DATA, teacher=self.teacher("bad", "good"))
+        silent = [row | {"predictions": None} for row in warm()]
+        didact.read_explanations(silent, DATA, teacher=self.teacher("good", "bad"))
+        assert not caplog.text
+        didact.read_explanations(warm(), DATA, teacher=self.teacher("good", "bad"))
+        assert "class numbers are taken for the teacher's (good, bad), which are not those of the data" in caplog.text
+
+
 class TestDoor:
     def test_kinds(self):
         positive = [row | {"attributions": np.abs(row["attributions"]).tolist()} for row in warm()]

@@ -1,5 +1,6 @@
 """`evaluate`: every metric of every method in one frame, with its control, intervals, tests and reasons."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -242,6 +243,25 @@ class TestWhatAReaderMustKnow:
         np.testing.assert_array_equal(named.values, numbered.values)
         with pytest.raises(DataError, match="banana"):
             evaluated(replace(maps[0], targets=("banana",) * len(maps[0])), teacher, data, **ask)
+
+    def test_class_numbers_of_other_tools_are_the_teachers(self, school, maps, tmp_path):
+        """What they call class 1 is its output 1, though the data count otherwise; and that is told."""
+        teacher, data = school()
+        turned = Dataset(data.name, data.task, {"test": data["test"]}, data.classes[::-1])
+        rows = [
+            {"id": one.id, "tokens": list(one.tokens), "attributions": one.scores.tolist(), "predictions": [0.0, 1.0]}
+            for one in maps[0]
+        ]
+        (tmp_path / "theirs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        ask = {"metrics": "comprehensiveness", "control": False}
+        ours = evaluated(replace(maps[0], targets=(teacher.classes[1],) * len(maps[0])), teacher, data, **ask)
+        for about, told in ((data, 0), (turned, 1)):
+            found = evaluated(tmp_path / "theirs.jsonl", teacher, about, **ask)
+            np.testing.assert_allclose(found.values, ours.values)
+            assert (
+                sum("theirs.jsonl: its class numbers are taken for the teacher's" in note for note in found.notes)
+                == told
+            )
 
     def test_one_row(self, school, maps):
         _, data = school()

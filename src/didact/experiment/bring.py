@@ -11,6 +11,7 @@ import numpy as np
 from didact.core.dataset import Dataset
 from didact.core.row import Row, fingerprint_of
 from didact.core.task import task_named
+from didact.core.teacher import Teacher
 from didact.core.words import word_index
 from didact.errors import DataError, OptionError
 from didact.experiment.rows import named_rows
@@ -35,16 +36,38 @@ def read_explanations(
     target: str | int | None = None,
     tokens: Any = None,
     task: str | None = None,
+    teacher: Teacher | None = None,
 ) -> Explanations:
     """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
 
     `format` (eraser, inseq, thermostat, arrays, shap) is found out where the source tells. `method` is what they are
     called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target` chooses a
     class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists, a JSON file
-    of them, or a tokenizer for rows of `input_ids`. Rows are found by id; without ids by their order, if all are there.
-    Tokens are placed by characters; what cannot be placed is refused, with file, row and reason. See
-    docs/bring-your-own.md.
+    of them, or a tokenizer for rows of `input_ids`. A class by its number is an output of the `teacher` that was
+    explained, and is named as this one names it; without a teacher as the data set does. Rows are found by id; without
+    ids by their order, if all are there. Tokens are placed by characters; what cannot be placed is refused, with file,
+    row and reason. See docs/bring-your-own.md.
     """
+    maps = _brought(
+        source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher
+    )
+    if (said := _other_names(_name(source), maps, data)) is not None:
+        _LOG.warning(said)
+    return maps
+
+
+def _brought(
+    source: Any,
+    data: Any,
+    *,
+    format: str | None = None,
+    method: str | None = None,
+    kind: str | None = None,
+    target: str | int | None = None,
+    tokens: Any = None,
+    task: str | None = None,
+    teacher: Teacher | None = None,
+) -> Explanations:
     target = plain(target)
     if kind is not None and kind not in KINDS:
         raise OptionError(unknown("kind", kind, KINDS))
@@ -70,11 +93,58 @@ def read_explanations(
         teacher=foreign.teacher,
         options={"format": spec.name, **options, **({} if target is None else {"target": target})},
         task=task_named(task).name if task is not None else _task(data, rows),
-        classes=data.classes if isinstance(data, Dataset) else None,
+        classes=_classes_of(data) if teacher is None else teacher.classes,
         target=None if spec.name in ("inseq", "shap") else target,
     )
     _tell(name, found, len(rows))
     return maps
+
+
+def opened(given: Iterable[Any], data: Any, teacher: Teacher | None = None) -> tuple[list[Any], list[str]]:
+    """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
+    several = list(given)
+    foreign = [one for one in several if is_foreign(one)]
+    if foreign and data is None:
+        raise without_data(foreign)
+    found, said = [], []
+    for one in several:
+        maps = _brought(one, data, teacher=teacher) if one in foreign else one
+        note = _other_names(_name(one), maps, data) if one in foreign else None
+        found.append(maps)
+        said += [] if note is None else [note]
+    return found, said
+
+
+def is_foreign(one: Any) -> bool:
+    """Whether this is a file or folder of another tool."""
+    return not isinstance(one, Explanations) and Path(one).exists() and not is_ours(Path(one))
+
+
+def without_data(files: Iterable[Any]) -> OptionError:
+    """What to say of files of other tools, where the data that they are about were not given."""
+    return OptionError(
+        f"Not written by didact, or damaged: {', '.join(map(str, files))}. Explanations of another tool are read onto "
+        "the rows that they are about: give the data (--data)."
+    )
+
+
+def _classes_of(data: Any) -> tuple[str, ...] | None:
+    return data.classes if isinstance(data, Dataset) else None
+
+
+def _other_names(name: str, maps: Explanations, data: Any) -> str | None:
+    """What to say where the teacher calls its classes otherwise than the data do, and a source tells classes."""
+    ours, theirs = maps.classes, _classes_of(data)
+    if ours is None or theirs is None or ours == theirs or not any((*maps.targets, *maps.predictions)):
+        return None
+    return (
+        f"{name}: its class numbers are taken for the teacher's ({', '.join(ours)}), which are not those of the data "
+        f"({', '.join(theirs)})."
+    )
+
+
+def _name(source: Any) -> str:
+    return str(source) if isinstance(source, str | Path) else f"The {type(source).__name__}"
 
 
 def _rows(data: Any) -> tuple[Sequence[Row], bool]:

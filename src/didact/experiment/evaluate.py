@@ -20,7 +20,7 @@ from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError
-from didact.experiment.bring import read_explanations
+from didact.experiment.bring import opened
 from didact.experiment.explain import model_fingerprint
 from didact.experiment.rows import named_rows
 from didact.experiment.sets import LEVELS, Set, labelled, matched, without_special
@@ -32,7 +32,6 @@ from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.models.load import load_teacher
 from didact.records.explanations import Explanations
-from didact.records.parquet import is_ours
 from didact.registry import check_types, checked_options, parse_spec, unknown
 from didact.render.progress import Progress
 from didact.stats.bootstrap import mean_intervals
@@ -153,14 +152,14 @@ def evaluated(
     asked = None if metrics is None else _metrics([metrics] if isinstance(metrics, str) else list(metrics))
     remove = _removal(remove, preset)
     loaded = load_data(data) if isinstance(data, str | Path) else data
-    maps = _sets(explanations, loaded, level)
+    known: Teacher | None = None if teacher is None else load_teacher(teacher)
+    maps, said = _sets(explanations, loaded, known, level)
     special = [name for name, one in maps.items() if one.task != "image" and (one.segments < 0).any()]
     maps = {name: without_special(one) for name, one in maps.items()}
-    known: Teacher | None = None if teacher is None else load_teacher(teacher)
     first = next(iter(maps.values()))
     if control and RANDOM not in maps:
         maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
-    work = _Work(maps, _rows(first, loaded), known, loaded, encoder, remove, batch_size)
+    work = _Work(maps, _rows(first, loaded), known, loaded, encoder, remove, batch_size, said)
     if special:
         work.notes.append(f"Scores of special tokens were left out: {', '.join(special)}.")
     return work.done(work.possible() if asked is None else asked, progress)
@@ -361,27 +360,17 @@ def _removal(remove: str | None, preset: str | None) -> str:
     return PRESETS[preset]
 
 
-def _sets(explanations: Any, data: Any, level: str | None) -> dict[str, Explanations]:
-    """Explanations by name, all with the rows of the first. Files of other tools are read onto the data."""
+def _sets(
+    explanations: Any, data: Any, teacher: Teacher | None, level: str | None
+) -> tuple[dict[str, Explanations], list[str]]:
+    """Explanations by name, all with the rows of the first; and what must be told of files of other tools."""
     if level not in (None, *LEVELS):
         raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
     several = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if not several:
         raise OptionError("There is nothing to measure: give explanations, or files of them.")
-    sets = [Set.of(_read(one, data), level) for one in several]
-    return matched(labelled({"all": sets})["all"])
-
-
-def _read(one: Any, data: Any) -> Any:
-    """A file of another tool as explanations; what is ours stays as it is."""
-    if isinstance(one, Explanations) or is_ours(Path(one)) or not Path(one).exists():
-        return one
-    if data is None:
-        raise OptionError(
-            f"{one} is not a file of didact's explanations. One of another tool can be measured with the data that it "
-            "is about: give them (--data)."
-        )
-    return read_explanations(one, data)
+    found, said = opened(several, data, teacher)
+    return matched(labelled({"all": [Set.of(one, level) for one in found]})["all"]), said
 
 
 def _rows(maps: Explanations, data: Any) -> list[Row]:
