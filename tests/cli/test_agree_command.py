@@ -11,9 +11,12 @@ from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, RequestError, UnknownNameError
 from didact.experiment.agree import agree
 from didact.experiment.agreement import CAUTION
+from didact.experiment.explain import explain
 from didact.learning.train import train_teacher
 from didact.metrics.probe import Probe
+from didact.models.load import load_teacher
 from didact.records.explanations import Explanations
+from didact.records.foreign.eraser import write_eraser
 from scored import maps_of
 
 DATA = "planted/sentiment(teach=40, explain=10, train=5, dev=5, test=12)"
@@ -109,6 +112,36 @@ class TestExplainedNow:
         both = json.loads(run(*asked, kept[0], "--json").stdout)
         assert both["methods"] == ["0", "gradient_norm #2", "gradient_input", "lime"]
         assert both["matrix"][0][1] == 1
+
+
+class TestOtherTools:
+    def test_files_of_other_tools(self, teacher, tmp_path):
+        """Beside a file of ours, and beside a method that explains now; read onto the data as `metrics` does."""
+        data = load_data(DATA)
+        maps = explain(load_teacher(teacher), data["test"][:6], "gradient_input")
+        maps.save(tmp_path / "ours.parquet")
+        write_eraser(maps.words(), tmp_path / "theirs.jsonl")
+        asked = (tmp_path / "theirs.jsonl", "--data", DATA, "--level", "word", "--json")
+        found = json.loads(run(tmp_path / "ours.parquet", *asked).stdout)
+        assert found["methods"] == ["gradient_input", "theirs"]
+        np.testing.assert_allclose(found["matrix"], np.ones((2, 2)))
+        for more in (("--split", "test"), ("--split", "test", "--rows", 6), ("--model", teacher)):
+            assert json.loads(run(tmp_path / "ours.parquet", *asked, *more).stdout)["matrix"] == found["matrix"]
+        now = ("--model", teacher, "--methods", "gradient_input,random", "--rows", 6)
+        three = json.loads(run(*asked, *now).stdout)
+        assert three["methods"] == ["theirs", "gradient_input", "random"]
+        assert three["matrix"][0][1] == pytest.approx(1)
+
+    def test_refused(self, files, tmp_path):
+        (tmp_path / "theirs.jsonl").write_text("{}")
+        for given, message in (
+            ((files / "a.parquet", tmp_path / "theirs.jsonl"), "give the data (--data)"),
+            ((files / "a.parquet", tmp_path / "none.jsonl"), "There is no file"),
+            ((files / "a.parquet", files / "b.parquet", "--data", DATA), "what files of another tool are about"),
+        ):
+            result = run(*given)
+            assert isinstance(result.exception, OptionError), result.output
+            assert message in str(result.exception)
 
 
 class TestPrediction:

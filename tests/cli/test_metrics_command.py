@@ -10,6 +10,8 @@ from didact.data.load import load_data
 from didact.errors import DidactError
 from didact.experiment.explain import explain
 from didact.learning.train import train_teacher
+from didact.records.explanations import Explanations
+from didact.records.foreign.eraser import write_eraser
 
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=12)"
 
@@ -61,6 +63,17 @@ def test_shows_a_table(files):
     assert "comprehensiveness(k=0.2) ↑" in result.stdout
     assert "Units are replaced by [MASK]." in result.stdout
     assert "Holm" in result.stdout
+
+
+def test_files_of_other_tools(files, tmp_path):
+    _, first, _ = files
+    write_eraser(Explanations.load(first).words(), tmp_path / "theirs.jsonl")
+    asked = ("--metrics", "roc_auc", "--no-control", "--json")
+    for split in ((), ("--split", "test")):
+        rows = json.loads(run(first, tmp_path / "theirs.jsonl", "--data", DATA, *split, *asked).stdout)["rows"]
+        assert [row["method"] for row in rows] == ["gradient_input", "theirs"]
+        assert rows[0]["value"] == pytest.approx(rows[1]["value"])
+    assert "give the data (--data)" in str(run(tmp_path / "theirs.jsonl", "--model", "nowhere").exception)
 
 
 def test_tells_what_cannot_be(files):

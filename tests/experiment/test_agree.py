@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import didact
+from didact.core.row import Row
 from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError, UnsupportedError
 from didact.experiment.agree import agree, agreements
 from didact.experiment.agreement import CAUTION, Agreement, draw
@@ -61,6 +62,37 @@ def test_files_are_read(tmp_path):
     SECOND.save(tmp_path / "b.parquet")
     found = agree([tmp_path / "a.parquet", str(tmp_path / "b.parquet")])
     np.testing.assert_array_equal(found.values, agree([FIRST, SECOND]).values)
+
+
+class TestOtherTools:
+    """Their files are read onto the data, and go with the one teacher that the others explain."""
+
+    def theirs(self, tmp_path, maps, **more):
+        lines = [
+            json.dumps({"id": one.id, "tokens": list(one.tokens), "attributions": one.scores.tolist()} | more)
+            for one in maps
+        ]
+        path = tmp_path / "theirs.jsonl"
+        path.write_text("\n".join(lines))
+        return path
+
+    def test_as_if_they_were_ours(self, tmp_path):
+        rows = [Row(name, texts) for name, texts in zip(FIRST.ids, FIRST.texts, strict=True)]
+        found = agree([self.theirs(tmp_path, SECOND), FIRST], data=rows)
+        assert found.methods == ("theirs", "lime")
+        np.testing.assert_array_equal(found.values, agree([replace(SECOND, method="theirs"), FIRST]).values)
+
+    def test_they_say_whose_they_are_or_it_is_clear(self, tmp_path):
+        rows = [Row(name, texts) for name, texts in zip(FIRST.ids, FIRST.texts, strict=True)]
+        with pytest.raises(ShapeError, match="only set of group 'bert'.*--together"):
+            agree([self.theirs(tmp_path, SECOND, model="bert"), FIRST], data=rows)
+        others = [FIRST, SECOND, replace(FIRST, teacher="u"), replace(SECOND, teacher="u")]
+        with pytest.raises(ShapeError, match="only set of group 'unnamed'"):
+            agree([self.theirs(tmp_path, SECOND), *others], data=rows)
+
+    def test_data_are_wanted(self, tmp_path):
+        with pytest.raises(OptionError, match="theirs.jsonl. Explanations of another tool .*--data"):
+            agree([self.theirs(tmp_path, SECOND), FIRST])
 
 
 class TestLabels:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def agree(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE…", help="Explanations that `didact explain --out` kept.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE…", help="What `didact explain --out` kept, or (with --data) another tool wrote."),
     ] = None,
     measure: Annotated[
         str,
@@ -42,9 +43,13 @@ def agree(
     model: Annotated[
         str | None, typer.Option("--model", help="A folder or a hub name: to explain now, or to ask for `prediction`.")
     ] = None,
-    data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="What to explain now, or what files of another tool are about.")
+    ] = None,
     methods: Annotated[str | None, typer.Option("--methods", help="Names from `didact methods`, with options.")] = None,
-    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
+    split: Annotated[
+        str | None, typer.Option(help="Of the data: teach, explain, train, dev; to explain now, by default test.")
+    ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
     preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
     batch_size: Annotated[
@@ -72,9 +77,15 @@ def agree(
     asked = options.methods_of(methods) if methods else []
     measures = split_list(measure)
     asks = any(AGREEMENT[parse_spec(one).name].needs_teacher for one in measures)
-    if bool(asked) != (data is not None) or (model is None if asked else model is not None and not asks):
-        raise OptionError("To explain now, --model, --data and --methods go together.")
-    if len(files or []) + len(asked) < 2:
+    given = files or []
+    foreign = options.check_files(given, has_data=data is not None)
+    idle = not foreign and (data is not None or (model is not None and not asks))
+    if (data is None or model is None) if asked else idle:
+        raise OptionError(
+            "To explain now, --model, --data and --methods go together. Without --methods, --data are what files of "
+            "another tool are about, and --model is asked for `prediction`."
+        )
+    if len(given) + len(asked) < 2:
         raise OptionError(
             "Agreement is between methods: give two files of explanations or more (didact explain --out FILE), or "
             "--model, --data and --methods with two names or more."
@@ -84,18 +95,23 @@ def agree(
     if out is not None:
         check_picture(out)
 
-    sets: list[Explanations | str | Path] = list(files or [])
+    sets: list[Explanations | str | Path] = list(given)
     teacher = None
     if model is not None:
         teacher = options.teacher_of(
             model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
-    if data is not None:
+    if asked:
+        assert data is not None
         said = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
-        sets += _explained(teacher, asked, said, data=data, split=split, rows=rows, data_dir=data_dir)
+        sets += _explained(teacher, asked, said, data=data, split=split or "test", rows=rows, data_dir=data_dir)
+    about = None
+    if foreign and data is not None:
+        own = split or ("test" if asked or rows else None)
+        about = options.data_of(data, own, data_dir=data_dir, seed=seed or 0, rows=rows)
     found = agreements(
-        sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher if asks else None,
+        sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher, data=about,
         batch_size=batch_size or 64,
     )  # fmt: skip
     if out is not None:

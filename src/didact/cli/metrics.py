@@ -15,7 +15,8 @@ from didact.registry import parse_spec, split_list
 
 def metrics(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE…", help="Explanations that `didact explain --out` kept.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE…", help="What `didact explain --out` kept, or (with --data) another tool wrote."),
     ] = None,
     explanations: Annotated[
         list[Path] | None, typer.Option("--explanations", help="The same; FILE… may follow.")
@@ -56,21 +57,14 @@ def metrics(
             raise OptionError("There is nothing to measure: give files of explanations (didact explain --out FILE).")
         _list(as_json)
         return
-    missing = [str(one) for one in given if not one.exists()]
-    if missing:
-        raise OptionError(
-            f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
-        )
     named = None if asked is None else split_list(asked)
     for one in named or ():  # a wrong name is told before anything heavy is loaded
         METRICS[parse_spec(one).name]
+    options.check_files(given, has_data=data is not None)
 
-    from didact.data.load import load_data
     from didact.experiment.evaluate import evaluated
 
-    loaded: Any = None if data is None else load_data(data, data_dir=data_dir, seed=seed)
-    if loaded is not None and split is not None:
-        loaded = loaded[split]
+    loaded = None if data is None else options.data_of(data, split, data_dir=data_dir, seed=seed)
     teacher = None
     if model is not None:
         teacher = options.teacher_of(

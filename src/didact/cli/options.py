@@ -1,5 +1,7 @@
 """Options that several commands share, each told in one way, and what they open."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +34,32 @@ def methods_of(text: str) -> list[str]:
         if not is_learned(one):
             EXPLAINERS[parse_spec(one).name]
     return asked
+
+
+def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
+    """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
+    missing = [str(one) for one in files if not one.exists()]
+    if missing:
+        raise OptionError(
+            f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
+        )
+    from didact.experiment.bring import is_foreign, without_data
+
+    foreign = [one for one in files if is_foreign(one)]
+    if foreign and not has_data:
+        raise without_data(foreign)
+    return bool(foreign)
+
+
+def data_of(name: str, split: str | None, *, data_dir: str | None, seed: int, rows: int | None = None) -> Any:
+    """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes."""
+    from didact.core.dataset import Dataset
+    from didact.data.load import load_data
+
+    loaded = load_data(name, data_dir=data_dir, seed=seed)
+    if split is None:
+        return loaded
+    return Dataset(loaded.name, loaded.task, {split: loaded[split][:rows]}, loaded.classes, loaded.segments)
 
 
 def teacher_of(model: str, *, threads: int | None, device: str | None, **loading: Any) -> Any:

@@ -15,6 +15,7 @@ from didact.experiment.agreement import Agreement
 from didact.experiment.sets import LEVELS, Set, labelled, matched
 from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
 from didact.records.explanations import Explanations
+from didact.records.parquet import is_ours
 from didact.registry import Spec
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
@@ -31,11 +32,13 @@ def agree(
     level: str | None = None,
     groups: str | Sequence[str] | None = None,
     teacher: Any = None,
+    data: Any = None,
     batch_size: int = 64,
 ) -> Agreement:
     """How far methods agree about the same rows, all pairs of them.
 
-    `explanations` are sets or files of them; rows are matched by id. `measure` is one of kendall, spearman, pearson,
+    `explanations` are sets or files of them (of other tools, too, which are read onto `data`: a data set, its name, or
+    rows); rows are matched by id. `measure` is one of kendall, spearman, pearson,
     weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, remove=mask). `by`: `size` compares scores
     without their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
     joins the pieces of words first, so that models with other tokenizers can be compared. `prediction` asks the
@@ -47,7 +50,7 @@ def agree(
     each set instead; `groups="all"` compares everything with everything.
     """
     return agreements(
-        explanations, [measure], by=by, level=level, groups=groups, teacher=teacher, batch_size=batch_size
+        explanations, [measure], by=by, level=level, groups=groups, teacher=teacher, data=data, batch_size=batch_size
     )[0]
 
 
@@ -59,6 +62,7 @@ def agreements(
     level: str | None = None,
     groups: str | Sequence[str] | None = None,
     teacher: Any = None,
+    data: Any = None,
     batch_size: int = 64,
 ) -> list[Agreement]:
     """`agree` for several measures: sets are read and matched once."""
@@ -66,11 +70,12 @@ def agreements(
     given = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if len(given) < 2:
         raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(given)}.")
-    sets = [Set.of(one, level) for one in given]
+    read, said = _opened(given, data, teacher)
+    sets = [Set.of(one, level) for one in read]
     parts = {name: matched(part) for name, part in labelled(_grouped(sets, groups)).items()}
     methods = tuple(dict.fromkeys(label for part in parts.values() for label in part))
     unsigned = list(dict.fromkeys(one.maps.method for one in sets if one.maps.kind != "signed"))
-    notes = {"size": _notes(parts)}
+    notes = {"size": (*said, *_notes(parts))}
     notes["signed"] = (*notes["size"], *([f"Without signs: {', '.join(unsigned)}."] if unsigned else []))
     firsts = [(name, next(iter(part.values()))) for name, part in parts.items()]
     common: dict[str, Any] = {
@@ -106,6 +111,18 @@ def check_asked(
         if AGREEMENT[spec.name].needs_teacher and not has_teacher:
             raise OptionError(lacks_teacher(spec))
     return asked
+
+
+def _opened(given: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any], list[str]]:
+    """The sets, files of other tools among them, and what must be told of these. Only they need data, or torch."""
+    if all(isinstance(one, Explanations) or is_ours(Path(one)) for one in given):
+        return given, []
+    from didact.data.load import load_data
+    from didact.experiment.bring import opened
+    from didact.models.load import load_teacher
+
+    loaded = load_data(data) if isinstance(data, str | Path) else data
+    return opened(given, loaded, None if teacher is None else load_teacher(teacher))
 
 
 def _values(
@@ -174,8 +191,15 @@ def _grouped(sets: Sequence[Set], groups: str | Sequence[str] | None) -> dict[st
 
 
 def _teachers(sets: Sequence[Set]) -> list[str]:
-    """The teacher of each set, with its task or fingerprint where names alone do not tell teachers apart."""
+    """The teacher of each set, with its task or fingerprint where names alone do not tell teachers apart.
+
+    A set of another tool that does not tell whose it is goes with the one teacher that the others of its task explain.
+    """
     keys = [(one.maps.teacher, one.maps.task, one.maps.fingerprints.get("teacher", "")) for one in sets]
+    for place, (name, task, mark) in enumerate(keys):
+        others = {key for key in keys if key[1] == task and any((key[0], key[2]))}
+        if not name and not mark and len(others) == 1:
+            keys[place] = others.pop()
     names = []
     for teacher, task, mark in keys:
         namesakes = [key for key in keys if key[0] == teacher]
