@@ -37,6 +37,9 @@ def compare(
     rate: Annotated[float | None, typer.Option()] = None,
     test: Annotated[str | None, typer.Option(help="wilcoxon (default) or sign_flip, both exact, over seeds.")] = None,
     replicates: Annotated[int | None, typer.Option(help="Of the bootstrap; 2000.")] = None,
+    measure: Annotated[
+        int | None, typer.Option(help="Explain so many test rows, too, and measure them by all else; for `report`.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Per cell; 1. Another number gives other weights.")] = None,
     task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
     length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
@@ -58,7 +61,8 @@ def compare(
         "model": model, "data": data, "explainers": None if explainers is None else split_list(explainers),
         "students": None if students is None else split_list(students), "sizes": _numbers(sizes),
         "seeds": _seeds(seeds), "base": base, "soft": soft, "tune": _tune(tune), "test": test,
-        "replicates": replicates, "threads": threads, "task": task, "length": length, "truncate": truncate,
+        "replicates": replicates, "measure": measure, "threads": threads, "task": task, "length": length,
+        "truncate": truncate,
         "data_dir": data_dir, "device": device, "revision": revision, "trust_remote_code": trust_remote_code,
     }  # fmt: skip
     said = {name: value for name, value in given.items() if value is not None}
@@ -81,7 +85,7 @@ def compare(
         print_json(result.to_document())
     else:
         typer.echo(result.table())
-    say(f"The run is kept in {result.folder}.")
+    say(f"The run is kept in {result.folder}; `didact report {result.folder}` makes a page of it.")
     if result.failed:
         say(f"{len(result.failed)} cells failed; give the same command again to try them once more.")
         raise typer.Exit(1)

@@ -39,7 +39,7 @@ class Cost:
     rows: int
 
 
-def cost_of(teacher: Any, data: Any, methods: Sequence[str], *, batch_size: int | None = None) -> list[Cost]:
+def cost_of(teacher: Any, data: Any, methods: Sequence[Any], *, batch_size: int | None = None) -> list[Cost]:
     """Explain the rows with each method, and count. A row is explained before, so that nothing is loaded meanwhile."""
     known: Teacher = load_teacher(teacher)
     rows = rows_of(known, data)
@@ -52,7 +52,7 @@ def cost_of(teacher: Any, data: Any, methods: Sequence[str], *, batch_size: int 
             spent = time.perf_counter() - began
         count = len(rows)
         memory = None if peak.extra is None else peak.extra / 1e6
-        found.append(Cost(method, passes.forward / count, passes.backward / count, spent / count, memory, count))
+        found.append(Cost(str(method), passes.forward / count, passes.backward / count, spent / count, memory, count))
     return found
 
 

@@ -38,7 +38,8 @@ class Plan:
     `model` and `data` are names here; objects are handed to `compare` beside the plan. `seeds` are the student seeds;
     a number stands for that many from 0. `tune` gives the values of the strategies' options among which the best on dev
     is taken, for every explainer alike; empty means that nothing is tuned. `training` changes what each kind of student
-    is trained with. Explanations are computed with `length`, `truncate` and `task` as the teacher is loaded.
+    is trained with. Explanations are computed with `length`, `truncate` and `task` as the teacher is loaded. So many
+    rows of `test` as `measure` says are explained, too, and the explanations measured by all but teaching.
     """
 
     model: str | None = None
@@ -62,6 +63,7 @@ class Plan:
     data_seed: int = 0
     revision: str | None = None
     trust_remote_code: bool = False
+    measure: int = 0
 
     def trials(self, strategy: Spec) -> list[dict[str, Any]]:
         """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
@@ -75,6 +77,7 @@ class Plan:
         import tomli_w
 
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
+        said = {name: value for name, value in said.items() if name != "measure" or value}
         if self.students:
             said["students"] = [str(student) for student in self.students]
         said["tune"] = {name: list(values) for name, values in self.tune.items()}
@@ -110,6 +113,7 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
         **dict.fromkeys(("model", "base", "task", "data_dir", "revision", "device"), _word),
         **dict.fromkeys(("soft", "truncate", "trust_remote_code"), _switch),
         **dict.fromkeys(("replicates", "threads", "length"), _count),
+        "measure": lambda value: _count(value, what="a number of rows") if value != 0 else 0,
     }  # fmt: skip
     kept: dict[str, Any] = {}
     for name, value in given.items():

@@ -19,8 +19,10 @@ from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
+from didact.experiment.measure import Measuring
 from didact.experiment.roster import SHARPNESS, Entrant, Roster
 from didact.experiment.summary import agreement_of, rows_of_table, scores_of
+from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
 from didact.models.start import Start
 from didact.records.atomic import new_folder, sweep, write_text
@@ -74,7 +76,24 @@ class Run:
             self._work(engine, manifest, learning, store, "learning explainers")
             self._derive(cells, store)
         self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "teaching students")
-        return self._summary(cells, store, splits["test"])
+        found = self._summary(cells, store, splits["test"])
+        if self.plan.measure:
+            learned = self._learned(cells, store)
+            Measuring(
+                self.roster, self.folder, self.fingerprint, self._background(), learned, progress=self.progress
+            ).done(self.plan.measure)  # fmt: skip
+        return found
+
+    def _learned(self, cells: Sequence[Cell], store: Store) -> dict[str, Mix]:
+        """Each learned explainer as one cell has it: of the first seed, with the most rows."""
+        learners = {one.label: one.learner for one in self.roster.entrants if one.role == "fresh" and one.learner}
+        found: dict[str, Mix] = {}
+        for cell in sorted(cells, key=lambda cell: (self.plan.seeds.index(cell.seed), -cell.size)):
+            if cell.learner in learners and cell.learner not in found:
+                record = store.load(cell.key)
+                if record.status == "done":
+                    found[cell.learner] = learners[cell.learner].restored(record.payload["learned"])
+        return found
 
     def _plan_text(self) -> str:
         plan = replace(self.plan, students=self.roster.students)

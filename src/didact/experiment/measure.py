@@ -1,0 +1,238 @@
+"""What a comparison's methods are worth by all other measures, on rows of `test`, kept in the run for its report.
+
+docs/decisions/016-report.md tells what is written.
+"""
+
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from didact import __version__
+from didact.core.human import HumanTeacher
+from didact.core.outputs import Outputs
+from didact.core.row import Row, fingerprint_of
+from didact.errors import DidactError, RecordError
+from didact.experiment.agree import agreements
+from didact.experiment.agreement import Agreement
+from didact.experiment.cost import cost_of
+from didact.experiment.evaluate import evaluated
+from didact.experiment.explained import keep_explanations
+from didact.experiment.plan import Method
+from didact.experiment.roster import Entrant, Roster
+from didact.experiment.subset import subset
+from didact.records.atomic import write_bytes, write_text
+from didact.records.explanations import Explanations
+from didact.records.store import canonical, key_of
+from didact.render.progress import Progress
+
+FILE: Final = "measured.json"
+_FOLDER: Final = "measured"
+_MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
+_TIMED: Final = 16  # rows on which cost is measured
+# Rows of a table that rank units as another row's explanations do, only sharper or flatter.
+_SAME: Final = ("cotrained", "flattened", "matched", "sharpened", "extra")
+
+
+@dataclass
+class Measuring:
+    """The methods of a roster on some rows of `test`. `learned` are explainers that cells of the run have learned."""
+
+    roster: Roster
+    folder: Path
+    fingerprint: str
+    background: Sequence[Row]
+    learned: Mapping[str, Any]
+    progress: bool = False
+    notes: list[str] = field(default_factory=list)
+    skipped: list[dict[str, str]] = field(default_factory=list)
+
+    def done(self, rows: int) -> dict[str, Any]:
+        """Measure so many rows; what an earlier call measured of the same is read again."""
+        chosen = self._rows(rows)
+        outputs = self.roster.teacher.predict(chosen)
+        files: dict[str, str] = {}
+        maps: dict[str, Explanations] = {}
+        for one in self.roster.entrants:
+            found = self._explained(one, chosen, outputs)
+            if found is not None:
+                files[one.label] = found
+                # Here a set goes by its name in the table.
+                maps[one.label] = replace(Explanations.load(self.folder / found), method=one.label)
+        key = key_of({"version": 1, "files": files, "rows": fingerprint_of(chosen), "teacher": self.fingerprint})
+        kept = read_measured(self.folder)
+        if kept is not None and kept.get("key") == key:
+            return kept
+        matrices = self._agreement(maps)
+        document = {
+            "didact": __version__, "key": key, "split": "test", "task": self.roster.data.task.name,
+            "classes": None if self.roster.teacher.classes is None else list(self.roster.teacher.classes),
+            "methods": [self._about(one, maps[one.label], files) for one in self.roster.entrants if one.label in files],
+            "skipped": self.skipped,
+            "rows": self._told(chosen, outputs, matrices),
+            "metrics": self._metrics(maps),
+            "agreement": [one.to_document() for one in matrices],
+            "cost": self._cost(chosen),
+            "notes": self.notes,
+        }  # fmt: skip
+        plain: dict[str, Any] = _plain(document)
+        write_text(self.folder / FILE, canonical(plain) + "\n")
+        return plain
+
+    def _about(self, one: Entrant, maps: Explanations, files: Mapping[str, str]) -> dict[str, Any]:
+        return {"label": one.label, "file": files[one.label], "kind": maps.kind, "is_control": one.is_control}
+
+    def _rows(self, count: int) -> list[Row]:
+        """Drawn at random, since some sets are sorted, and in the order of the data."""
+        pool = [row for row in self.roster.data["test"] if self.roster.is_known(row)]
+        return [pool[place] for place in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
+
+    def _explained(self, one: Entrant, rows: Sequence[Row], outputs: Outputs) -> str | None:
+        """The file of an entrant's explanations; None where it has none of its own, or none of these rows."""
+        if one.label == "none" or one.role in _SAME:
+            return None
+        try:
+            found = keep_explanations(
+                self.folder / _FOLDER, self.roster.teacher, self.fingerprint, rows, self._method(one), label=one.label,
+                background=self.background, outputs=outputs, progress=self.progress,
+            )  # fmt: skip
+        except DidactError as error:
+            self.skipped.append({"label": one.label, "reason": str(error)})
+            return None
+        return f"{_FOLDER}/{found.file}"
+
+    def _method(self, one: Entrant) -> Method:
+        """What explains the rows: of a learned explainer, what one cell has learned."""
+        if one.role == "fresh":
+            if one.label not in self.learned:
+                raise RecordError("no cell of the run has learned it")
+            return self.learned[one.label]
+        found = one.for_seed(self.roster.plan.seeds[0])
+        assert found is not None
+        return found
+
+    def _told(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[dict[str, Any]]:
+        """What the report says of each row."""
+        classes = self.roster.teacher.classes
+        shared = self._shared(matrices, len(rows))
+        found = []
+        for place, row in enumerate(rows):
+            has_class = classes is not None and outputs.answers is None
+            label = int(outputs.labels[place]) if has_class else None
+            gold = _gold(row, self.roster.data.classes)
+            said = _answer(outputs, place) if label is None or classes is None else classes[label]
+            found.append(
+                {
+                    "id": row.id, "gold": gold, "prediction": said,
+                    "is_right": None if gold is None or label is None else gold == said,
+                    "sureness": float(outputs.probabilities[place].max()) if has_class else None,
+                    "agreement": shared[place], "rationale": [list(one) for one in row.rationale or ()],
+                    "picture": self._picture(place, row),
+                }
+            )  # fmt: skip
+        return found
+
+    def _shared(self, matrices: Sequence[Agreement], rows: int) -> list[float | None]:
+        """Of each row the mean τ between methods that are no controls."""
+        if not matrices:
+            return [None] * rows
+        controls = {one.label for one in self.roster.entrants if one.is_control}
+        own = [place for place, name in enumerate(matrices[0].methods) if name not in controls]
+        first, second = np.triu_indices(len(own), 1)
+        values = matrices[0].values[:, own][:, :, own][:, first, second]
+        return [float(np.nanmean(one)) if np.isfinite(one).any() else None for one in values]
+
+    def _picture(self, place: int, row: Row) -> str | None:
+        if row.image is None:
+            return None
+        from PIL import Image
+
+        pixels = row.image[..., 0] if row.image.shape[-1] < 3 else row.image[..., :3]
+        buffer = io.BytesIO()
+        Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, format="PNG")
+        name = f"{_FOLDER}/pictures/{place}.png"
+        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.folder / name, buffer.getvalue())
+        return name
+
+    def _metrics(self, maps: Mapping[str, Explanations]) -> dict[str, Any]:
+        """Every metric that can be measured here."""
+        if not maps:
+            return {}
+        teacher = None if isinstance(self.roster.teacher, HumanTeacher) else self.roster.teacher
+        try:
+            found = evaluated(list(maps.values()), teacher, self.roster.data, progress=self.progress)
+        except DidactError as error:
+            self.notes.append(f"Metrics could not be measured: {error}")
+            return {}
+        return found.to_document()
+
+    def _agreement(self, maps: Mapping[str, Explanations]) -> list[Agreement]:
+        if len(maps) < 2:
+            return []
+        try:
+            return agreements(list(maps.values()), _MEASURES, groups="all")
+        except DidactError as error:
+            self.notes.append(f"Agreement could not be measured: {error}")
+            return []
+
+    def _cost(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """Of every method that explains by itself: what was read from a file cost something elsewhere."""
+        names = {one["label"] for one in self.skipped}
+        timed = [
+            one for one in self.roster.entrants
+            if not one.is_control and one.label not in names and (one.method is not None or one.role == "fresh")
+        ]  # fmt: skip
+        found = []
+        with Progress("measuring what it costs", total=len(timed), shown=self.progress) as bar:
+            for one in timed:
+                method = self._method(one)
+                if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
+                    try:
+                        cost = cost_of(self.roster.teacher, rows[:_TIMED], [method])[0]
+                        found.append(asdict(replace(cost, method=one.label)))
+                    except DidactError as error:
+                        self.notes.append(f"What {one.label} costs could not be measured: {error}")
+                bar.advance()
+        return found
+
+
+def read_measured(folder: Path) -> dict[str, Any] | None:
+    """What was measured in a run; None if nothing was, or it cannot be read."""
+    try:
+        found = json.loads((folder / FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _gold(row: Row, classes: Sequence[str] | None) -> str | None:
+    """What the data say of a row, in words."""
+    if row.label is None:
+        return None
+    if isinstance(row.label, tuple):
+        return " | ".join(row.text_of(span) for span in row.label)
+    return f"{row.label:.3f}" if classes is None else classes[int(row.label)]
+
+
+def _answer(outputs: Outputs, place: int) -> str:
+    """What the teacher said where it is no class."""
+    if outputs.answers is not None:
+        return " | ".join(map(str, outputs.answers[place]))
+    return f"{outputs.values[place, 0]:.3f}"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: null for what is no number."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
