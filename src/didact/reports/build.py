@@ -1,0 +1,92 @@
+"""The page of a run: its sections put together into one HTML file that needs nothing else, and figures for papers."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from didact import __version__
+from didact.errors import OptionError
+from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.render.page import safe
+from didact.reports.part import Part
+from didact.reports.read import Run, read_run
+from didact.reports.sections import curves, headline, ranking
+
+FILE: Final = "report.html"
+PARTS: Final[tuple[Callable[[Run], Part], ...]] = (ranking.part, curves.part)
+
+
+def report(run: Path | str | object, path: Path | str | None = None, *, figures: Path | str | None = None) -> Path:
+    """Write the report of a run, and tell where it is: `report.html` in the run's folder, or `path`.
+
+    `run` is the folder that `didact compare` wrote, or the `Comparison` that `didact.compare` gave. With `figures`
+    every chart is also written there as PNG and SVG, and every table as CSV and LaTeX.
+    """
+    folder = getattr(run, "folder", run)
+    if not isinstance(folder, str | Path):
+        raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
+    found = read_run(Path(folder))
+    parts = parts_of(found)
+    target = found.folder / FILE if path is None else with_folder(Path(path))
+    write_text(target, page(found, parts))
+    if figures is not None:
+        export(parts, Path(figures))
+    return target
+
+
+def parts_of(run: Run) -> list[Part]:
+    return [part(run) for part in PARTS]
+
+
+def page(run: Run, parts: Sequence[Part]) -> str:
+    """One document: no request leaves it, and no script runs but its own."""
+    scripts = [part.script for part in parts if part.script]
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
+    links = "".join(f'<li><a href="#{part.id}">{safe(part.title)}</a></li>' for part in parts)
+    title = f"didact: which explanation of {run.name} can you trust?"
+    return "\n".join(
+        [
+            "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">', '<link rel="icon" href="data:,">',
+            f"<title>{safe(title)}</title>",
+            f"<style>{asset('style.css')}{''.join(part.style for part in parts)}</style>", "</head>", "<body>",
+            '<a class="skip" href="#main">Skip to the results</a>',
+            '<main id="main">', headline.header(run), f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+            *(part.html() for part in parts), f"<footer>Made by didact {safe(__version__)}.</footer>", "</main>",
+            *(f"<script>{script}</script>" for script in scripts), "</body>", "</html>\n",
+        ]
+    )  # fmt: skip
+
+
+def export(parts: Sequence[Part], folder: Path) -> None:
+    """Every chart as PNG and SVG, every table as CSV and LaTeX."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        for figure in part.figures:
+            for kind in ("png", "svg"):
+                write_bytes(folder / f"{_file(figure.name)}.{kind}", figure.file(kind))
+        for table in part.tables:
+            write_text(folder / f"{_file(table.name)}.csv", table.csv())
+            write_text(folder / f"{_file(table.name)}.tex", table.latex())
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of the page's style or script."""
+    return (files("didact.reports") / "page" / name).read_text(encoding="utf-8")
+
+
+def _file(name: str) -> str:
+    return re.sub(r"[^\w.]+", "-", name).strip("-.")[:100] or "figure"
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,142 @@
+"""Charts as SVG inside the page. They are drawn in the colours of a light page; each becomes a class, so that the
+page's style decides, by day and by night. A file for a paper keeps them as they are."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from didact.render.chart import altair, picture
+from didact.render.heat import plain
+from didact.render.page import safe
+from didact.reports.table import cut
+
+# The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
+# people who are colour-blind; what says something by its colour also says it by shape or words.
+INK, QUIET, LINE, PAGE = "#1b1d21", "#5c6370", "#e1e4e8", "#fffffe"
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d95f02", "#009e73", "#9a5fa8", "#8a919d"
+SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE)
+_NAMES: Final = {
+    INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page", BLUE: "blue", ORANGE: "orange", GREEN: "green",
+    PURPLE: "purple", GREY: "grey",
+}  # fmt: skip
+_SVG: Final = "http://www.w3.org/2000/svg"
+_KEPT: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
+_DROPPED: Final = {"class", "role", "pointer-events", "font-family", "version"}
+_FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
+
+WIDE: Final = 680
+NARROW: Final = 320
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart by its width in pixels. `alt` is what a reader who does not see it is told."""
+
+    name: str
+    alt: str
+    draw: Callable[[int], Any]
+    widths: Sequence[int] = (WIDE, NARROW)
+    caption: str = ""
+
+    def html(self) -> str:
+        looks = ("wide", "narrow") if len(self.widths) > 1 else ("",)
+        drawn = "".join(
+            f'<div class="{look}">{inline(self._svg(width), f"{self.name}-{width}", self.alt)}</div>'
+            for look, width in zip(looks, self.widths, strict=True)
+        )
+        caption = f"<figcaption>{safe(self.caption)}</figcaption>" if self.caption else ""
+        return f'<figure class="chart">{caption}{drawn}</figure>'
+
+    def file(self, kind: str) -> bytes:
+        """The content of a picture file."""
+        return picture(self._whole(self.widths[0]), kind, title=self.caption or self.name)
+
+    def _whole(self, width: int) -> Any:
+        drawn = self.draw(width)
+        if not self.caption:
+            return drawn
+        alt = altair()
+        title = alt.TitleParams(label(self.caption, 100), anchor="start", fontSize=13, color=INK, offset=10)
+        return drawn.properties(title=title)
+
+    def _svg(self, width: int) -> str:
+        return picture(self.draw(width), "svg", title="").decode()
+
+
+def label(text: str, longest: int = 60) -> str:
+    """A name as a chart can write it: in one line, without control signs, not endless."""
+    return cut(" ".join(plain(text).split()) or "(no name)", longest)
+
+
+def calm(chart: Any, width: int, height: int | None = None) -> Any:
+    """What all charts share: size, faint lines, no frame."""
+    sized = chart.properties(width=width, autosize={"type": "fit", "contains": "padding"}, background="transparent")
+    if height is not None:
+        sized = sized.properties(height=height)
+    text: dict[str, Any] = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
+    lines = {"domainColor": LINE, "tickColor": LINE, "gridColor": LINE}
+    return (
+        sized.configure_view(stroke=None)
+        .configure_axis(titleFontWeight="normal", titlePadding=8, **text, **lines)
+        .configure_legend(titleFontWeight="normal", symbolStrokeWidth=2, **text)
+        .configure(font=_FONT, padding=4)
+    )
+
+
+def inline(svg: str, name: str, alt: str) -> str:
+    """The drawing as a part of the page: its colours by the page's style, ids of its own, nothing but shapes and words.
+
+    What a mark says of itself (`description`) is read by pointing at it.
+    """
+    root = ElementTree.fromstring(svg)
+    _clean(root, re.sub(r"\W+", "-", name))
+    root.attrib.pop("width", None)
+    root.attrib.pop("height", None)
+    size = root.get("viewBox", "0 0 1 1").split()
+    root.set("style", f"max-width:{float(size[2]):g}px")
+    root.set("role", "img")
+    root.set("aria-label", "".join(sign if sign.isprintable() else " " for sign in alt))
+    ElementTree.register_namespace("", _SVG)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _clean(element: ElementTree.Element, name: str) -> None:
+    told = element.get("aria-label") if "mark-" in _parent_look(element) else None
+    for key in list(element.attrib):
+        value = element.attrib[key]
+        if key.startswith(("aria-", "on", "{")) or key in _DROPPED:
+            del element.attrib[key]
+        elif key in ("fill", "stroke") and value.lower() in _NAMES:
+            del element.attrib[key]
+            look = f"{key[0]}-{_NAMES[value.lower()]}"
+            element.set("class", f"{element.get('class', '')} {look}".strip())
+        elif key == "id":
+            element.set(key, f"{name}-{value}")
+        elif "url(#" in value:
+            element.set(key, value.replace("url(#", f"url(#{name}-"))
+    for child in list(element):
+        tag = child.tag.removeprefix(f"{{{_SVG}}}") if isinstance(child.tag, str) else ""
+        is_ground = tag == "rect" and child.get("fill") in ("transparent", "white")
+        is_empty = tag == "path" and not child.get("d", "").strip("MmHhVvZzLl0,. ")
+        if tag not in _KEPT or is_ground or is_empty:
+            element.remove(child)
+        else:
+            _clean(child, name)
+    if told:
+        title = ElementTree.Element(f"{{{_SVG}}}title")
+        title.text = told
+        element.insert(0, title)
+
+
+def _parent_look(element: ElementTree.Element) -> str:
+    """Vega tells a single mark from axes and groups by its description of its part."""
+    return "mark-" if element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARKS else ""
+
+
+_MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return altair().Data(values=[dict(row) for row in rows])

@@ -1,0 +1,86 @@
+"""Gains by the number of rows that students learn from: one small chart per method, a line per student."""
+
+from typing import Any
+
+from didact.render.chart import altair
+from didact.render.page import safe
+from didact.reports.figure import INK, QUIET, SERIES, Figure, calm, label, values
+from didact.reports.part import Part, lead, missing
+from didact.reports.read import NONE, Run
+from didact.reports.table import cut
+
+_WIDTH = 260
+_MOST = 24  # charts
+_NAMES = dict(zip(SERIES, ("blue", "orange", "green", "purple"), strict=True))
+
+
+def part(run: Run) -> Part:
+    title = "With more rows to learn from"
+    names = [name for name in run.explainers if name != NONE and run.gain(name) is not None][:_MOST]
+    if len(run.sizes) < 2 or not names:
+        what = f"All students learned from {run.sizes[0]:,} rows" if run.sizes else "No student learned"
+        return Part(
+            "curves", title,
+            missing(f"{what}: there is no curve to draw. Ask for several sizes to see where gains begin and end: "
+                    "--sizes 125,250,500. What is done is kept."),
+        )  # fmt: skip
+    figures = [_figure(run, name) for name in names]
+    students = run.students[: len(SERIES)]
+    key = "".join(
+        f'<li><i class="dash {_NAMES[colour]}"></i>{safe(cut(student))}</li>'
+        for student, colour in zip(students, SERIES, strict=False)
+    )
+    said = (
+        "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % interval."
+    )
+    more = len(run.students) - len(students)
+    note = missing(f"{more} more students are in the table above.") if more else ""
+    panels = "".join(one.html() for one in figures)
+    body = f'{lead(said)}<ul class="key">{key}</ul><div class="panels">{panels}</div>{note}'
+    return Part("curves", title, body, figures)
+
+
+def _figure(run: Run, name: str) -> Figure:
+    told = "; ".join(
+        f"{row.student}, {row.size:,} rows: {run.signed(row.gain)}" for row in run.rows_of(name) if row.gain is not None
+    )
+    control = " (control)" if name in run.controls else ""
+    return Figure(
+        f"curve-{name}", f"Gain of {label(name)} by rows. {told}.", lambda width: _chart(run, name, width), (_WIDTH,),
+        caption=f"{cut(name)}{control}",
+    )  # fmt: skip
+
+
+def _chart(run: Run, name: str, width: int) -> Any:
+    alt = altair()
+    students = run.students[: len(SERIES)]
+    numbers = [str(number) for number in range(len(students))]
+    found = [
+        {
+            "student": str(students.index(row.student)), "size": row.size, "gain": row.gain * run.scale,
+            "low": (row.gain if row.low is None else row.low) * run.scale,
+            "high": (row.gain if row.high is None else row.high) * run.scale,
+            "told": f"{row.student}, {row.size:,} rows: {run.signed(row.gain)} ({run.interval(row)})",
+        }
+        for row in run.rows_of(name) if row.gain is not None and row.student in students
+    ]  # fmt: skip
+    ends = [0.0]
+    for row in run.rows:
+        ends += [value * run.scale for value in (row.gain, row.low, row.high) if value is not None]
+    pad = 0.05 * ((max(ends) - min(ends)) or 1.0)
+    y = alt.Scale(domain=[min(ends) - pad, max(ends) + pad], nice=False)
+    base = alt.Chart(values(found)).encode(
+        x=alt.X("size:Q", title="rows", scale=alt.Scale(type="log", nice=False, padding=14),
+                axis=alt.Axis(values=run.sizes, format=",d", grid=False, labelOverlap=True)),
+        color=alt.Color("student:N", legend=None, scale=alt.Scale(domain=numbers, range=list(SERIES)[: len(students)])),
+    )  # fmt: skip
+    axis = alt.Axis(title=None, tickCount=5, domain=False, ticks=False)
+    zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1).encode(y="zero:Q")
+    band = base.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q", scale=y, axis=axis), y2="high:Q")
+    line = base.mark_line(strokeWidth=2).encode(
+        y=alt.Y("gain:Q", scale=y, axis=axis), strokeDash=alt.StrokeDash("student:N", legend=None)
+    )
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(
+        y=alt.Y("gain:Q", scale=y, axis=axis), description="told:N"
+    )
+    return calm(alt.layer(zero, band, line, points), width, 170).configure_axisX(labelColor=INK, titleColor=QUIET)

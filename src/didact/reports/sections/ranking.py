@@ -1,0 +1,201 @@
+"""Who teaches how much: gains with intervals, as charts and as a table; and whether students agree about it."""
+
+import itertools
+from typing import Any
+
+from didact.render.chart import altair
+from didact.reports.figure import BLUE, GREY, INK, LINE, NARROW, PAGE, QUIET, Figure, calm, label, values
+from didact.reports.part import Part, details, lead, missing, notes
+from didact.reports.read import FEW, NONE, Column, Gain, Run, number
+from didact.reports.table import Cell, Table
+
+_SHOWN = 4  # charts; the rest can be unfolded
+
+
+def part(run: Run) -> Part:
+    if not run.rows:
+        return Part("ranking", "Ranking", missing("No cell ended well. Why is told at the end of the page."))
+    figures = [_figure(run, column) for column in run.columns if _lines(run, column)]
+    table = _table(run)
+    drawn = [figure.html() for figure in figures]
+    body = [
+        lead(
+            "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
+            "is over students who saw none; the bar is its 95 % interval."
+        ),
+        _legend() if figures else missing("No method has a gain here, so there is nothing to draw."),
+        f'<div class="charts">{"".join(drawn[:_SHOWN])}</div>',
+        details(f"{len(drawn) - _SHOWN} more charts", f'<div class="charts">{"".join(drawn[_SHOWN:])}</div>')
+        if len(drawn) > _SHOWN else "",
+        table.html(),
+        notes(_notes(run)),
+    ]  # fmt: skip
+    taus = _agreement(run)
+    if taus is not None:
+        body += ["<h3>Do the students agree?</h3>", taus.html()]
+    return Part("ranking", "Ranking", "\n".join(body), figures, [table] if taus is None else [table, taus])
+
+
+def column_name(column: Column) -> str:
+    return f"{column[0]}, {column[1]:,} rows"
+
+
+def _legend() -> str:
+    return (
+        '<ul class="key"><li><i class="dot blue"></i>method</li><li><i class="dot grey"></i>control</li>'
+        '<li><i class="dot hollow"></i>hollow: the interval holds 0</li></ul>'
+    )
+
+
+def _lines(run: Run, column: Column) -> list[Gain]:
+    rows = [run.row(name, column) for name in run.explainers]
+    return [row for row in rows if row is not None and row.gain is not None]
+
+
+def _figure(run: Run, column: Column) -> Figure:
+    rows = _lines(run, column)
+    told = "; ".join(f"{label(row.explainer)} {run.signed(row.gain)} ({run.interval(row)})" for row in rows[:12])
+    plain = run.row(NONE, column)
+    start = f" none: {run.written(plain.mean)}." if plain is not None else ""
+    return Figure(
+        f"ranking-{column[0]}-{column[1]}",
+        f"Gains over none with 95 % intervals, {column_name(column)}.{start} From best to worst: {told}.",
+        lambda width: _chart(run, rows, width),
+        caption=column_name(column),
+    )
+
+
+def _chart(run: Run, rows: list[Gain], width: int) -> Any:
+    alt = altair()
+    is_narrow = width <= NARROW
+    names = unique([label(row.explainer, 44) for row in rows])
+    found: list[dict[str, Any]] = []
+    for name, row in zip(names, rows, strict=True):
+        low, high = (row.low, row.high) if row.has_interval else (row.gain, row.gain)
+        found.append(
+            {
+                "name": name, "gain": (row.gain or 0.0) * run.scale, "low": (low or 0.0) * run.scale,
+                "high": (high or 0.0) * run.scale, "color": GREY if row.is_control else BLUE,
+                "fill": (GREY if row.is_control else BLUE) if row.is_above or row.is_below else PAGE,
+                "written": run.signed(row.gain),
+                "told": f"{name}: {run.signed(row.gain)} ({run.interval(row)}), {row.seeds} seeds",
+            }
+        )  # fmt: skip
+    ends = [0.0, *(one["low"] for one in found), *(one["high"] for one in found)]
+    span = (max(ends) - min(ends)) or 1.0
+    domain = [min(ends) - 0.04 * span, max(ends) + (0.2 if is_narrow else 0.11) * span]
+    title = f"gain over none, {run.unit}"
+    axis = alt.Axis(title=title, tickCount=5 if is_narrow else 8, domain=False, ticks=False, labelPadding=6)
+    names_axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=300, labelPadding=10, labelColor=INK)
+    base = alt.Chart(values(found)).encode(
+        y=alt.Y("name:N", sort=names, axis=None if is_narrow else names_axis, scale=alt.Scale(padding=0.5)),
+        description="told:N",
+    )
+    x = alt.X("gain:Q", scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
+    color = alt.Color("color:N", scale=None)
+    low = 9 if is_narrow else 0  # there the name stands above its bar
+    zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1.5).encode(x="zero:Q")
+    bars = base.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=low, y2Offset=low).encode(
+        x=alt.X("low:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False, zero=False)), x2="high:Q", color=color
+    )
+    points = base.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=low).encode(
+        x=x, fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("color:N", scale=None)
+    )
+    numbers = base.mark_text(align="left", dx=9, fontSize=12, color=INK, yOffset=low).encode(
+        x="high:Q", text="written:N"
+    )
+    layers = [zero, bars, points, numbers]
+    if is_narrow:
+        layers.append(
+            base.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20).encode(
+                text="name:N"
+            )
+        )
+    step = 44 if is_narrow else 30
+    return calm(alt.layer(*layers), width, step * len(found) + 56)
+
+
+def unique(names: list[str]) -> list[str]:
+    """Names that became the same by being cut, told apart by a number."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
+def _table(run: Run) -> Table:
+    several = len(run.columns) > 1
+    heads: list[Cell | str] = ["explainer", "mean rank" if several else "rank"]
+    heads += [column_name(column) for column in run.columns]
+    best = next((name for name in run.explainers if name not in run.controls and run.gain(name) is not None), None)
+    rows: list[list[Cell | str]] = []
+    for name in run.explainers:
+        rank = run.rank(name)
+        first = Cell(name, "control" if name in run.controls else "", is_best=name == best)
+        written = "–" if rank is None else f"{rank:.1f}".removesuffix(".0")
+        rows.append([first, written, *(_cell(run, run.row(name, column)) for column in run.columns)])
+    data = [
+        {
+            "explainer": row.explainer, "student": row.student, "size": row.size, "seeds": row.seeds,
+            "measure": run.measure, "mean": row.mean, "gain": row.gain, "low": row.low, "high": row.high, "p": row.p,
+            "rank": row.rank, "is_control": row.is_control, "test_rows": row.test_rows,
+        }
+        for row in run.rows
+    ]  # fmt: skip
+    what = {"pearson": "Pearson's r with the model", "f1": "F1 with the model's answers"}.get(
+        run.measure, "percent of rows on which students agree with the model"
+    )
+    caption = f"Gain over none, {run.unit}, with its 95 % interval; none: {what}"
+    return Table("ranking", caption, heads, rows, look="ranking", data=data)
+
+
+def _cell(run: Run, row: Gain | None) -> Cell:
+    if row is None or (row.gain is None and row.explainer != NONE):
+        return Cell("–", title="no cell of it ended well")
+    few = "°" if row.seeds < FEW else ""
+    if row.explainer == NONE:
+        return Cell(f"{run.written(row.mean)}{few}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows")
+    mark = "▲" if row.is_above else "▼" if row.is_below else ""
+    star = "*" if row.p is not None and row.p < 0.05 else ""
+    aside = f"{run.interval(row)} {mark}{star}{few}".strip()
+    test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
+    lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
+    told = [f"mean {run.written(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
+    return Cell(run.signed(row.gain), "control" if row.is_control else "", "; ".join(filter(None, told)), aside)
+
+
+def _notes(run: Run) -> list[str]:
+    said = [
+        "★ ranks first of the methods. ▲ the interval lies above 0, ▼ below it; * p < 0.05 over seeds, Holm-corrected."
+    ]
+    if any(row.seeds < FEW for row in run.rows):
+        said.append(f"° fewer than {FEW} seeds: the interval says little. Ask for more with --seeds 8.")
+    said += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
+    if run.failed:
+        said.append(f"{len(run.failed):,} cells failed; seeds that failed in either arm are left out of a pair.")
+    if any(row.lost_rows for row in run.rows):
+        said.append(
+            "Some rows lost part of their explanation on its way to a student that reads less; point at a number."
+        )
+    return said
+
+
+def _agreement(run: Run) -> Table | None:
+    columns = run.agreement.get("columns") or []
+    tau = run.agreement.get("tau") or []
+    if len(columns) < 2 or len(tau) != len(columns):
+        return None
+    names = [column_name((str(one.get("student")), int(one.get("size") or 0))) for one in columns]
+    rows: list[list[Cell | str]] = []
+    for name, line in zip(names, tau, strict=True):
+        rows.append([name, *(Cell("–" if (one := number(value)) is None else f"{one:.2f}") for value in line)])
+    pairs = [number(tau[a][b]) for a, b in itertools.combinations(range(len(tau)), 2)]
+    known = [value for value in pairs if value is not None]
+    span = f", from {min(known):.2f} to {max(known):.2f}" if known else ""
+    return Table("students-agree", f"Kendall's τ between the rankings that students give{span}; 1 is the same ranking",
+                 ["", *names], rows)  # fmt: skip
+
+
+__all__ = ["LINE", "column_name", "part", "unique"]

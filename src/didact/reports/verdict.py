@@ -1,0 +1,242 @@
+"""What a comparison says, in plain words, and no more than it says."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from didact.errors import DidactError
+from didact.metrics import METRICS
+from didact.registry import parse_spec
+from didact.reports.read import FEW, NONE, Gain, Run, number
+
+CHANCE: Final = ("random", "trivial")  # what any method has to beat
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`level` is clear, close, mixed, alone, beaten, unsure, nothing or empty; `best` the method it is about."""
+
+    level: str
+    title: str
+    summary: str
+    sure: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    best: str | None = None
+
+    @property
+    def text(self) -> str:
+        """One paragraph."""
+        return " ".join([f"{self.title}.", self.summary, *self.sure, *self.against])
+
+
+CAUTION: Final = (
+    "It does not mean that the explanation is a faithful account of what the model computes, nor that people learn "
+    "from it. The other measures below look at it from other sides.",
+    "It holds for these students, these rows and this size of training set. With enough rows every student does well, "
+    "and gains shrink.",
+    "A student that pools by attention takes well to explanations that look like attention. A diffuse method can lose "
+    "to the same method sharpened.",
+)
+
+
+def verdict_of(run: Run) -> Verdict:
+    """Which method teaches best among those that are no controls, and how sure that is."""
+    asked = [name for name in run.explainers if name not in run.controls]
+    if not run.rows:
+        return Verdict(
+            "empty", "Nothing could be compared", f"No cell of this run ended well; {len(run.failed):,} failed."
+        )
+    if not asked:
+        return Verdict("empty", "Only controls were compared", "Name explainers to compare them with these controls.")
+    ranked = [name for name in asked if run.gain(name) is not None]
+    if not ranked:
+        return Verdict(
+            "empty", "No gain could be measured",
+            "A gain is over students without explanations (none), and their cells are missing here.",
+        )  # fmt: skip
+    best = ranked[0]
+    return _of(run, best, ranked[1:])
+
+
+def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
+    rows = [row for row in run.rows_of(best) if row.gain is not None]
+    above = [row for row in rows if row.is_above]
+    close = [name for name in others if _is_close(run, rows, name)]
+    equals = [name for name in CHANCE if any(_gain(run, name, row) >= (row.gain or 0.0) for row in rows)]
+    name = f"“{best}”"
+    if not any((row.gain or 0.0) > 0 for row in rows):
+        level, title = "nothing", "No explanation helped: students did best without"
+    elif not above:
+        level, title = "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
+    elif equals:
+        what = " and ".join(equals)
+        level, title = "beaten", f"{name} comes first, but {what} marks teach as much"
+    elif len(above) < len(rows):
+        level, title = "mixed", f"{name} teaches best, but not every student"
+    elif not others:
+        level, title = "alone", f"{name} teaches; there was no other method to compare it with"
+    elif len(close) == 1:
+        level, title = "close", f"{name} leads, but “{close[0]}” is too close to call"
+    elif close:
+        level, title = "close", f"{name} leads, but {len(close)} others are too close to call"
+    else:
+        level, title = "clear", f"{name} teaches best"
+    return Verdict(
+        level, title, _summary(run, best, rows), tuple(_sure(run, rows)), tuple(_against(run, rows, others)), best
+    )
+
+
+def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
+    if len(rows) > 1:
+        gains = [row.gain or 0.0 for row in rows]
+        return (
+            f"Over {len(rows)} combinations of student and size, students who saw “{best}” while learning gain "
+            f"{run.signed(run.gain(best))} {run.unit} on average over students who saw no explanation (from "
+            f"{run.signed(min(gains))} to {run.signed(max(gains))})."
+        )
+    row = rows[0]
+    plain = run.row(NONE, row.column)
+    without = run.written(plain.mean if plain else None)
+    how = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
+    interval = f"95 % interval {run.interval(row)}" if row.has_interval else "no interval"
+    if run.is_correlation:
+        said = f"correlate with the model on unseen rows at r = {run.written(row.mean)}, against {without} without"
+    elif run.measure == "f1":
+        said = f"reach an F1 of {run.written(row.mean)} with the model's answers on unseen rows, against {without}"
+    else:
+        said = f"agree with the model on {run.written(row.mean)} % of unseen rows, against {without} % without"
+    return f"Students who saw “{best}” while learning {said}: {run.signed(row.gain)} {run.unit} ({interval}; {how})."
+
+
+def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
+    said = []
+    above = sum(row.is_above for row in rows)
+    where = "" if len(rows) == 1 else f" in {above} of {len(rows)} combinations"
+    if above:
+        said.append(f"The interval lies above 0{where}: that it teaches at all is not chance.")
+    else:
+        below = all(row.is_below for row in rows)
+        said.append("The interval lies below 0: it does harm." if below else "The interval holds 0.")
+    least = min(row.seeds for row in rows)
+    if least == 1:
+        said.append("There is one seed, so nothing is known of how much students differ. Use 5 or more (--seeds 8).")
+    elif least < FEW:
+        said.append(
+            f"With {least} seeds intervals say little, and no test can reach p < 0.05. Use 5 or more (--seeds 8)."
+        )
+    tested = [row for row in rows if row.p is not None]
+    if tested:
+        held = sum((row.p or 1.0) < 0.05 for row in tested)
+        single = f"p = {tested[0].p:.2g}" if len(rows) == 1 else f"p < 0.05 in {held} of {len(rows)}"
+        said.append(f"Over seeds, corrected for the number of methods: {single}.")
+    if run.failed:
+        said.append(f"{len(run.failed):,} cells failed and are missing from the numbers.")
+    return said
+
+
+def _against(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> list[str]:
+    said = [one for name in CHANCE if (one := _control(run, rows, name))]
+    strong = [
+        name for name in run.explainers
+        if name in run.controls and name not in (NONE, *CHANCE) and _ahead(run, rows, name)
+    ]  # fmt: skip
+    if strong:
+        gains = ", ".join(f"{name} ({run.signed(run.gain(name))})" for name in strong)
+        said.append(f"These controls teach as much or more: {gains}.")
+    if others:
+        rival = others[0]
+        state = "their intervals overlap" if _is_close(run, rows, rival) else "their intervals do not overlap"
+        said.append(f"The next method is {rival} ({run.signed(run.gain(rival))}); {state}{_seeds(run, rows, rival)}.")
+    else:
+        said.append("No other method was compared. Name several: --explainers gradient_norm,lime.")
+    return said
+
+
+def _control(run: Run, rows: Sequence[Gain], name: str) -> str:
+    known = [(row, other) for row in rows if (other := run.row(name, row.column)) and other.gain is not None]
+    if not known:
+        return ""
+    clear = sum(_apart(row, other) for row, other in known)
+    ahead = sum((row.gain or 0.0) > (other.gain or 0.0) for row, other in known)
+    gain = run.signed(run.gain(name))
+    marks = {"random": "random marks", "trivial": "marks that only give the answer away (trivial)"}.get(name, name)
+    if clear == len(known):
+        return f"It is clearly ahead of {marks} ({gain})."
+    if ahead == len(known):
+        return f"It is ahead of {marks} ({gain}), but the intervals overlap{_seeds(run, rows, name)}."
+    where = "" if len(known) == 1 else f" in {len(known) - ahead} of {len(known)} combinations"
+    return f"It is not ahead of {marks} ({gain}){where}."
+
+
+def _seeds(run: Run, rows: Sequence[Gain], other: str) -> str:
+    """In how many pairs of students, alike but for the explanation, the first was ahead."""
+    best = rows[0].explainer
+    pairs = []
+    for row in rows:
+        own, rival = run.values.get((best, *row.column), {}), run.values.get((other, *row.column), {})
+        pairs += [own[seed] > rival[seed] for seed in own.keys() & rival.keys()]
+    return f", and it was ahead in {sum(pairs)} of {len(pairs)} pairs of students" if pairs else ""
+
+
+def _gain(run: Run, name: str, row: Gain) -> float:
+    found = run.row(name, row.column)
+    return float("-inf") if found is None or found.gain is None else found.gain
+
+
+def _apart(row: Gain, other: Gain) -> bool:
+    return row.low is not None and other.high is not None and row.low > other.high
+
+
+def _is_close(run: Run, rows: Sequence[Gain], name: str) -> bool:
+    """Whether intervals overlap in half of the columns or more."""
+    known = [(row, other) for row in rows if (other := run.row(name, row.column)) and other.gain is not None]
+    return sum(not _apart(row, other) for row, other in known) * 2 >= len(known) > 0
+
+
+def _ahead(run: Run, rows: Sequence[Gain], name: str) -> bool:
+    """Whether a control reaches the method in half of the columns or more."""
+    known = [row for row in rows if run.row(name, row.column) is not None]
+    return sum(_gain(run, name, row) >= (row.gain or 0.0) for row in known) * 2 >= len(known) > 0
+
+
+def favourites(run: Run) -> list[tuple[str, str, int, int]]:
+    """By family of metrics: the method that is best by most of them, in how many, of how many."""
+    if run.measured is None:
+        return []
+    best: dict[str, list[str]] = {}
+    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    for metric, names in winners(run).items():
+        best.setdefault(family_of(metric, heading), []).extend(names)
+    counts = Counter(family_of(metric, heading) for metric in winners(run))
+    return [(family, *Counter(names).most_common(1)[0], counts[family]) for family, names in best.items() if names]
+
+
+def winners(run: Run) -> dict[str, list[str]]:
+    """By metric the methods, no controls, with the best value."""
+    if run.measured is None:
+        return {}
+    lines: dict[str, dict[str, float]] = {}
+    better: dict[str, str] = {}
+    controls = run.controls | {one.label for one in run.measured.methods if one.is_control} | set(CHANCE)
+    for line in run.measured.metrics.get("rows") or ():
+        value, metric, method = number(line.get("value")), str(line.get("metric")), str(line.get("method"))
+        better[metric] = str(line.get("better") or "higher")
+        own = lines.setdefault(metric, {})
+        if value is not None and method not in controls:
+            own[method] = value
+    found = {}
+    for metric, own in lines.items():
+        if own:
+            top = min(own.values()) if better[metric] == "lower" else max(own.values())
+            found[metric] = [name for name, value in own.items() if value == top]
+    return found
+
+
+def family_of(metric: str, heading: str) -> str:
+    """faithfulness, plausibility (or truth) or stability; `other` for a metric that this didact does not know."""
+    try:
+        measures = METRICS[parse_spec(metric).name].measures
+    except DidactError:
+        return "other"
+    return heading if measures == "plausibility" else measures
