@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
     from didact.records.foreign.eraser import write_eraser
+    from didact.reports.build import report
 
 __all__ = [
     "Agreement",
@@ -37,6 +38,7 @@ __all__ = [
     "load_data",
     "load_teacher",
     "read_explanations",
+    "report",
     "sanity",
     "teacher_from_function",
     "train_teacher",
@@ -57,6 +59,7 @@ _PUBLIC = {
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
     "read_explanations": "didact.experiment.bring:read_explanations",
+    "report": "didact.reports.build:report",
     "sanity": "didact.experiment.sanity:sanity",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",

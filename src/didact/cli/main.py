@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, sanity, train
+from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("agree")(agree.agree)
 app.command("methods")(methods.methods)
 app.command("metrics")(metrics.metrics)

@@ -105,7 +105,7 @@ class MixView:
         heads of weight exactly 0 are blank with a thin border. Named members are bars, largest first.
         """
         check_kind(kind)
-        return picture(self._chart(), kind, title=plain(self.title) or "Mix")
+        return picture(self.chart(), kind, title=plain(self.title) or "Mix")
 
     @cached_property
     def _scale(self) -> float:
@@ -159,7 +159,8 @@ class MixView:
             shown.append("\n")
         return shown
 
-    def _chart(self) -> "alt.Chart | alt.LayerChart":
+    def chart(self) -> "alt.Chart | alt.LayerChart":
+        """As an altair chart."""
         alt = altair()
         note = f"{self.summary}; blank: exactly 0" if self.grid is not None and 0 in self.weights else self.summary
         title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=QUIET)

@@ -12,13 +12,22 @@ from typing import Final
 from didact import __version__
 from didact.errors import OptionError
 from didact.records.atomic import with_folder, write_bytes, write_text
-from didact.render.page import safe
+from didact.render.page import safe, shades
 from didact.reports.part import Part
 from didact.reports.read import Run, read_run
-from didact.reports.sections import curves, headline, ranking
+from didact.reports.sections import agreement, cost, curves, headline, learned, metrics, provenance, ranking
 
 FILE: Final = "report.html"
-PARTS: Final[tuple[Callable[[Run], Part], ...]] = (ranking.part, curves.part)
+# A section that has nothing to say of a run gives None.
+PARTS: Final[tuple[Callable[[Run], Part | None], ...]] = (
+    ranking.part,
+    curves.part,
+    metrics.part,
+    agreement.part,
+    learned.part,
+    cost.part,
+    provenance.part,
+)
 
 
 def report(run: Path | str | object, path: Path | str | None = None, *, figures: Path | str | None = None) -> Path:
@@ -31,16 +40,22 @@ def report(run: Path | str | object, path: Path | str | None = None, *, figures:
     if not isinstance(folder, str | Path):
         raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
     found = read_run(Path(folder))
-    parts = parts_of(found)
-    target = found.folder / FILE if path is None else with_folder(Path(path))
-    write_text(target, page(found, parts))
+    return write(found, parts_of(found), path, figures=figures)
+
+
+def write(
+    run: Run, parts: Sequence[Part], path: Path | str | None = None, *, figures: Path | str | None = None
+) -> Path:
+    """The page into its file, charts and tables into theirs."""
+    target = run.folder / FILE if path is None else with_folder(Path(path))
+    write_text(target, page(run, parts))
     if figures is not None:
         export(parts, Path(figures))
     return target
 
 
 def parts_of(run: Run) -> list[Part]:
-    return [part(run) for part in PARTS]
+    return [found for part in PARTS if (found := part(run)) is not None]
 
 
 def page(run: Run, parts: Sequence[Part]) -> str:
@@ -48,7 +63,7 @@ def page(run: Run, parts: Sequence[Part]) -> str:
     scripts = [part.script for part in parts if part.script]
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
-    links = "".join(f'<li><a href="#{part.id}">{safe(part.title)}</a></li>' for part in parts)
+    links = "".join(f'<li><a href="#{part.id}">{part.id.capitalize()}</a></li>' for part in parts)
     title = f"didact: which explanation of {run.name} can you trust?"
     return "\n".join(
         [
@@ -57,7 +72,8 @@ def page(run: Run, parts: Sequence[Part]) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">', '<link rel="icon" href="data:,">',
             f"<title>{safe(title)}</title>",
-            f"<style>{asset('style.css')}{''.join(part.style for part in parts)}</style>", "</head>", "<body>",
+            f"<style>{asset('style.css')}{shades('main')}{''.join(part.style for part in parts)}</style>",
+            "</head>", "<body>",
             '<a class="skip" href="#main">Skip to the results</a>',
             '<main id="main">', headline.header(run), f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
             *(part.html() for part in parts), f"<footer>Made by didact {safe(__version__)}.</footer>", "</main>",

@@ -26,7 +26,7 @@ _KEPT: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "
 _DROPPED: Final = {"class", "role", "pointer-events", "font-family", "version"}
 _FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
 
-WIDE: Final = 680
+WIDE: Final = 820
 NARROW: Final = 320
 
 
@@ -77,11 +77,13 @@ def calm(chart: Any, width: int, height: int | None = None) -> Any:
         sized = sized.properties(height=height)
     text: dict[str, Any] = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
     lines = {"domainColor": LINE, "tickColor": LINE, "gridColor": LINE}
+    # `configure` comes first: it forgets what was said before. Letters may be wider in the page than measured here,
+    # so there is room beside the names.
     return (
-        sized.configure_view(stroke=None)
+        sized.configure(font=_FONT, padding={"left": 16, "right": 8, "top": 4, "bottom": 4})
+        .configure_view(stroke=None)
         .configure_axis(titleFontWeight="normal", titlePadding=8, **text, **lines)
         .configure_legend(titleFontWeight="normal", symbolStrokeWidth=2, **text)
-        .configure(font=_FONT, padding=4)
     )
 
 

@@ -148,9 +148,14 @@ class Run:
         """The mean rank over all columns; 1 is best, and `none` is ranked with the others."""
         return mean([row.rank for row in self.rows_of(explainer)])
 
-    def gain(self, explainer: str) -> float | None:
-        """The mean gain over all columns."""
-        return mean([row.gain for row in self.rows_of(explainer)])
+    def gain(self, explainer: str, columns: Sequence[Column] | None = None) -> float | None:
+        """The mean gain over all its columns, or over these."""
+        return mean([row.gain for row in self.rows_of(explainer) if columns is None or row.column in columns])
+
+    def shared(self, explainers: Sequence[str]) -> list[Column]:
+        """The columns in which all of them have a gain, so that their means compare."""
+        rows = {(row.explainer, row.column) for row in self.rows if row.gain is not None}
+        return [column for column in self.columns if all((name, column) in rows for name in explainers)]
 
     @property
     def least_seeds(self) -> int:
@@ -249,6 +254,10 @@ def number(value: Any) -> float | None:
 def mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def column_name(column: Column) -> str:
+    return f"{column[0]}, {column[1]:,} rows"
 
 
 def minus(text: str) -> str:

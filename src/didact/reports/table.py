@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -65,13 +66,13 @@ class Table:
         return "".join(found)
 
     def _head(self, number: int, cell: Cell) -> str:
-        return f'<th scope="col"{self._looks(number, cell)}{_titled(cell)}><span>{safe(cut(cell.text))}</span></th>'
+        return f'<th scope="col"{self._looks(number, cell)}{_titled(cell)}><span>{soft(cut(cell.text))}</span></th>'
 
     def _line(self, row: Sequence[Cell | str]) -> str:
         return f"<tr>{''.join(self._cell(number, _cell(one)) for number, one in enumerate(row))}</tr>"
 
     def _cell(self, number: int, cell: Cell) -> str:
-        inside = safe(cut(cell.text))
+        inside = soft(cut(cell.text))
         if cell.is_best:
             inside = f'<b>{inside}</b><span class="best" aria-hidden="true">★</span><span class="unseen">, best</span>'
         if cell.aside:
@@ -122,6 +123,11 @@ class Table:
 def cut(text: str, longest: int = LONGEST) -> str:
     """The text, its end cut off visibly where it is long."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def soft(text: str) -> str:
+    """Escaped, with places where a long name may be broken."""
+    return re.sub(r"([_(/=,.])(?=[^\W\d])", r"\1<wbr>", safe(text))
 
 
 def latex(text: str) -> str:

@@ -63,7 +63,7 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     rows = [row for row in run.rows_of(best) if row.gain is not None]
     above = [row for row in rows if row.is_above]
     close = [name for name in others if _is_close(run, rows, name)]
-    equals = [name for name in CHANCE if any(_gain(run, name, row) >= (row.gain or 0.0) for row in rows)]
+    equals = [name for name in CHANCE if _ahead(run, rows, name)]
     name = f"“{best}”"
     if not any((row.gain or 0.0) > 0 for row in rows):
         level, title = "nothing", "No explanation helped: students did best without"
@@ -113,12 +113,15 @@ def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
     said = []
     above = sum(row.is_above for row in rows)
     where = "" if len(rows) == 1 else f" in {above} of {len(rows)} combinations"
-    if above:
-        said.append(f"The interval lies above 0{where}: that it teaches at all is not chance.")
+    least = min(row.seeds for row in rows)
+    if above == len(rows):
+        chance = "that it teaches at all is not chance" if least >= FEW else "it teaches, as far as few seeds can tell"
+        said.append(f"The interval lies above 0{where}: {chance}.")
+    elif above:
+        said.append(f"The interval lies above 0{where}, and not in the others.")
     else:
         below = all(row.is_below for row in rows)
         said.append("The interval lies below 0: it does harm." if below else "The interval holds 0.")
-    least = min(row.seeds for row in rows)
     if least == 1:
         said.append("There is one seed, so nothing is known of how much students differ. Use 5 or more (--seeds 8).")
     elif least < FEW:
@@ -136,18 +139,19 @@ def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
 
 
 def _against(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> list[str]:
+    best = rows[0].explainer
     said = [one for name in CHANCE if (one := _control(run, rows, name))]
     strong = [
         name for name in run.explainers
         if name in run.controls and name not in (NONE, *CHANCE) and _ahead(run, rows, name)
     ]  # fmt: skip
     if strong:
-        gains = ", ".join(f"{name} ({run.signed(run.gain(name))})" for name in strong)
+        gains = ", ".join(f"{name} ({_both(run, best, name)})" for name in strong)
         said.append(f"These controls teach as much or more: {gains}.")
     if others:
         rival = others[0]
         state = "their intervals overlap" if _is_close(run, rows, rival) else "their intervals do not overlap"
-        said.append(f"The next method is {rival} ({run.signed(run.gain(rival))}); {state}{_seeds(run, rows, rival)}.")
+        said.append(f"The next method is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}.")
     else:
         said.append("No other method was compared. Name several: --explainers gradient_norm,lime.")
     return said
@@ -177,6 +181,14 @@ def _seeds(run: Run, rows: Sequence[Gain], other: str) -> str:
         own, rival = run.values.get((best, *row.column), {}), run.values.get((other, *row.column), {})
         pairs += [own[seed] > rival[seed] for seed in own.keys() & rival.keys()]
     return f", and it was ahead in {sum(pairs)} of {len(pairs)} pairs of students" if pairs else ""
+
+
+def _both(run: Run, best: str, other: str) -> str:
+    """The mean gain of another method, and that of the best where they were not compared everywhere."""
+    columns = run.shared([best, other])
+    gain = run.signed(run.gain(other, columns))
+    everywhere = len(columns) == len(run.columns)
+    return gain if everywhere else f"{gain} against {run.signed(run.gain(best, columns))} where both were compared"
 
 
 def _gain(run: Run, name: str, row: Gain) -> float:

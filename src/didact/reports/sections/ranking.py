@@ -4,9 +4,9 @@ import itertools
 from typing import Any
 
 from didact.render.chart import altair
-from didact.reports.figure import BLUE, GREY, INK, LINE, NARROW, PAGE, QUIET, Figure, calm, label, values
+from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, Figure, calm, label, values
 from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.read import FEW, NONE, Column, Gain, Run, number
+from didact.reports.read import FEW, NONE, Column, Gain, Run, column_name, minus, number
 from didact.reports.table import Cell, Table
 
 _SHOWN = 4  # charts; the rest can be unfolded
@@ -36,10 +36,6 @@ def part(run: Run) -> Part:
     return Part("ranking", "Ranking", "\n".join(body), figures, [table] if taus is None else [table, taus])
 
 
-def column_name(column: Column) -> str:
-    return f"{column[0]}, {column[1]:,} rows"
-
-
 def _legend() -> str:
     return (
         '<ul class="key"><li><i class="dot blue"></i>method</li><li><i class="dot grey"></i>control</li>'
@@ -48,8 +44,10 @@ def _legend() -> str:
 
 
 def _lines(run: Run, column: Column) -> list[Gain]:
+    """What a chart shows, from the largest gain to the smallest."""
     rows = [run.row(name, column) for name in run.explainers]
-    return [row for row in rows if row is not None and row.gain is not None]
+    known = [row for row in rows if row is not None and row.gain is not None]
+    return sorted(known, key=lambda row: -(row.gain or 0.0))
 
 
 def _figure(run: Run, column: Column) -> Figure:
@@ -190,12 +188,9 @@ def _agreement(run: Run) -> Table | None:
     names = [column_name((str(one.get("student")), int(one.get("size") or 0))) for one in columns]
     rows: list[list[Cell | str]] = []
     for name, line in zip(names, tau, strict=True):
-        rows.append([name, *(Cell("–" if (one := number(value)) is None else f"{one:.2f}") for value in line)])
+        rows.append([name, *(Cell("–" if (one := number(value)) is None else minus(f"{one:.2f}")) for value in line)])
     pairs = [number(tau[a][b]) for a, b in itertools.combinations(range(len(tau)), 2)]
     known = [value for value in pairs if value is not None]
-    span = f", from {min(known):.2f} to {max(known):.2f}" if known else ""
+    span = f", from {minus(f'{min(known):.2f}')} to {minus(f'{max(known):.2f}')}" if known else ""
     return Table("students-agree", f"Kendall's τ between the rankings that students give{span}; 1 is the same ranking",
                  ["", *names], rows)  # fmt: skip
-
-
-__all__ = ["LINE", "column_name", "part", "unique"]

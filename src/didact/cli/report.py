@@ -1,0 +1,43 @@
+"""`didact report`: what a run found, as one page."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from didact.cli import options
+from didact.cli.output import print_json, say
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `didact compare … --out RUN` wrote.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The page; default: RUN/report.html.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG) and tables (CSV, LaTeX) there.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write one HTML file about a run: which method teaches best, how sure that is, and everything beside it.
+
+    It opens offline and needs neither the model nor the data. Give `didact compare` the option `--measure 200` for all
+    other measures and for examples.
+    """
+    from didact.reports.build import parts_of, write
+    from didact.reports.read import read_run
+    from didact.reports.verdict import verdict_of
+
+    began = time.monotonic()
+    found = read_run(run)
+    path = write(found, parts_of(found), out, figures=figures)
+    verdict = verdict_of(found)
+    if as_json:
+        print_json(
+            {
+                "out": str(path), "figures": None if figures is None else str(figures), "level": verdict.level,
+                "best": verdict.best, "text": verdict.text, "seconds": time.monotonic() - began,
+            }
+        )  # fmt: skip
+        return
+    typer.echo(verdict.text)
+    say(f"\nThe page is {path}" + ("." if figures is None else f"; charts and tables are in {figures}."))

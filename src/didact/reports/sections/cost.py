@@ -1,0 +1,114 @@
+"""What a method costs, against what it teaches."""
+
+from typing import Any
+
+from didact.render.chart import altair
+from didact.reports.figure import BLUE, INK, ORANGE, Figure, calm, label, values
+from didact.reports.part import AGAIN, Part, lead, missing, notes
+from didact.reports.read import Column, Run, column_name, minus, number
+from didact.reports.table import Cell, Table
+
+
+def part(run: Run) -> Part:
+    title = "What it costs"
+    costs = [] if run.measured is None else [one for one in run.measured.cost if number(one.get("seconds")) is not None]
+    if not costs:
+        return Part("cost", title, missing(f"The cost of methods was not measured. {AGAIN}"))
+    names = [name for one in costs if run.gain(name := str(one.get("method"))) is not None]
+    columns = run.shared(names) or None
+    table = _table(run, costs, columns)
+    points = _points(run, costs, columns)
+    figures = [_figure(run, points)] if len(points) > 1 else []
+    said = (
+        "Time to explain one row on the machine of this run, and the passes through the model that it takes, against "
+        "the mean gain of students. Best is top left: cheap, and it teaches."
+    )
+    remarks = [
+        "Explainers that are learned (SMaT, L2E) cost their learning once; that is not in these figures. Memory is the "
+        "most a method held at once beyond what rested."
+    ]
+    if columns and len(columns) < len(run.columns):
+        where = "; ".join(map(column_name, columns))
+        remarks.append(f"Gains are means over what all of them were compared with: {where}.")
+    elif columns is None and len(run.columns) > 1:
+        remarks.append("No student was taught by all of them: these gains are means over different students.")
+    body = lead(said) + "".join(figure.html() for figure in figures) + table.html() + notes(remarks)
+    return Part("cost", title, body, figures, [table])
+
+
+def _table(run: Run, costs: list[Any], columns: list[Column] | None) -> Table:
+    rows: list[list[Cell | str]] = []
+    ordered = sorted(costs, key=lambda one: float(one["seconds"]))
+    for one in ordered:
+        name = str(one.get("method"))
+        rows.append(
+            [
+                name, _time(float(one["seconds"])), _count(one.get("forward")), _count(one.get("backward")),
+                _memory(one.get("memory")), run.signed(run.gain(name, columns)),
+            ]
+        )  # fmt: skip
+    heads = ["method", "time per row", "forward passes", "backward passes", "memory", f"mean gain, {run.unit}"]
+    return Table("cost", f"Cost per row, measured on {costs[0].get('rows')} rows", heads, rows, data=ordered)
+
+
+def _points(run: Run, costs: list[Any], columns: list[Column] | None) -> list[dict[str, Any]]:
+    found = []
+    for one in costs:
+        name, seconds = str(one.get("method")), float(one["seconds"])
+        gain = run.gain(name, columns)
+        if gain is not None and seconds > 0:
+            found.append({"name": label(name, 40), "milliseconds": 1000 * seconds, "gain": gain * run.scale,
+                          "told": f"{label(name)}: {_time(seconds)} per row, gain {run.signed(gain)}"})  # fmt: skip
+    return found
+
+
+def _figure(run: Run, points: list[dict[str, Any]]) -> Figure:
+    told = "; ".join(one["told"] for one in points[:12])
+    return Figure("cost", f"Mean gain against time per row. {told}.", lambda width: _chart(run, points, width))
+
+
+def _chart(run: Run, points: list[dict[str, Any]], width: int) -> Any:
+    alt = altair()
+    times = [one["milliseconds"] for one in points]
+    gains = [0.0, *(one["gain"] for one in points)]
+    pad = 0.12 * ((max(gains) - min(gains)) or 1.0)
+    # Names stand right of their points, so there is room for the last of them.
+    domain = [min(times) / 1.6, max(times) * (max(times) / min(times) * 4) ** (0.55 if width < 400 else 0.3)]
+    base = alt.Chart(values(_apart(points, gains))).encode(
+        x=alt.X("milliseconds:Q", title="milliseconds per row, logarithmic",
+                scale=alt.Scale(type="log", domain=domain, nice=False),
+                axis=alt.Axis(tickCount=5, format="~g", grid=False)),
+        y=alt.Y("gain:Q", title=f"mean gain over none, {run.unit}",
+                scale=alt.Scale(domain=[min(gains) - pad, max(gains) + pad], nice=False)),
+        description="told:N",
+    )  # fmt: skip
+    dots = base.mark_point(filled=True, size=90, opacity=1, color=BLUE)
+    names = base.mark_text(align="left", dx=9, fontSize=12, color=INK).encode(y="label:Q", text="name:N")
+    zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=ORANGE, strokeDash=[4, 3]).encode(y="zero:Q")
+    return calm(alt.layer(zero, dots, names), width, 300)
+
+
+def _apart(points: list[dict[str, Any]], gains: list[float]) -> list[dict[str, Any]]:
+    """With a height for each name, so that names of neighbours do not cover one another."""
+    least = 0.055 * ((max(gains) - min(gains)) or 1.0)
+    found, last = [], float("-inf")
+    for one in sorted(points, key=lambda one: float(one["gain"])):
+        last = max(float(one["gain"]), last + least)
+        found.append({**one, "label": last})
+    return found
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{1000 * seconds:.3g} ms"
+
+
+def _count(value: Any) -> str:
+    known = number(value)
+    return "–" if known is None else minus(f"{known:,.3g}" if known < 1000 else f"{known:,.0f}")
+
+
+def _memory(value: Any) -> str:
+    known = number(value)
+    return "–" if known is None else f"{known:,.0f} MB" if known >= 1 else "< 1 MB"

@@ -1,0 +1,88 @@
+"""What was learned: how much each attention head, or each member of a blend, counts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from didact.errors import DidactError
+from didact.render.heat import shade
+from didact.render.mix import MixView
+from didact.reports.figure import Figure
+from didact.reports.part import Part, details, lead, missing, notes
+from didact.reports.read import Run, column_name, minus
+from didact.reports.table import Cell, Table
+
+_SHOWN = 4  # maps; the rest can be unfolded
+
+
+def part(run: Run) -> Part | None:
+    """None where nothing was learned: then there is nothing to miss."""
+    title = "What was learned"
+    if not run.learned:
+        return None
+    found, broken = [], []
+    for (explainer, student, size), own in _groups(run.learned).items():
+        name = f"{explainer} for {column_name((student, size))}"
+        try:
+            found.append((name, own, _view(name, own)))
+        except (DidactError, LookupError, TypeError, ValueError) as error:
+            broken.append(f"What {name} learned cannot be shown: {error}")
+    if not found:
+        return Part("learned", title, missing("Nothing of what was learned can be shown.") + notes(broken))
+    tables = [_table(name, own, view) for name, own, view in found]
+    said = (
+        "An explainer that learns to teach weighs parts of the model. The darker, the more a part counts; mean over "
+        "seeds. Which parts count depends on the seed, too: point at a number for its spread."
+    )
+    shown = "".join(f'<div class="panel">{table.html()}</div>' for table in tables[:_SHOWN])
+    more = details(f"{len(tables) - _SHOWN} more", "".join(table.html() for table in tables[_SHOWN:]))
+    body = f'{lead(said)}<div class="maps">{shown}</div>{more if len(tables) > _SHOWN else ""}{notes(broken)}'
+    figures = [Figure(f"learned-{name}", view.summary, _drawn(view), (0,)) for name, _, view in found]
+    return Part("learned", title, body, figures, tables)
+
+
+def _groups(learned: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, int], list[Mapping[str, Any]]]:
+    """By explainer, student and size what each seed learned."""
+    found: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for one in learned:
+        key = (str(one.get("explainer")), str(one.get("student")), int(one.get("size") or 0))
+        found.setdefault(key, []).append(one)
+    return found
+
+
+def _view(name: str, own: Sequence[Mapping[str, Any]]) -> MixView:
+    weights = np.mean([one["weights"] for one in own], axis=0)
+    return MixView(tuple(map(str, own[0]["names"])), tuple(map(float, weights)), title=name)
+
+
+def _drawn(view: MixView) -> Any:
+    return lambda _: view.chart()
+
+
+def _table(name: str, own: Sequence[Mapping[str, Any]], view: MixView) -> Table:
+    spread = dict(zip(view.names, np.std([one["weights"] for one in own], axis=0), strict=True))
+    scale = 1.25 * (max(map(abs, view.weights)) or 1.0)
+    kind = "signed" if min(view.weights) < 0 else "magnitude"
+
+    def cell(member: str, weight: float) -> Cell:
+        step = shade(weight, scale, kind)
+        seeds = f" ± {100 * spread[member]:.1f} over {len(own)} seeds" if len(own) > 1 else ""
+        text = "0" if not weight else minus(f"{100 * weight:.1f}")
+        return Cell(text, f"{step.hue}{step.level}" if step.level else "", f"{member}: {text} %{seeds}")
+
+    caption = f"{name}: weights in %; {view.summary}"
+    data = [
+        {"part": member, "weight": weight, "sd": float(spread[member])}
+        for member, weight in zip(view.names, view.weights, strict=True)
+    ]
+    if view.grid is not None:
+        layers, heads, weights = view.grid
+        rows: list[list[Cell | str]] = [
+            [f"layer {layer}", *(cell(f"{layer}.{head}", float(weights[i, j])) for j, head in enumerate(heads))]
+            for i, layer in enumerate(layers)
+        ]
+        return Table(f"learned-{name}", caption, ["", *(f"head {head}" for head in heads)], rows, "square", data=data)
+    ranked = sorted(zip(view.names, view.weights, strict=True), key=lambda one: -one[1])
+    rows = [[member, cell(member, weight)] for member, weight in ranked]
+    return Table(f"learned-{name}", caption, ["part", "weight"], rows, "square", data=data)

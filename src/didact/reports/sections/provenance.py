@@ -1,0 +1,97 @@
+"""Where the numbers come from: plan, versions, fingerprints, seeds; what failed and what was left out."""
+
+from typing import Any
+
+from didact.render.page import safe
+from didact.reports.part import Part, details, lead, notes
+from didact.reports.read import Run, number
+from didact.reports.table import Cell, Table, cut
+
+_MOST = 50  # failed cells that are listed
+
+
+def part(run: Run) -> Part:
+    tables = [_facts(run)]
+    body = [lead("All that decides the numbers of this page, and all that is missing from them."), tables[0].html()]
+    failed = _failed(run)
+    if failed is not None:
+        tables.append(failed)
+        body += ["<h3>Cells that failed</h3>", failed.html()]
+        body.append(notes(["Give the same didact compare command again: only cells that failed are tried once more."]))
+    else:
+        body.append("<p>Every cell ended well.</p>")
+    left_out = _left_out(run)
+    if left_out:
+        body += ["<h3>Left out, and told</h3>", notes(left_out, most=200)]
+    plan = str(run.about.get("plan") or "")
+    if plan:
+        body.append(
+            details("The plan, as a file for didact compare PLAN.toml", f"<pre>{safe(cut(plan, 20_000))}</pre>")
+        )
+    return Part("provenance", "Where these numbers come from", "\n".join(body), tables=tables)
+
+
+def _facts(run: Run) -> Table:
+    about = run.about
+    seeds = ", ".join(map(str, about.get("seeds") or ())) or "–"
+    facts: dict[str, Any] = {
+        "model": f"{run.name} (fingerprint {about.get('teacher_fingerprint') or '–'})",
+        "data": f"{about.get('data') or '–'} (fingerprint {about.get('data_fingerprint') or '–'})",
+        "rows to draw students' rows from": about.get("train_rows"),
+        "test rows": ", ".join(sorted({f"{row.test_rows:,}" for row in run.rows})) or None,
+        "students": ", ".join(run.students),
+        "they start from": ", ".join(f"{name}: {start}" for name, start in dict(about.get("starts") or {}).items()),
+        "sizes": ", ".join(f"{size:,}" for size in run.sizes),
+        "seeds": seeds,
+        "cells": f"{about.get('cells') or '–'}, of which {len(run.failed)} failed",
+        "chosen on dev": _tuned(about.get("tune")),
+        "didact": about.get("didact"),
+        "torch": about.get("torch"),
+        "rows measured otherwise": None
+        if run.measured is None
+        else f"{len(run.measured.rows):,} of {run.measured.split}",
+    }
+    rows: list[list[Cell | str]] = [
+        [name, Cell(cut(str(value), 300))] for name, value in facts.items() if value not in (None, "")
+    ]
+    return Table("provenance", "What was run", ["what", "value"], rows, look="facts", words=(0, 1))
+
+
+def _tuned(tune: Any) -> str:
+    if not isinstance(tune, dict) or not tune:
+        return "nothing: every method is sent as it is"
+    return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in tune.items())
+
+
+def _failed(run: Run) -> Table | None:
+    if not run.failed:
+        return None
+    rows: list[list[Cell | str]] = []
+    for one in run.failed[:_MOST]:
+        where = f"{one.get('student')}, {one.get('size')} rows, seed {one.get('seed')}"
+        rows.append([str(one.get("explainer")), where, Cell(cut(" ".join(str(one.get("error")).split()), 300))])
+    more = len(run.failed) - _MOST
+    caption = f"{len(run.failed):,} cells failed" + (f"; the first {_MOST} of them" if more > 0 else "")
+    return Table("failed", caption, ["explainer", "student", "error"], rows, words=(0, 1, 2), data=list(run.failed))
+
+
+def _left_out(run: Run) -> list[str]:
+    said = list(run.notes)
+    lost = [row for row in run.rows if row.lost_rows]
+    said += [
+        f"{row.explainer} for {row.student}, {row.size:,} rows: of {row.lost_rows:,} rows a part of the explanation "
+        "lies behind what the student reads, and was dropped."
+        for row in lost
+    ]
+    if run.measured is not None:
+        said += [f"{one.get('label')} was not measured: {one.get('reason')}" for one in run.measured.skipped]
+        skipped: dict[tuple[str, int], list[str]] = {}
+        for row in run.measured.metrics.get("rows") or ():
+            count = int(number(row.get("skipped")) or 0)
+            if count:
+                skipped.setdefault((str(row.get("metric")), count), []).append(str(row.get("method")))
+        said += [
+            f"{metric}: no answer for {count:,} {'row' if count == 1 else 'rows'} of {', '.join(methods)}"
+            for (metric, count), methods in sorted(skipped.items())
+        ]
+    return list(dict.fromkeys(said))
