@@ -12,6 +12,7 @@ import numpy as np
 from didact.errors import OptionError, RecordError
 from didact.records.atomic import with_folder, write_text
 from didact.records.store import canonical
+from didact.render.grid import Cell, Line, grid
 from didact.render.mix import MixView
 from didact.stats.bootstrap import Interval
 
@@ -201,13 +202,34 @@ class Comparison:
             table.add_column(Text(f"{student}\n{size:,} rows"), no_wrap=True)
         table.add_column(Text("mean\nrank"), justify="right")
         ranks = {one["explainer"]: one["rank"] for one in self.ranking()}
-        cells = {(row["explainer"], row["student"], row["size"]): row for row in self.rows}
-        ordered = sorted(self.explainers, key=lambda name: (name != "none", ranks.get(name, np.inf)))
-        for name in ordered:
+        cells = self._cells
+        for name in self._ordered(ranks):
             line = [Text(name, style="dim" if name in self.about.get("controls", ()) else "")]
             line += [_cell(cells.get((name, *column))) for column in self.columns]
             table.add_row(*line, Text(f"{ranks[name]:.1f}" if name in ranks else "–"))
         return table
+
+    def _repr_html_(self) -> str:
+        """The same table for a notebook."""
+        ranks = {one["explainer"]: one["rank"] for one in self.ranking()}
+        lines = []
+        for name in self._ordered(ranks):
+            is_control = name in self.about.get("controls", ())
+            cells = [_html_cell(self._cells.get((name, *column))) for column in self.columns]
+            rank = Cell(f"{ranks[name]:.1f}" if name in ranks else "–")
+            lines.append(
+                Line(Cell(name, "a control" if is_control else "", "quiet" if is_control else ""), [*cells, rank])
+            )
+        heads = ["explainer", *(f"{student}\n{size:,} rows" for student, size in self.columns), "mean\nrank"]
+        return grid(heads, lines, notes=self.remarks())
+
+    @property
+    def _cells(self) -> dict[tuple[str, str, int], Mapping[str, Any]]:
+        return {(row["explainer"], row["student"], row["size"]): row for row in self.rows}
+
+    def _ordered(self, ranks: Mapping[str, float]) -> list[str]:
+        """`none` first, then from best to worst."""
+        return sorted(self.explainers, key=lambda name: (name != "none", ranks.get(name, np.inf)))
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""
@@ -228,21 +250,43 @@ class Comparison:
         return said
 
 
+_STYLES: Final = {"above": "bold green", "below": "red", "": ""}
+
+
 def _cell(row: Mapping[str, Any] | None) -> Any:
     from rich.text import Text
 
+    text, mark = _written(row)
+    return Text(text, style=_STYLES[mark])
+
+
+def _html_cell(row: Mapping[str, Any] | None) -> Cell:
+    text, mark = _written(row)
     if row is None or row["median"] is None:
-        return Text("–")
-    scale = 1.0 if row["measure"] == "pearson" else 100.0
-    digits = 3 if row["measure"] == "pearson" else 1
+        return Cell(text, "no cell of it ended well", "quiet")
+    scale, digits = _scale(row)
+    title = f"{row['measure']} {row['mean'] * scale:.{digits}f}, {row['seeds']} seeds, {row['test_rows']:,} test rows"
+    return Cell(text, title + (f", p = {row['p']:.2g}" if row["p"] is not None else ""), mark)
+
+
+def _scale(row: Mapping[str, Any]) -> tuple[float, int]:
+    """What a measure is multiplied by where people read it, and its digits."""
+    return (1.0, 3) if row["measure"] == "pearson" else (100.0, 1)
+
+
+def _written(row: Mapping[str, Any] | None) -> tuple[str, str]:
+    """A cell for people, and whether its interval lies above or below 0."""
+    if row is None or row["median"] is None:
+        return "–", ""
+    scale, digits = _scale(row)
     few = "°" if row["seeds"] < FEW else ""
     if row["explainer"] == "none":
-        return Text(f"{row['mean'] * scale:.{digits}f}{few}")
+        return f"{row['mean'] * scale:.{digits}f}{few}", ""
     if row["gain"] is None:
-        return Text("–")
+        return "–", ""
     low, high = row["low"] * scale, row["high"] * scale
-    mark = "▲" if low > 0 else "▼" if high < 0 else " "
+    mark = "above" if low > 0 else "below" if high < 0 else ""
+    sign = {"above": "▲", "below": "▼", "": " "}[mark]
     star = "*" if row["p"] is not None and row["p"] < 0.05 else ""
-    style = "bold green" if low > 0 else "red" if high < 0 else ""
-    text = f"{row['gain'] * scale:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}] {mark}{star}{few}"
-    return Text(text.rstrip(), style=style)
+    text = f"{row['gain'] * scale:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}] {sign}{star}{few}"
+    return text.rstrip(), mark

@@ -1,6 +1,6 @@
 """What explanations are worth by every measure but teaching: faithfulness, plausibility, stability."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -57,6 +57,7 @@ class Evaluation:
     values: Float[np.ndarray, "metric method row"]
     how: Mapping[str, str]
     bounds: Mapping[str, tuple[float, float]]
+    better: Mapping[str, str]
     heading: str = "plausibility"
     notes: tuple[str, ...] = ()
 
@@ -64,7 +65,6 @@ class Evaluation:
         """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
         lines = []
         for metric, own in zip(self.metrics, self.values, strict=True):
-            better = METRICS[parse_spec(metric).name].better
             for method, values, one in zip(self.methods, own, mean_intervals(own), strict=True):
                 # An interval for few rows may reach beyond what the metric can be.
                 low, high = np.clip([one.low, one.high], *self.bounds[metric]).tolist()
@@ -72,7 +72,7 @@ class Evaluation:
                 lines.append(
                     {
                         "method": method, "metric": metric, "value": one.gain, "low": low, "high": high, "rows": rows,
-                        "skipped": len(values) - rows, "better": better, "how": self.how.get(metric, ""),
+                        "skipped": len(values) - rows, "better": self.better[metric], "how": self.how.get(metric, ""),
                     }
                 )  # fmt: skip
         return lines
@@ -103,10 +103,15 @@ class Evaluation:
         return lines
 
     def to_pandas(self) -> Any:
-        """A data frame of `summary`; `frame.attrs` holds the notes, the heading, and the tests as another frame."""
+        """A data frame of `summary` that shows itself as a table in a notebook.
+
+        `frame.attrs` holds the notes, the heading, and the tests as another frame.
+        """
         import pandas
 
-        frame = pandas.DataFrame(self.summary(), columns=list(COLUMNS))
+        from didact.experiment.frame import MetricsFrame
+
+        frame = MetricsFrame(self.summary(), columns=list(COLUMNS))
         frame.attrs = {"notes": list(self.notes), "heading": self.heading, "tests": pandas.DataFrame(self.tests())}
         return frame
 
@@ -122,13 +127,14 @@ def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options
     """Measure explanations, and give a data frame: method, metric, value, low, high, rows, skipped, better, how.
 
     `explanations` are sets, files that `save` wrote (or of other tools, which are read onto `data`), or several of
-    either, all of the same rows. The `teacher` is asked
-    for faithfulness; `data` (a data set, its name, or rows) hold the rationales. `metrics` names what is measured
-    (`didact metrics` lists them; options in brackets: comprehensiveness(k=0.2)), by default all that can be. What is
-    taken away is replaced by the mask token (`remove=mask`), deleted, padded or zero; `preset` is eraser or l2e.
-    `level=word` joins pieces first. `encoder` tells which rows mean the same: a model, or minilm; the teacher by
-    default. A `random` explanation stands beside the others unless `control=False`; `seed` draws it. `value` is the
-    mean over rows, `low` and `high` its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+    either, all of the same rows. The `teacher` is asked for faithfulness; `data` (a data set, its name, or rows) hold
+    the rationales. `metrics` names what is measured (`didact metrics` lists them; options in brackets:
+    comprehensiveness(k=0.2)), by default all that can be. A metric of your own is any callable (explained, row) ->
+    number with an attribute `better`, higher or lower. What is taken away is replaced by the mask token
+    (`remove=mask`), deleted, padded or zero; `preset` is eraser or l2e. `level=word` joins pieces first. `encoder`
+    tells which rows mean the same: a model, or minilm; the teacher by default. A `random` explanation stands beside
+    the others unless `control=False`; `seed` draws it. `value` is the mean over rows, `low` and `high` its 95 %
+    interval. `frame.attrs` holds notes, and tests between the methods.
     """
     return evaluated(explanations, teacher, data, **options).to_pandas()
 
@@ -138,7 +144,7 @@ def evaluated(
     teacher: Any = None,
     data: Any = None,
     *,
-    metrics: Sequence[str] | str | None = None,
+    metrics: Sequence[str | Callable[..., Any]] | str | Callable[..., Any] | None = None,
     remove: str | None = None,
     preset: str | None = None,
     level: str | None = None,
@@ -149,7 +155,11 @@ def evaluated(
     progress: bool = False,
 ) -> Evaluation:
     """As `evaluate`, with the numbers of every row."""
-    asked = None if metrics is None else _metrics([metrics] if isinstance(metrics, str) else list(metrics))
+    asked = (
+        None
+        if metrics is None
+        else _metrics([metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics))
+    )
     remove = _removal(remove, preset)
     loaded = load_data(data) if isinstance(data, str | Path) else data
     known: Teacher | None = None if teacher is None else load_teacher(teacher)
@@ -185,7 +195,7 @@ class _Work:
         found = {}
         for name, entry in METRICS.items():
             metric = entry.load()()
-            if self.lacks(entry, metric) is None:
+            if self.lacks(entry.needs, metric) is None:
                 found[name] = metric
         if not found:
             raise OptionError(
@@ -194,19 +204,19 @@ class _Work:
             )
         return found
 
-    def lacks(self, entry: MetricEntry, metric: Any) -> str | None:
+    def lacks(self, needs: Sequence[str], metric: Any) -> str | None:
         """What stands in the way of a metric; None if nothing does."""
-        if "teacher" in entry.needs and self.teacher is None:
+        if "teacher" in needs and self.teacher is None:
             return "asks the teacher: give it (--model)"
-        if "teacher" in entry.needs and self.teacher is not None and self.teacher.task.name == "reading":
+        if "teacher" in needs and self.teacher is not None and self.teacher.task.name == "reading":
             return "asks about a class or a score, and this teacher answers spans"
-        if "rationale" in entry.needs and not any(row.rationale for row in self.rows):
+        if "rationale" in needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
         if isinstance(metric, Stability | IouF1) and self.first.task == "image":
             return "compares words, and these are images"
-        if "teacher" in entry.needs and self.first.task == "image" and any(row.image is None for row in self.rows):
+        if "teacher" in needs and self.first.task == "image" and any(row.image is None for row in self.rows):
             return "asks about images, and files of explanations do not hold them: give the data (--data)"
-        if "encoder" in entry.needs and self.encoder is None and not isinstance(self.teacher, Model):
+        if "encoder" in needs and self.encoder is None and not isinstance(self.teacher, Model):
             return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
         classes = self.teacher is None or self.teacher.classes is not None
         if isinstance(metric, Faithfulness) and metric.needs_classes and not classes:
@@ -217,7 +227,7 @@ class _Work:
         faults = [
             f"{name}: it {fault}."
             for name, metric in metrics.items()
-            if (fault := self.lacks(METRICS[parse_spec(name).name], metric)) is not None
+            if (fault := self.lacks(_entry(name, metric).needs, metric)) is not None
         ]
         if faults:
             raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))
@@ -238,20 +248,28 @@ class _Work:
                 settled = metric.for_all(list(words.values()))
                 found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
                 how[name] = settled.how
+            elif name not in found:
+                found[name] = np.array(
+                    [
+                        [_number(name, metric(one, row)) for one, row in zip(own, self.rows, strict=True)]
+                        for own in self.maps.values()
+                    ]
+                )
         heading = "plausibility"
         if is_judged:
             heading = self._heading()
             self.notes += self._unread(marks[0])
         return Evaluation(
             tuple(metrics), tuple(self.maps), self.first.ids, np.stack([found[name] for name in metrics]), how,
-            {name: self._bounds(name, metric) for name, metric in metrics.items()}, heading, tuple(self.notes),
+            {name: self._bounds(name, metric) for name, metric in metrics.items()},
+            {name: _entry(name, metric).better for name, metric in metrics.items()}, heading, tuple(self.notes),
         )  # fmt: skip
 
     def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
         """What the metric can be: how far a score moves has no upper end."""
         if isinstance(metric, Faithfulness) and self.teacher is not None and self.teacher.classes is None:
             return 0.0, float("inf")
-        return METRICS[parse_spec(name).name].bounds
+        return _entry(name, metric).bounds
 
     def _predictions(self) -> tuple[str, ...]:
         """The predicted class of each row: the teacher's answer, else what the explanations tell."""
@@ -336,18 +354,48 @@ class _Work:
 # -- what is asked for ------------------------------------------------------------------------------------------------
 
 
-def _metrics(names: Sequence[str]) -> dict[str, Any]:
-    """Metrics by what they are called, with their options."""
-    found = {}
-    for name in names:
-        spec = parse_spec(name)
-        made = METRICS.load(spec.name)
-        options = checked_options(spec.options, made, of=spec.name)
-        check_types(options, made, of=spec.name)
-        found[str(spec)] = made(**options)
+def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, Any]:
+    """Metrics by what they are called, with their options; those of the caller's own by their names."""
+    found: dict[str, Any] = {}
+    for one in asked:
+        if isinstance(one, str):
+            spec = parse_spec(one)
+            made = METRICS.load(spec.name)
+            options = checked_options(spec.options, made, of=spec.name)
+            check_types(options, made, of=spec.name)
+            found[str(spec)] = made(**options)
+        else:
+            found[_own_name(one, found)] = one
     if not found:
         raise OptionError("Name a metric, or leave the choice to didact. `didact metrics` lists them.")
     return found
+
+
+def _own_name(metric: Any, taken: Mapping[str, Any]) -> str:
+    name = str(getattr(metric, "__name__", type(metric).__name__))
+    if not callable(metric) or isinstance(metric, type):
+        raise OptionError(f"A metric is a name, or a callable (explained, row) -> number, not {metric!r}.")
+    if getattr(metric, "better", None) not in ("higher", "lower"):
+        raise OptionError(f"Is a higher {name} better, or a lower one? Say so: {name}.better = 'higher' (or 'lower').")
+    if name in METRICS or name in taken:
+        raise OptionError(f"There is a metric named {name!r} already. Give yours another name.")
+    return name
+
+
+def _entry(name: str, metric: Any) -> MetricEntry:
+    """What is to be known of a metric; of the caller's own, what it says itself."""
+    known = parse_spec(name).name
+    if known in METRICS:
+        return METRICS[known]
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
+    return MetricEntry("", "faithfulness", bounds, metric.better, (), "", "")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float("nan") if value is None else float(value)
+    except (TypeError, ValueError):
+        raise OptionError(f"Metric {name!r} is to give one number per row (or None), not {value!r}.") from None
 
 
 def _removal(remove: str | None, preset: str | None) -> str:
