@@ -99,7 +99,7 @@ def inline(svg: str, name: str, alt: str) -> str:
     size = root.get("viewBox", "0 0 1 1").split()
     root.set("style", f"max-width:{float(size[2]):g}px")
     root.set("role", "img")
-    root.set("aria-label", "".join(sign if sign.isprintable() else " " for sign in alt))
+    root.set("aria-label", _printable(alt))
     ElementTree.register_namespace("", _SVG)
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -141,4 +141,9 @@ _MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbo
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Any:
-    return altair().Data(values=[dict(row) for row in rows])
+    """The rows as data of a chart. Signs that XML does not have are left out of every text."""
+    return altair().Data(values=[{name: _printable(value) for name, value in row.items()} for row in rows])
+
+
+def _printable(value: Any) -> Any:
+    return "".join(sign if sign.isprintable() else " " for sign in value) if isinstance(value, str) else value
