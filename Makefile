@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format lint types imports docs bench clean
+.PHONY: demo test check browser format lint types imports docs bench clean
 
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -12,14 +12,21 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-demo: $(READY)  ## something worth seeing, offline, in about a minute
+demo: $(READY)  ## something worth seeing, offline, in about three minutes
 	$(BIN)/didact demo
 
 test: $(READY)  ## everything but the slow marks; under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not cluster and not network"
 
-check: format lint types imports docs test  ## what CI runs
+check: format lint types imports docs browser test  ## what CI runs
 	$(BIN)/python -m pytest -n 2 -m "(slow or browser or cluster) and not network"
+
+# Chromium comes from the system's packages. Where it cannot be installed, tests of pages are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	(test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	 apt-get install -y -qq --no-install-recommends chromium fonts-noto-core fonts-noto-color-emoji) >/dev/null 2>&1 || \
+	echo "No Chromium here, and it could not be installed: tests of pages will be skipped."
 
 format: $(READY)
 	$(BIN)/ruff format --check .
