@@ -8,6 +8,7 @@ import base64
 import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import unescape
 from pathlib import Path
 from typing import Any, Final
@@ -45,7 +46,7 @@ class Source:
 
 def seen(text: str) -> str:
     """The text as a page shows it, not escaped: what would control a page is replaced."""
-    return unescape(safe(text))
+    return text if text.isprintable() else unescape(safe(text))
 
 
 def encoded_row(
@@ -63,14 +64,16 @@ def encoded_row(
     same = (first.task, first.texts)
     heats = [None if one is None or (one.task, one.texts) != same else one.heat() for one in rows]
     known = [heat for heat in heats if heat is not None]
-    targets = {heat.target for heat in known} - {row.prediction}
     ends, note = _ends(known[0], longest)
-    layouts, numbers = _layouts(known, ends)
+    drawn = [None if heat is None else _drawn(heat, ends) for heat in heats]
+    looks = list(dict.fromkeys(one.look for one in drawn if one is not None))
+    layouts = [next(one for one in drawn if one is not None and one.look == look) for look in looks]
+    targets = {heat.target for heat in known} - {row.prediction}
     found: dict[str, Any] = {
         "id": seen(cut(row.id, _NAME)) or "(no id)", "facts": _facts(row, targets), "in": list(groups), "note": note,
         "tau": row.agreement, "sure": row.sureness, "texts": _texts(known[0], ends, row, layouts),
-        "layouts": [_plain(layout) for layout in layouts],
-        "maps": [None if heat is None else _map(heat, ends, numbers, has_own=len(targets) > 1) for heat in heats],
+        "layouts": [{"boxes": one.boxes, "outside": one.outside} for one in layouts],
+        "maps": [None if one is None else _map(one, looks, has_own=len(targets) > 1) for one in drawn],
     }  # fmt: skip
     return found | (_picture(run, known, row) if known[0].is_image else {})
 
@@ -102,85 +105,73 @@ def _ends(heat: Heat, longest: int | None) -> tuple[list[int], str]:
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Units by their places: those of a text by its number, patches, and what stands in no text."""
+class _Drawn:
+    """A heat map as far as it is shown: `units` in the order of its scores, first those in texts or on the picture."""
 
-    spans: list[list[tuple[int, int, int]]]  # (unit, start, end) for each text
-    boxes: list[list[int]]
-    outside: list[tuple[int, str]]
+    heat: Heat
+    units: Sequence[Unit]
+    inner: int
+
+    @cached_property
+    def look(self) -> tuple[Any, ...]:
+        """What tells layouts apart. A unit inside a text is shown as the text; only others need their names."""
+        return tuple(
+            (unit.segment, unit.place, unit.token if n >= self.inner else "") for n, unit in enumerate(self.units)
+        )
+
+    @property
+    def boxes(self) -> list[list[int]]:
+        return [list(unit.place) for unit in self.units[: self.inner]] if self.heat.is_image else []
+
+    @property
+    def outside(self) -> list[list[Any]]:
+        return [[n, seen(self.units[n].token)] for n in range(self.inner, len(self.units))]
 
 
-def _units(heat: Heat, ends: Sequence[int]) -> list[Unit]:
-    """The units that are shown, in the order of a map's scores."""
+def _drawn(heat: Heat, ends: Sequence[int]) -> _Drawn:
     inside = [unit for n, end in enumerate(ends) for unit in heat.inside(n) if unit.place[0] < end]
-    return [*(heat.patches() if heat.is_image else inside), *heat.outside()]
+    inner = heat.patches() if heat.is_image else inside
+    return _Drawn(heat, [*inner, *heat.outside()], len(inner))
 
 
-def _layouts(heats: Sequence[Heat], ends: Sequence[int]) -> tuple[list[_Layout], dict[Any, int]]:
-    """The different layouts of a row, and the number of each by what it looks like."""
-    found: list[_Layout] = []
-    numbers: dict[Any, int] = {}
-    for heat in heats:
-        units = _units(heat, ends)
-        look = _look(heat, units)
-        if look in numbers:
-            continue
-        numbers[look] = len(found)
-        outer = len(units) - len(heat.outside())
-        spans: list[list[tuple[int, int, int]]] = [[] for _ in ends]
-        for place, unit in enumerate(units[:outer]):
-            if not heat.is_image:
-                spans[unit.segment].append((place, unit.place[0], unit.place[1]))
-        boxes = [list(unit.place) for unit in units[:outer]] if heat.is_image else []
-        outside = [(place, seen(units[place].token)) for place in range(outer, len(units))]
-        found.append(_Layout(spans, boxes, outside))
-    return found, numbers
-
-
-def _look(heat: Heat, units: Sequence[Unit]) -> tuple[Any, ...]:
-    """What tells one layout from another. A unit inside a text is shown as the text; only others need their names."""
-    outer = len(units) - len(heat.outside())
-    return tuple((unit.segment, unit.place, unit.token if n >= outer else "") for n, unit in enumerate(units))
-
-
-def _plain(layout: _Layout) -> dict[str, Any]:
-    return {"boxes": layout.boxes, "outside": [list(one) for one in layout.outside]}
-
-
-def _texts(heat: Heat, ends: Sequence[int], row: MeasuredRow, layouts: Sequence[_Layout]) -> list[dict[str, Any]]:
+def _texts(heat: Heat, ends: Sequence[int], row: MeasuredRow, layouts: Sequence[_Drawn]) -> list[dict[str, Any]]:
     """Each text in pieces; of each whether it belongs to the rationale, and by layout the units that cover it."""
     found = []
     for segment, (name, text) in enumerate(heat.texts):
         marks = [(span[1], span[2]) for span in row.rationale if len(span) == 3 and span[0] == segment]
         spans, owners = list(marks), [(-1, -1)] * len(marks)
         for place, layout in enumerate(layouts):
-            for unit, start, end in layout.spans[segment]:
-                spans.append((start, end))
-                owners.append((place, unit))
-        pieces, marked = [], []
-        units: list[list[Any]] = [[] for _ in layouts]
-        for piece, covering in parts(text[: ends[segment]], spans):
-            pieces.append(seen(piece))
-            own = [owners[cover] for cover in covering]
-            marked.append("1" if (-1, -1) in own else "0")
-            for place, line in enumerate(units):
-                covers = [unit for layout, unit in own if layout == place]
-                line.append(covers[0] if len(covers) == 1 else covers or -1)
+            for n, unit in enumerate(layout.units[: layout.inner]):
+                if unit.segment == segment:
+                    spans.append((unit.place[0], unit.place[1]))
+                    owners.append((place, n))
+        cuts = parts(text[: ends[segment]], spans)
         if ends[segment] < len(text):
-            pieces.append(" …")
-            marked.append("0")
-            for line in units:
-                line.append(-1)
+            cuts.append((" …", ()))
+        units: list[list[Any]] = [[-1] * len(cuts) for _ in layouts]
+        marked = ["0"] * len(cuts)
+        for piece, (_, covering) in enumerate(cuts):
+            for place, n in (owners[cover] for cover in covering):
+                if place < 0:
+                    marked[piece] = "1"
+                else:
+                    units[place][piece] = _with(units[place][piece], n)
+        pieces = [seen(piece) for piece, _ in cuts]
         found.append({"name": seen(name), "pieces": pieces, "marked": "".join(marked), "units": units})
     return found
 
 
-def _map(heat: Heat, ends: Sequence[int], numbers: Mapping[Any, int], *, has_own: bool) -> list[Any]:
-    units = _units(heat, ends)
-    levels = "".join(DIGITS[heat.shade(unit.score).level] for unit in units)
-    scores = " ".join(number(unit.score, heat.kind) for unit in units) if heat.kind != "binary" else ""
+def _with(covering: Any, unit: int) -> Any:
+    """No unit is -1, one is its number, several are a list."""
+    return [*covering, unit] if isinstance(covering, list) else unit if covering < 0 else [covering, unit]
+
+
+def _map(one: _Drawn, looks: Sequence[Any], *, has_own: bool) -> list[Any]:
+    heat = one.heat
+    levels = "".join(DIGITS[heat.shade(unit.score).level] for unit in one.units)
+    scores = " ".join(number(unit.score, heat.kind) for unit in one.units) if heat.kind != "binary" else ""
     target = seen(cut(heat.target, _NAME)) if has_own else ""
-    return [numbers[_look(heat, units)], levels, scores, _strongest(heat, units), target]
+    return [looks.index(one.look), levels, scores, _strongest(heat, one.units), target]
 
 
 def _strongest(heat: Heat, units: Sequence[Unit]) -> str:

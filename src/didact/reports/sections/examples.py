@@ -26,7 +26,7 @@ BUDGET: Final = 3_000_000  # bytes of the whole section
 _AROUND: Final = 100_000  # of them for style, script and controls
 _PLAIN_BYTES: Final = 300_000  # and for what is there without a script
 _PLAIN: Final = 3  # rows
-_MISSES: Final = 20  # rows, one after another, that do not fit before the rest is given up
+_MISSES: Final = 4  # rows, one after another, that do not fit before the rest is given up
 _TOP: Final = 0.25  # the share of units that counts as a method's marks
 _ID, _TITLE = "examples", "Examples"
 
@@ -288,6 +288,7 @@ def _without_script(kept: Sequence[Kept], methods: Sequence[Mapping[str, Any]]) 
         if size > _PLAIN_BYTES:
             break
         drawn.append(html)
-    first = "The first row is" if len(drawn) == 1 else f"The first {len(drawn)} rows are" if drawn else "No row is"
-    told = "" if len(drawn) == len(kept) else f'<p class="missing">{first} shown; the others need JavaScript.</p>'
-    return told + "".join(drawn)
+    if len(drawn) == len(kept):
+        return "".join(drawn)
+    others = f"{len(drawn)} of {len(kept):,} rows are shown; the others are" if drawn else "The rows are"
+    return f'<p class="missing">{others} drawn by a script, and this browser runs none.</p>{"".join(drawn)}'

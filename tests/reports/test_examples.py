@@ -1,0 +1,371 @@
+"""The browser of examples, without a browser: what goes into the page, and what does not."""
+
+import base64
+import io
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from didact.records.explanations import TEXTS
+from didact.render.heat import LEVELS
+from didact.reports.article import article
+from didact.reports.build import page
+from didact.reports.read import read_run
+from didact.reports.rows import DIGITS, seen
+from didact.reports.sections import examples
+from reports.folders import HOSTILE, change, write_run
+
+
+def part_of(folder, **options):
+    return examples.part(read_run(write_run(folder, **options)))
+
+
+def content(part):
+    """What the script reads."""
+    return json.loads(re.search(r'id="examples-data">(.*?)</script>', part.body, re.DOTALL).group(1))
+
+
+def texts_of(row):
+    return ["".join(text["pieces"]) for text in row["texts"]]
+
+
+class Tags(HTMLParser):
+    """Every element of a page and its attributes, inside of noscript too."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+# -- what is encoded --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TEXTS)
+def test_levels_and_scores_are_those_of_the_heat_maps(task, tmp_path):
+    """For every unit of every method the level is the renderer's, computed from the whole score."""
+    run = read_run(write_run(tmp_path, task=task))
+    found = content(examples.part(run))
+    by_name = {method.label: run.explanations(method) for method in run.measured.methods}
+    for place, row in enumerate(found["rows"]):
+        for method, (layout, levels, scores, _, _) in zip(found["methods"], row["maps"], strict=True):
+            explained = by_name[method["name"]][place]
+            heat = explained.heat()
+            assert [DIGITS.index(sign) for sign in levels] == [heat.shade(unit.score).level for unit in heat.units]
+            if method["kind"] != "binary":
+                np.testing.assert_allclose([float(one) for one in scores.split(" ")], explained.scores, rtol=6e-3)
+            if task == "image":
+                assert row["layouts"][layout]["boxes"] == explained.offsets.tolist()
+            else:
+                # The pieces that a unit covers are its characters.
+                for unit in range(len(explained)):
+                    segment = int(explained.segments[unit])
+                    text = row["texts"][segment]
+                    pieces = zip(text["pieces"], text["units"][layout], strict=True)
+                    start, end = explained.offsets[unit]
+                    assert "".join(p for p, cover in pieces if cover == unit) == explained.texts[segment][start:end]
+
+
+@pytest.mark.parametrize("task", [task for task in TEXTS if TEXTS[task]])
+def test_texts_are_whole_and_named(task, tmp_path):
+    run = read_run(write_run(tmp_path, task=task, rows=3))
+    whole = run.explanations(run.measured.methods[0]).texts
+    for row, texts in zip(content(examples.part(run))["rows"], whole, strict=True):
+        assert texts_of(row) == list(texts)
+        assert [text["name"] for text in row["texts"]] == list(TEXTS[task])
+        assert len(row["layouts"]) == 1  # shared by all methods
+
+
+def test_rationale_is_marked_to_the_character(tmp_path):
+    rationale = [[0, 2, 6], [0, 5, 9], [0, 12, 400]]  # overlapping, and beyond the end
+    part = part_of(tmp_path, texts=[("good film, bad plot",)], told=[{"rationale": rationale}])
+    text = content(part)["rows"][0]["texts"][0]
+    marked = "".join(p if m == "1" else "." * len(p) for p, m in zip(text["pieces"], text["marked"], strict=True))
+    assert marked == "..od film...ad plot"
+
+
+def test_methods_with_other_units_share_the_text(tmp_path):
+    texts = [("good film",), ("bad plot",)]
+    write_run(tmp_path / "a", texts=texts, methods=("lime", "shap"), controls=())
+    write_run(
+        tmp_path / "b", texts=texts, methods=("lime", "shap"), controls=(), cut=lambda text: [(0, 2), (2, len(text))]
+    )
+    shutil.copy(tmp_path / "b/measured/1-shap.parquet", tmp_path / "a/measured/1-shap.parquet")
+    row = content(examples.part(read_run(tmp_path / "a")))["rows"][0]
+    assert len(row["layouts"]) == 2
+    text = row["texts"][0]
+    assert text["pieces"] == ["go", "od", " ", "film"]
+    assert text["units"] == [[0, 0, -1, 1], [0, 1, 1, 1]]
+
+
+def test_units_that_cover_the_same_characters(tmp_path):
+    """The pieces of one emoji: its colour is the strongest one's, and all scores can be read."""
+    part = part_of(tmp_path, texts=[("👍 ok",)], methods=("lime",), controls=(), cut=lambda _: [(0, 1), (0, 1), (2, 4)])
+    found = content(part)
+    row = found["rows"][0]
+    assert row["texts"][0]["units"] == [[[0, 1], -1, 2]]
+    scores = row["maps"][0][2].split(" ")
+    assert f'title="{scores[0]}, {scores[1]}">👍</span>' in article(row, found["methods"])
+
+
+def test_control_signs_joiners_and_long_texts(tmp_path):
+    texts = [(one,) for one in (*HOSTILE, "", " \t\n", "é" * 10_000, "word 🙂 " * 1500)]
+    rows = content(part_of(tmp_path, texts=texts))["rows"]
+    assert [texts_of(row)[0] for row in rows] == [seen(text) for (text,) in texts]
+    shown = "".join("".join(texts_of(row)) for row in rows)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202e]", shown)
+    assert "👩‍👩‍👧‍👦" in shown  # joiners stay
+
+
+def test_facts_of_a_row(tmp_path):
+    told = [
+        {"gold": "negative", "prediction": "positive", "is_right": False, "sureness": 0.99999, "agreement": -0.126},
+        {"gold": None, "prediction": "positive", "is_right": None, "sureness": None, "agreement": None},
+    ]
+    first, second = content(part_of(tmp_path, rows=2, told=told))["rows"]
+    assert first["facts"] == [
+        ["prediction", "positive", ""], ["sure", "> 99.9 %", ""], ["label", "negative", ""],
+        ["", "✗ wrong", "wrong"], ["agreement of methods", "τ = −0.13", ""],
+    ]  # fmt: skip
+    assert second["facts"] == [["prediction", "positive", ""]]
+
+
+def test_a_target_is_told_where_it_is_not_the_prediction(tmp_path):
+    part = part_of(tmp_path, rows=2, told=[{"prediction": "negative"}, {"prediction": "positive"}])
+    first, second = content(part)["rows"]
+    assert ["target", "positive", ""] in first["facts"]
+    assert "target" not in [name for name, _, _ in second["facts"]]
+
+
+def test_strongest_units_are_told_in_words(tmp_path):
+    found = content(part_of(tmp_path, rows=2))
+    for row in found["rows"]:
+        for method, heat in zip(found["methods"], row["maps"], strict=True):
+            assert heat[3].startswith("Strongest: " if "a" in heat[1] else "Nothing is marked.")
+            assert method["kind"] == "binary" or re.search(r" [+-]?\d", heat[3])
+
+
+# -- which rows -------------------------------------------------------------------------------------------------------
+
+
+def test_groups_of_rows(tmp_path):
+    told = [{"is_right": n != 4, "agreement": n / 10, "sureness": 1 - n / 10} for n in range(6)]
+    rows = content(part_of(tmp_path, rows=6, told=told))["rows"]
+    found = {
+        name: {n for n, row in enumerate(rows) if name in row["in"]} for name in ("wrong", "apart", "alike", "unsure")
+    }
+    assert found == {"wrong": {4}, "apart": {0, 1}, "alike": {4, 5}, "unsure": {4, 5}}
+
+
+def test_no_unit_leads_in_all_methods(tmp_path):
+    """Two methods that mark other halves of a text share nothing; a method shares all with itself."""
+    texts = [("one two three four",)] * 2
+    folder = write_run(tmp_path, texts=texts, methods=("lime", "shap"), controls=("random",))
+    run = read_run(folder)
+    maps = run.explanations(run.measured.methods[1])
+    for label, places in (("1-lime", (0, 3)), ("2-shap", (3, 3))):
+        scores = np.zeros(8)
+        scores[[places[0], 4 + places[1]]] = 1
+        replace(maps, scores=scores).save(folder / f"measured/{label}.parquet")
+    rows = content(examples.part(read_run(folder)))["rows"]
+    assert ["unshared" in row["in"] for row in rows] == [True, False]
+
+
+def test_filters_that_mean_nothing_are_left_out(tmp_path):
+    part = part_of(tmp_path, task="regression", rows=2, methods=("lime",), told=[{"agreement": None}] * 2)
+    values = [attrs["value"] for tag, attrs in Tags(part.body).found if tag == "option"]
+    assert values == ["all", "data"]
+
+
+def test_rows_that_do_not_fit_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(examples, "BUDGET", 480_000)
+    told = [{"is_right": n not in (50, 70), "agreement": 0.0 if n == 60 else 0.5} for n in range(80)]
+    texts = [("good film " * 40,)] * 80
+    part = part_of(tmp_path, texts=texts, told=told)
+    rows = content(part)["rows"]
+    names = [int(row["id"].removeprefix("test-")) for row in rows]
+    assert 4 < len(rows) < 80
+    assert len(part.html().encode()) <= 480_000
+    assert {50, 60, 70} <= set(names)  # worth a look
+    assert {0, 1} <= set(names)  # and some as they come
+    assert names == sorted(names)
+    assert f"{len(rows)} of 80 explained rows are shown" in part.body
+
+
+@pytest.mark.slow
+def test_the_real_budget_holds(tmp_path):
+    part = part_of(tmp_path, texts=[("film <b> " * 1000,)] * 30, methods=("lime", "shap"), controls=())
+    assert 2_000_000 < len((part.html() + part.style + part.script).encode()) <= examples.BUDGET
+    assert "of 30 explained rows are shown" in part.body
+
+
+def test_a_row_that_is_too_long_is_cut_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(examples, "BUDGET", 600_000)
+    texts = [("film " * 8_000, "x " * 4_000), ("short", "too")]
+    part = part_of(tmp_path, task="pair", texts=texts, methods=("lime",), controls=("random",))
+    found = content(part)
+    first, second = found["rows"]
+    assert re.fullmatch(r"This row is long: [\d,]+ of its 48,000 characters are shown\.", first["note"])
+    assert second["note"] == ""
+    for shown, whole in zip(texts_of(first), texts[0], strict=True):
+        assert shown.endswith(" …")
+        assert whole.startswith(shown.removesuffix(" …"))
+    assert len(part.html().encode()) <= 600_000
+    for _, levels, scores, _, _ in first["maps"]:
+        assert len(levels) == len(scores.split(" "))
+
+
+# -- what is missing --------------------------------------------------------------------------------------------------
+
+
+def test_nothing_was_measured(tmp_path):
+    part = part_of(tmp_path, measured=False)
+    assert "--measure 200" in part.body
+    assert part.script == ""
+
+
+@pytest.mark.parametrize("what", ["methods", "rows"])
+def test_no_methods_or_no_rows(what, tmp_path):
+    folder = write_run(tmp_path)
+    change(folder / "measured.json", **{what: []})
+    assert "--measure 200" in examples.part(read_run(folder)).body
+
+
+def test_files_that_are_missing_or_damaged_are_named(tmp_path):
+    part = part_of(tmp_path, missing=["random"], damaged=["gradient_norm"], skipped={"human": "there is no rationale."})
+    names = [method["name"] for method in content(part)["methods"]]
+    assert names == ["attention_all", "lime(samples=100)", "trivial"]
+    said = " ".join(re.findall(r"<li>(.*?)</li>", part.body))
+    assert "random is not shown: the file" in said
+    assert "gradient_norm is not shown: " in said
+    assert "human did not explain these rows: there is no rationale." in said
+    assert str(tmp_path) not in part.body  # where the folder lies is not told
+
+
+def test_no_file_can_be_read(tmp_path):
+    part = part_of(tmp_path, methods=("lime",), controls=("random",), missing=["lime"], damaged=["random"])
+    assert "No explanation of a row could be read." in part.body
+    assert "lime is not shown" in part.body
+    assert part.script == ""
+
+
+def test_a_row_that_a_method_does_not_have(tmp_path):
+    folder = write_run(tmp_path, rows=3)
+    run = read_run(folder)
+    method = run.measured.methods[-1]
+    run.explanations(method)[:2].save(folder / method.file)
+    found = content(examples.part(read_run(folder)))
+    place = [one["name"] for one in found["methods"]].index(method.label)
+    assert [row["maps"][place] is None for row in found["rows"]] == [False, False, True]
+    assert "no explanation of this row" in article(found["rows"][2], found["methods"])
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_pictures_are_in_the_page_once(tmp_path):
+    part = part_of(tmp_path, task="image", rows=4)
+    rows = content(part)["rows"]
+    for number, row in enumerate(rows):
+        kept = base64.b64decode(row["picture"].removeprefix("data:image/png;base64,"))
+        assert kept == (tmp_path / f"measured/pictures/{number}.png").read_bytes()
+        assert row["size"] == [48, 32]
+        assert len(row["frames"]) == 2
+
+
+def test_a_large_picture_is_made_small_and_keeps_its_places(tmp_path):
+    folder = write_run(tmp_path, task="image", rows=1, picture=(600, 900))
+    noise = np.random.default_rng(0).integers(0, 255, (600, 900, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(folder / "measured/pictures/0.png")
+    found = content(examples.part(read_run(folder)))
+    row = found["rows"][0]
+    small = Image.open(io.BytesIO(base64.b64decode(row["picture"].removeprefix("data:image/jpeg;base64,"))))
+    assert max(small.size) == 320
+    assert row["size"] == [600, 900]
+    assert 'viewBox="0 0 900 600"' in article(row, found["methods"])
+
+
+@pytest.mark.parametrize("name", [None, "measured/pictures/none.png", "../secret.png", "comparison.json", "a\x00b"])
+def test_a_picture_that_is_not_there(name, tmp_path):
+    folder = write_run(tmp_path / "run", task="image", rows=1, told=[{"picture": name}])
+    shutil.copy(folder / "measured/pictures/0.png", tmp_path / "secret.png")
+    found = content(examples.part(read_run(folder)))
+    row = found["rows"][0]
+    assert row["picture"] == ""
+    assert row["size"] == [48, 32]
+    assert row["note"].startswith("Its picture was not kept")
+    html = article(row, found["methods"])
+    assert "<img" not in html
+    assert html.count('role="img"') == 1 + len(found["methods"])
+
+
+# -- nothing of the data is HTML --------------------------------------------------------------------------------------
+
+
+def hostile(folder, **changes):
+    nasty = "<img src=x onerror=alert(9)>\"'</script><script>alert(8)</script>\x00\u2028"
+    options = {
+        "texts": [(one,) for one in HOSTILE],
+        "ids": [f"{number}{nasty}" for number in range(len(HOSTILE))],
+        "methods": (f"lime{nasty}", "</noscript><b>"),
+        "classes": (f"no{nasty}", f"yes{nasty}"),
+        "skipped": {"human": f"because {nasty}"},
+        "teacher": f"model {nasty}",
+    } | changes
+    return write_run(folder, **options)
+
+
+def test_hostile_content_stays_text(tmp_path):
+    part = examples.part(read_run(hostile(tmp_path)))
+    inside = re.search(r'id="examples-data">(.*?)</script>', part.body, re.DOTALL).group(1)
+    assert not set("<>&\u2028\u2029\x00") & set(inside)
+    found = Tags(part.html()).found
+    assert [tag for tag, _ in found if tag in ("script", "img", "style", "svg", "iframe")] == ["script"]
+    allowed = {
+        "section", "h2", "h3", "p", "span", "i", "b", "div", "label", "input", "select", "option", "button", "details",
+        "summary", "fieldset", "legend", "noscript", "script", "article", "ul", "li",
+    }  # fmt: skip
+    assert {tag for tag, _ in found} <= allowed
+    assert not [
+        name for _, attrs in found for name in attrs if name.startswith("on") or name in ("href", "src", "style")
+    ]
+    assert part.body.count("</noscript>") == 1
+
+
+def test_surrogates_in_json_do_not_stop_the_page(tmp_path):
+    """JSON may hold half of a character; a file cannot."""
+    folder = write_run(tmp_path, rows=2, told=[{"gold": "half \ud83d", "prediction": "\udc4d"}])
+    run = read_run(folder)
+    page(run, [examples.part(run)]).encode("utf-8")
+
+
+def test_the_script_is_plain(tmp_path):
+    """No way from text to HTML or code; nothing that asks the network."""
+    script = part_of(tmp_path).script
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(", "fetch(",
+                 "XMLHttpRequest", "import(", "localStorage", "</script"):  # fmt: skip
+        assert word not in script
+
+
+# -- without a script -------------------------------------------------------------------------------------------------
+
+
+def test_the_first_rows_are_there_without_a_script(tmp_path):
+    part = part_of(tmp_path, rows=5)
+    inside = re.search(r"<noscript>(.*?)</noscript>", part.body, re.DOTALL).group(1)
+    assert inside.count("<article") == 3
+    assert "3 of 5 rows are shown; the others are drawn by a script" in inside
+    assert "<noscript><article" in part_of(tmp_path / "few", rows=2).body  # none is left out
+
+
+def test_every_step_of_the_scale_can_be_written():
+    assert len(DIGITS) == LEVELS + 1
