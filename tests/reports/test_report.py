@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 
 import pandas
 import pytest
-from folders import HOSTILE, change, write_run
-from reading import Page
 
 import didact
 from didact.errors import OptionError, RecordError
 from didact.reports.build import export, page, parts_of, report
 from didact.reports.read import read_run
+from reports.folders import HOSTILE, change, write_run
+from reports.reading import Page
 
 LIMIT = 5_000_000
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from folders import change, write_run
 
 from didact.reports.read import read_run
 from didact.reports.verdict import favourites, verdict_of, winners
+from reports.folders import change, write_run
 
 CONTROLS = {"random": 0.0, "trivial": -0.05, "human": 0.01}
 

@@ -4,8 +4,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +11,10 @@ from didact import __version__
 from didact.errors import OptionError
 from didact.records.atomic import with_folder, write_bytes, write_text
 from didact.render.page import safe, shades
+from didact.reports.assets import asset
 from didact.reports.part import Part
 from didact.reports.read import Run, read_run
-from didact.reports.sections import agreement, cost, curves, headline, learned, metrics, provenance, ranking
+from didact.reports.sections import agreement, cost, curves, examples, headline, learned, metrics, provenance, ranking
 
 FILE: Final = "report.html"
 # A section that has nothing to say of a run gives None.
@@ -24,6 +23,7 @@ PARTS: Final[tuple[Callable[[Run], Part | None], ...]] = (
     curves.part,
     metrics.part,
     agreement.part,
+    examples.part,
     learned.part,
     cost.part,
     provenance.part,
@@ -92,12 +92,6 @@ def export(parts: Sequence[Part], folder: Path) -> None:
         for table in part.tables:
             write_text(folder / f"{_file(table.name)}.csv", table.csv())
             write_text(folder / f"{_file(table.name)}.tex", table.latex())
-
-
-@cache
-def asset(name: str) -> str:
-    """A file of the page's style or script."""
-    return (files("didact.reports") / "page" / name).read_text(encoding="utf-8")
 
 
 def _file(name: str) -> str:
