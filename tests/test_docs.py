@@ -1,4 +1,4 @@
-"""What the documentation shows, works."""
+"""What the documentation lists, is there. Its examples, commands and links are tested in tests/docs."""
 
 import re
 import runpy
@@ -84,11 +84,3 @@ def test_every_metric_is_in_the_docs():
 
     text = (ROOT / "docs" / "metrics.md").read_text()
     assert [name for name in METRICS if f"`{name}`" not in text] == []
-
-
-def test_the_example_of_the_metrics_runs():
-    block = next(part for part in (ROOT / "docs" / "metrics.md").read_text().split("```python\n")[1:])
-    code = block.partition("```")[0].replace("[:50]", "[:6]").replace("samples=200", "samples=20")
-    found = {}
-    exec(code, found)
-    assert set(found["frame"]["method"]) == {"occlusion", "lime", "random"}

@@ -49,7 +49,7 @@ def grid(heads: Sequence[str], lines: Sequence[Line], *, notes: Sequence[str] = 
     top = "".join(f'<th scope="col">{safe_lines(head)}</th>' for head in heads)
     body = "\n".join(_line(line, len(heads)) for line in lines)
     below = "".join(f"<p>{safe(note)}</p>" for note in notes)
-    table = f"<table><thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    table = f'<table class="cells"><thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
     return f'<style>{_STYLE}</style>\n<div class="didact-grid">{table}\n{below}</div>'
 
 

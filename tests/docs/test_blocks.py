@@ -1,0 +1,170 @@
+"""Every example of README and docs is run as it is written, on a small scale; what is not run is counted here."""
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from pages import DOCS, PAGES, ROOT, SMALL, blocks, commands, name_of, small
+from typer.testing import CliRunner
+
+# Blocks that are not run, and why: the network is the only reason there is.
+SKIPPED = {"README.md": "a model is fetched from the hub", "docs/smat.md": "it needs the hub"}
+GUIDE = DOCS / "guide"
+EXTENDING = DOCS / "extending.md"
+RUN = [page for page in PAGES if any(block.language == "python" for block in blocks(page)) or page.parent == GUIDE]
+LANGUAGES = {"python", "sh", "toml", "json", "text"}
+
+
+def run_command(line):
+    from didact.cli.main import app
+
+    words = shlex.split(line, comments=True)
+    found = CliRunner().invoke(app, words[1:])
+    assert found.exit_code == 0, f"{line}\n{found.output}\n{found.exception!r}"
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_of)
+def test_the_examples_of_a_page_run(page, world):
+    """One after another, in one namespace; the commands of the guide as well."""
+    names = {"__name__": "page"}
+    for block in blocks(page):
+        if block.skipped is not None:
+            continue
+        if block.language == "python":
+            # Line numbers in a traceback are those of the page.
+            exec(compile("\n" * block.line + small(block.text), name_of(page), "exec"), names)
+        elif block.language == "toml" and (file := re.match(r"# (\S+\.toml)\n", block.text)):
+            Path(file[1]).write_text(small(block.text), encoding="utf-8")
+        elif block.language == "sh" and page.parent == GUIDE:
+            for line in commands(block):
+                if line.startswith("didact "):
+                    run_command(small(line))
+    assert Path.cwd() == world
+
+
+def test_what_is_not_run_is_known():
+    found = [(name_of(page), block.skipped) for page in PAGES for block in blocks(page) if block.skipped]
+    assert sorted(found) == sorted(SKIPPED.items())
+
+
+def test_blocks_say_what_they_are():
+    """So that none is passed over because its language is spelled in another way."""
+    unknown = [block.where for page in PAGES for block in blocks(page) if block.language not in LANGUAGES]
+    assert unknown == []
+    runs = {name_of(page) for page in PAGES if any(block.language == "python" for block in blocks(page))}
+    assert len(runs) > 12
+    assert runs <= {name_of(page) for page in RUN}
+
+
+def test_every_change_of_size_is_needed():
+    text = "\n".join(block.text for page in PAGES for block in blocks(page))
+    assert [pattern for pattern, _ in SMALL if re.search(pattern, text) is None] == []
+
+
+@pytest.mark.parametrize(
+    "block", [one for page in PAGES for one in blocks(page) if one.language == "json"], ids=lambda one: one.where
+)
+def test_json_is_json(block):
+    json.loads(block.text)
+
+
+@pytest.mark.parametrize(
+    "block", [one for page in PAGES for one in blocks(page) if one.language == "toml"], ids=lambda one: one.where
+)
+def test_a_toml_block_is_a_plan_or_a_project(block, tmp_path, monkeypatch):
+    """A plan as it is written, but for files of scores, which are the reader's own."""
+    from didact.experiment.plan import make_plan
+
+    said = tomllib.loads(block.text)
+    if "project" in said:
+        groups = said["project"]["entry-points"]
+        assert set(groups) <= entry_point_groups()
+        return
+    monkeypatch.chdir(tmp_path)
+    for name in said["explainers"]:
+        if name.endswith(".parquet"):
+            Path(name).touch()
+    assert make_plan(said).explainers
+
+
+def entry_point_groups():
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "didact").rglob("*.py"))
+    return set(re.findall(r'group="([\w.]+)"', text))
+
+
+class TestExtending:
+    def test_groups_named_are_those_there_are(self):
+        page = EXTENDING.read_text(encoding="utf-8")
+        assert [group for group in entry_point_groups() if f"`{group}`" not in page] == []
+
+    @pytest.mark.usefixtures("world")
+    def test_what_is_written_by_hand_is_our_own(self):
+        """The example explainer gives the scores of `gradient_input`, the class those that it says."""
+        import numpy as np
+
+        import didact
+
+        names = {}
+        for block in blocks(EXTENDING):
+            if block.language == "python":
+                exec(small(block.text), names)
+        ours = didact.explain(names["teacher"], names["rows"], "gradient_input")
+        np.testing.assert_allclose(names["maps"].scores, ours.scores, rtol=1e-4, atol=1e-6)
+        assert names["maps"].method == "by_hand"
+        assert names["rare"].options["power"] == 2.0
+        assert {"by_hand", "Rarity", "random"} == set(names["frame"]["method"])
+        lines = names["frame"].set_index(["metric", "method"])
+        assert 0 < lines.loc[("spread", "by_hand"), "value"] < 1
+        assert names["mine"].has_rationales
+        assert set(names["reports"]()) == {"teach", "explain", "train", "dev", "test"}
+
+    def test_ten_lines(self):
+        """What is promised: an explainer, a metric and a data set, each in ten lines of code at most."""
+        import ast
+
+        wanted = {"by_hand", "spread", "reports"}
+        for block in blocks(EXTENDING):
+            if block.language != "python":
+                continue
+            for node in ast.parse(block.text).body:
+                if isinstance(node, ast.FunctionDef) and node.name in wanted:
+                    assert node.end_lineno - node.lineno + 1 <= 10, node.name
+                    wanted.discard(node.name)
+        assert wanted == set()
+
+    def test_a_package_brings_names(self, world, monkeypatch):
+        """As written: the module, its entries, and the entry points of its project file."""
+        from didact.data import DATASETS
+        from didact.explainers import EXPLAINERS
+
+        code = [block.text for block in blocks(EXTENDING) if block.language == "python"]
+        source = "\n".join(code)
+        module = re.search(r"from didact.core.explainer.*?(?=\n\n\nrare = )", source, re.DOTALL)[0]
+        rows = re.search(r"from didact.core.dataset.*?(?=\n\n\nprint\()", source, re.DOTALL)[0]
+        entries = next(text for text in code if text.startswith("# my_package.py"))
+        head = "import torch\nfrom didact.core.explanation import Explanation\n"
+        Path("my_package.py").write_text(f"{head}{module}\n\n\n{rows}\n\n\n{entries}", encoding="utf-8")
+        project = next(tomllib.loads(one.text) for one in blocks(EXTENDING) if one.language == "toml")
+        info = Path("my_package-1.dist-info")
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n", encoding="utf-8")
+        points = "".join(
+            f"[{group}]\n" + "".join(f"{name} = {where}\n" for name, where in own.items())
+            for group, own in project["project"]["entry-points"].items()
+        )
+        (info / "entry_points.txt").write_text(points, encoding="utf-8")
+        monkeypatch.syspath_prepend(str(world))
+        for registry in (EXPLAINERS, DATASETS):
+            registry.__dict__.pop("_entries", None)
+        try:
+            page = EXTENDING.read_text(encoding="utf-8")
+            shown = [one for one in re.findall(r"`(didact [^`]+)`", page) if "my_r" in one]
+            assert len(shown) == 2
+            for line in shown:
+                run_command(line.replace("…", "a good film"))
+        finally:
+            for registry in (EXPLAINERS, DATASETS):
+                registry.__dict__.pop("_entries", None)
