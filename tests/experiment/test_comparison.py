@@ -112,6 +112,17 @@ class TestNumbers:
         )  # fmt: skip
         assert [row["rank"] for row in rows] == [2.5, 2.5, 1.0]
 
+    def test_without_replicates_there_are_no_intervals(self, result, compare, kept):
+        """The same cells, the same gains and ranks."""
+        found = compare(
+            explainers=["gradient_norm", LIME], sizes=[8, 12], seeds=3, training={"epochs": 4, "rate": 0.02}, out=kept,
+            replicates=0,
+        )  # fmt: skip
+        assert all(row["low"] is row["high"] is None for row in found.rows)
+        assert [row["rank"] for row in found.rows] == [row["rank"] for row in result.rows]
+        for own, other in zip(found.rows, result.rows, strict=True):
+            assert own["gain"] == (None if other["gain"] is None else pytest.approx(other["gain"]))
+
     def test_a_column_of_none_alone_ranks_nobody(self, compare):
         """Else `none` would be first there without a rival, and its mean rank the better for it."""
         found = compare(students=["same/none", "same/attention"])
@@ -222,6 +233,14 @@ class TestTable:
         assert not set("▲▼*°") & set(lines["open"])
         assert "▲°" in lines["few"]
         assert "fewer than 5 seeds" in lines["°"]
+
+    def test_without_intervals(self):
+        found = comparison(row("none", None, None, None, seeds=1), row("lime", 0.05, None, None, seeds=1))
+        assert self.lines(found)["lime"].split()[1] == "+5.0°"
+        text = found.table()
+        assert "without intervals" in text
+        assert "▲" not in text
+        assert "chance alone may have made this ranking" in text
 
     def test_says_nothing_of_few_seeds_where_there_are_enough(self):
         assert "°" not in comparison(row("none", None, None, None), row("lime", 0.1, 0.0, 0.2)).table()

@@ -1,5 +1,7 @@
 """A plan says the same in a file, by keywords and by flags; all its faults are told at once, before anything loads."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -222,6 +224,37 @@ class TestFiles:
         assert isinstance(result.exception, PlanError)
         assert "training: a table is wanted" in str(result.exception)
         assert "seeds:" in str(result.exception)
+
+
+class TestSparing:
+    """What makes a comparison cheaper, and what it may not leave out."""
+
+    def test_said_and_written(self):
+        plan = make_plan(GOOD | {"leave_out": ["trivial", "matched"], "sharpness": [1, 0.5], "replicates": 0})
+        assert (plan.leave_out, plan.sharpness, plan.replicates) == (("trivial", "matched"), (1.0, 0.5), 0)
+        assert make_plan(tomllib.loads(plan.to_toml())) == plan
+
+    def test_unsaid_it_is_not_written(self):
+        written = make_plan(GOOD).to_toml()
+        assert "sharpness" not in written
+        assert "leave_out" not in written
+
+    @pytest.mark.parametrize(
+        ("said", "message"),
+        [
+            ({"leave_out": ["none"]}, "leave_out: There is no row that can be left out named 'none'"),
+            ({"leave_out": ["random", "cotrained"]}, "named 'random'"),
+            ({"leave_out": ["trivail"]}, "Did you mean 'trivial'"),
+            ({"sharpness": []}, "at least one temperature"),
+            ({"sharpness": [0.0]}, "a number above 0, not 0.0"),
+            ({"sharpness": [0.5, 0.5]}, "there twice"),
+            ({"sharpness": [float("inf")]}, "a number above 0, not inf"),
+            ({"replicates": -1}, "replicates: a number is whole and at least 1"),
+        ],
+    )
+    def test_faults(self, said, message):
+        with pytest.raises(PlanError, match=re.escape(message)):
+            make_plan(GOOD | said)
 
 
 def test_trials_are_the_grid_of_what_the_strategy_knows():

@@ -151,6 +151,11 @@ class TestEntrants:
         assert [one.label for one in found.entrants if one.is_control] == ["none", "trivial", "human", "random"]
         assert [one.label for one in found.entrants if one.redrawn] == ["random"], "a seed that is said is kept"
 
+    def test_rows_that_the_plan_leaves_out_are_told(self, school):
+        found = roster(*school(), explainers=["gradient_norm", "human"], leave_out=["trivial", "human"])
+        assert [one.label for one in found.entrants] == ["none", "random", "gradient_norm", "human"]
+        assert found.notes == ["Left out as the plan asks: trivial."], "what is asked for by name stays"
+
     @pytest.mark.parametrize("name", ["quality", "reading"])
     def test_trivial_needs_classes(self, school, name):
         found = roster(*school(name), explainers=["gradient_norm"])

@@ -41,6 +41,20 @@ def test_companions_stand_beside_it_by_themselves(compare):
     assert again.mix().weights == view.weights
 
 
+def test_one_temperature_is_fixed_and_rows_are_spared(compare):
+    found = compare(explainers=["smat"], sharpness=[0.5], leave_out=["matched", "flattened"], **SMALL)
+    assert set(found.explainers) == {"none", "random", "trivial", "human"} | COMPANIONS - {
+        "smat(flattened)", "attention_all(matched)",
+    }  # fmt: skip
+    assert not found.failed
+    records = [json.loads(path.read_text())["body"]["payload"] for path in (found.folder / "cells").glob("*.json")]
+    sharp = [one["trials"] for one in records if one["cell"]["explainer"] == "attention_all(sharpened)"]
+    assert [[trial["options"] for trial in trials] for trials in sharp] == [[{"temperature": 0.5}]] * 2
+    told = "\n".join(found.notes)
+    assert "the temperature is 0.5, fixed beforehand" in told
+    assert "Left out as the plan asks: matched, flattened." in told
+
+
 def test_outer_rows_from_dev_bring_the_control_that_got_them_too(compare):
     found = compare(explainers=["smat(outer=dev)"], **SMALL)
     assert {"none+extra", "smat(outer=dev, cotrained)", "attention_all(matched, smat(outer=dev))"} <= set(

@@ -1,67 +1,239 @@
-"""`didact demo`: something worth seeing, offline, in a minute or two."""
+"""`didact demo`: which explanation of a model can be trusted, offline, in a few minutes."""
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from didact.cli.output import console, say
+from didact.cli import options
+from didact.cli.output import console, print_json, say
+from didact.errors import OptionError
 
-METHODS = ("human", "integrated_gradients", "lime(samples=100)", "lrp", "gradient_norm", "attention_all", "random")
+if TYPE_CHECKING:
+    from didact.experiment.comparison import Comparison
+    from didact.experiment.demo import Demo
+
+# Shown side by side, if they are there: the truth, chance, and what people use most.
+_SHOWN = ("human", "random", "gradient_norm", "integrated_gradients", "lime(samples=100)", "attention_all", "l2e")
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for what the demo makes.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option()] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the demo; runs/demo, or runs/demo-DATA for your own.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the planted data, the teacher and the students.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="One seed, five rows, no intervals: a minute.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Eight seeds, two students, more methods, every control: an hour or so.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Your own teacher, a folder or a hub name; with --data.")
+    ] = None,
+    data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    device: options.Device = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Processes; as many as cores. 0: none beside this.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Make a data set whose truth is known, train a teacher on it, and see whether it answers for the right reasons.
+    """Train a teacher on data whose truth is known, and see which explanations teach students to predict it.
 
-    Then look at what several methods say about why it answers.
+    Three seeds and 250 rows a student: few, and marked so. The methods are also measured by faithfulness, stability,
+    truth, agreement and cost, and a page tells all of it. With --model and --data it does the same with your own. A
+    demo that was stopped goes on when the same command is given again.
     """
+    if quick and full:
+        raise OptionError("--quick and --full were both given: choose one.")
     began = time.monotonic()
-    from didact.cli.data import label_text, show_rows
-    from didact.data.load import load_data
-    from didact.experiment.explain import explain
-    from didact.learning.train import train_teacher
-    from didact.records.views import page, side_by_side
+    from didact.experiment.demo import Demo, one_thread
 
-    heading("1. Data whose truth is known: planted/sentiment")
-    data = load_data("planted/sentiment", seed=seed)
-    typer.echo("The marked words decide the label; nothing else does.")
-    show_rows(list(data["test"][:3]), data)
-
-    heading("2. A teacher: a transformer of two layers, from scratch")
-    teacher = train_teacher(data, "native", out=out / "teacher", overwrite=True, seed=seed)
-    metrics = teacher.record["metrics"]
-    typer.echo(f"Accuracy on {metrics['test_rows']:,} test sentences: {metrics['test_accuracy']:.1%}.")
-
-    heading("3. Does it answer for the right reasons?")
-    typer.echo(f"All other words re-drawn: it keeps its answer on {metrics['kept']:.1%} of sentences (99 % wanted).")
-    typer.echo(f"The marked words re-drawn: it follows the new label on {metrics['followed']:.1%} (95 % wanted).")
-    verdict = "So the marked words are" if metrics["verified"] else "So the marked words are not proven to be"
-    typer.echo(f"{verdict} what this teacher reads, and explanations can be held against them as truth.")
-
-    heading("4. What it says")
-    shown = data["test"][3:6]
-    for row, label, chances in zip(shown, (o := teacher.predict(shown.rows)).labels, o.probabilities, strict=True):
-        assert data.classes is not None
-        said = f"{data.classes[label]} ({chances[label]:.0%} sure)"
-        typer.echo(f"\nteacher: {said}   truth: {label_text(row, data)}")
-        show_rows([row], data)
-
-    heading("5. Why? Several explanations of the same sentences")
-    typer.echo("human is the truth here; random is what chance looks like. They do not agree. Which one to trust?\n")
-    maps = [explain(teacher, shown, method, background_rows=data["explain"], seed=seed) for method in METHODS]
-    side_by_side(maps)
-    page(maps, out / "explanations.html", title="The same sentences, explained by several methods")
-    say(
-        f"\nDone in {time.monotonic() - began:.0f} s. The teacher is kept in {out / 'teacher'}; "
-        f"open {out / 'explanations.html'} to see the explanations in colour."
-    )
+    found = Demo(
+        "quick" if quick else "full" if full else "default", out=out, seed=seed, model=model, data=data,
+        data_dir=data_dir, task=task, length=length, truncate=truncate, device=device, workers=workers, progress=True,
+    )  # fmt: skip
+    one_thread(found)
+    try:
+        failed = _Show(found, is_silent=as_json).run(began)
+    except KeyboardInterrupt as stopped:
+        say(f"didact: {str(stopped) or 'Stopped. Give the same command again to go on.'}")
+        raise typer.Exit(130) from None
+    if failed:
+        say(f"{failed} cells failed; give the same command again to try them once more.")
+        raise typer.Exit(1)
 
 
-def heading(text: str) -> None:
-    from rich.text import Text
+class _Show:
+    """The steps of a demo, each told before it is taken. `is_silent` leaves stdout to one JSON document."""
 
-    console().print(Text(f"\n{text}", style="bold"))
+    def __init__(self, demo: "Demo", *, is_silent: bool) -> None:
+        self.demo, self.is_silent = demo, is_silent
+        self.number = 0
+
+    def run(self, began: float) -> int:
+        """All steps; gives how many cells failed."""
+        self._data()
+        self._teacher()
+        self._distil()
+        result = self._compare()
+        self._sentence()
+        self._end(result, began)
+        return len(result.failed)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _data(self) -> None:
+        demo = self.demo
+        data = demo.data
+        if demo.is_own:
+            self.heading(f"Your data: {data.name}")
+            self.tell(f"It is {data.task}: " + ", ".join(f"{len(split):,} {name}" for name, split in data.items()))
+            for note in demo.notes:
+                self.tell(note)
+            return
+        from didact.cli.data import show_rows
+
+        self.heading("Data whose truth is known: planted/sentiment")
+        self.tell("The marked words decide the label; nothing else does.")
+        if not self.is_silent:
+            show_rows(list(data["test"][:2]), data)
+
+    def _teacher(self) -> None:
+        demo = self.demo
+        if demo.is_own:
+            self.heading(f"Your model: {demo.model}")
+            teacher = demo.teacher
+            classes = "" if teacher.classes is None else f", with the classes {', '.join(teacher.classes[:10])}"
+            self.tell(f"It does {teacher.task}{classes}. It stays as it is; nothing is trained but students.")
+            self.tell("How long this takes depends on the model: large ones can take hours on a CPU.")
+            return
+        from didact.experiment.demo import EPOCHS, is_verified
+
+        self.heading("A teacher: a transformer of two layers, trained from scratch")
+        teacher = demo.teacher
+        metrics = getattr(teacher, "record", {})["metrics"]
+        told = (
+            f"Kept from an earlier demo, in {demo.home / 'teacher'}."
+            if demo.is_kept
+            else f"Trained on {len(demo.data['teach']):,} sentences, {EPOCHS} times over."
+        )
+        self.tell(f"{told} Accuracy on {metrics['test_rows']:,} test sentences: {metrics['test_accuracy']:.1%}.")
+        self.tell(
+            "Does it answer for the right reasons? With all unmarked words drawn anew it keeps its answer on "
+            f"{metrics['kept']:.1%} of sentences (99 % wanted); with the marked words drawn anew it follows the new "
+            f"label on {metrics['followed']:.1%} (95 % wanted)."
+        )
+        self.tell(
+            "So the marked words are what it reads, and explanations can be held against them as truth."
+            if is_verified(teacher)
+            else "So the marked words are not proven to be what it reads: do not take them for the truth of this "
+            "teacher. Another --seed trains another one."
+        )
+
+    def _distil(self) -> None:
+        demo = self.demo
+        imitated = demo.size.imitate
+        if imitated is None:
+            return
+        self.heading(f"A fast imitation: L2E learns what {imitated} would say")
+        learned = demo.distil()
+        if learned is None:
+            self.tell(f"Left out: {demo.left_out['l2e']}")
+            return
+        metrics = learned.learned["metrics"]
+        self.tell(
+            f"One network learned from {metrics['train_rows'] + metrics['dev_rows']:,} explained rows. On those held "
+            f"out its scores rank words like the imitated ones with Spearman's ρ = {metrics['dev_spearman']:.2f}."
+        )
+
+    def _compare(self) -> "Comparison":
+        from didact.experiment.comparison import FEW
+
+        demo = self.demo
+        size = demo.size
+        seeds = "one seed" if size.seeds == 1 else f"{size.seeds} seeds"
+        few = ", which is few" if size.seeds < FEW else ""
+        self.heading(f"Students: which explanations teach? {demo.rows} rows each, {seeds}{few}")
+        self.tell(
+            "Every student learns the teacher's answers to the same few rows. One sees these alone (none), the others "
+            "an explanation of each answer, too. Then all predict the teacher on rows they never saw, without any."
+        )
+        methods = demo.explainers
+        for name, why in demo.left_out.items():
+            if name != "l2e":
+                self.tell(f"Left out: {name}: {why}")
+        if "smat" in methods and len(size.sharpness) == 1:
+            self.tell(
+                "SMaT is learned anew for each seed, from that seed's rows. Beside it stands static attention, "
+                f"sharpened at one temperature, {size.sharpness[0]:g}, fixed beforehand (--full tries several on dev)."
+            )
+        return demo.compare()
+
+    def _sentence(self) -> None:
+        if self.is_silent or not self.demo.data.task.is_text:
+            return
+        from didact.records.views import side_by_side
+
+        maps = [one for one in self.demo.shown(1) if one.method in _SHOWN]
+        if maps:
+            self.heading("One row, as some of the methods explain it")
+            side_by_side(sorted(maps, key=lambda one: _SHOWN.index(one.method)))
+
+    def _end(self, result: "Comparison", began: float) -> None:
+        from didact.reports.build import report
+        from didact.reports.read import read_run
+        from didact.reports.verdict import CAUTION, verdict_of
+
+        self.heading("The ranking")
+        self.tell(result.table(), wrap=False)
+        path = report(self.demo.folder)
+        run = read_run(self.demo.folder)
+        verdict = verdict_of(run)
+        self.heading("What it means")
+        self.tell(verdict.text)
+        for line in _beside(run):
+            self.tell(line)
+        self.tell(CAUTION[0].partition(". ")[0] + ".")
+        seconds = time.monotonic() - began
+        if self.is_silent:
+            print_json(
+                {
+                    "out": str(self.demo.folder), "report": str(path), "ranking": result.ranking(),
+                    "verdict": verdict.text, "seconds": round(seconds, 1),
+                }
+            )  # fmt: skip
+        else:
+            typer.echo(f"\nThe report: {path}")
+            typer.echo(f"Done in {seconds:.0f} s. Open the report in a browser; it needs nothing else.")
+
+    # -- how it speaks ------------------------------------------------------------------------------------------------
+
+    def heading(self, text: str) -> None:
+        from rich.text import Text
+
+        self.number += 1
+        if not self.is_silent:
+            console().print(Text(f"\n{self.number}. {text}", style="bold"))
+
+    def tell(self, text: str, *, wrap: bool = True) -> None:
+        """Prose is wrapped between words; tables are left as they are."""
+        if self.is_silent:
+            return
+        if not wrap:
+            typer.echo(text)
+            return
+        from rich.text import Text
+
+        console().print(Text(text))
+
+
+def _beside(run: Any) -> list[str]:
+    """Who is best by the other measures, in one line."""
+    from didact.reports.verdict import favourites
+
+    found = [f"{family}: {name} (best by {own} of {of} metrics)" for family, name, own, of in favourites(run)]
+    return [f"Other measures have their own favourites. {'; '.join(found)}."] if found else []

@@ -235,13 +235,18 @@ class Comparison:
         """What must be read with the table."""
         measure = self.about.get("measure", "")
         percent = "points of 100" if measure != "pearson" else "Pearson's r"
-        said = [
-            f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}, with its 95 % "
-            "interval.",
-            "▲ the interval lies above 0, ▼ below; * p < 0.05 over seeds, Holm-corrected (controls are not).",
-        ]
+        said = [f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}"]
+        has_intervals = any(row["low"] is not None for row in self.rows)
+        if has_intervals:
+            said[0] += ", with its 95 % interval."
+            said.append(
+                "▲ the interval lies above 0, ▼ below; * p < 0.05 over seeds, Holm-corrected (controls are not)."
+            )
+        else:
+            said[0] += ", without intervals."
         if any(row["seeds"] < FEW for row in self.rows):
-            said.append(f"° fewer than {FEW} seeds: the interval says little.")
+            little = "the interval says little" if has_intervals else "chance alone may have made this ranking"
+            said.append(f"° fewer than {FEW} seeds: {little}.")
         reasons = sorted({row["p_reason"] for row in self.rows if row["p_reason"]})
         said += [f"p: {reason}" for reason in reasons]
         said += list(self.notes)
@@ -284,9 +289,12 @@ def _written(row: Mapping[str, Any] | None) -> tuple[str, str]:
         return f"{row['mean'] * scale:.{digits}f}{few}", ""
     if row["gain"] is None:
         return "–", ""
+    star = "*" if row["p"] is not None and row["p"] < 0.05 else ""
+    gain = f"{row['gain'] * scale:+.{digits}f}"
+    if row["low"] is None:
+        return f"{gain}{star}{few}", ""
     low, high = row["low"] * scale, row["high"] * scale
     mark = "above" if low > 0 else "below" if high < 0 else ""
     sign = {"above": "▲", "below": "▼", "": " "}[mark]
-    star = "*" if row["p"] is not None and row["p"] < 0.05 else ""
-    text = f"{row['gain'] * scale:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}] {sign}{star}{few}"
+    text = f"{gain} [{low:+.{digits}f}, {high:+.{digits}f}] {sign}{star}{few}"
     return text.rstrip(), mark

@@ -25,6 +25,10 @@ from didact.students.build import StudentSpec, alike, build_strategy, parse_stud
 CONTROLS: Final = ("none", "random", "trivial", "human")
 # What `tune` tries for every explainer alike where it is not told otherwise.
 TUNED: Final[Mapping[str, Sequence[float]]] = {"temperature": (1.0, 0.5, 0.25), "beta": (1.0, 5.0)}
+# The temperatures among which `attention_all(sharpened)` takes the best on dev.
+SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
+# Rows that stand in a table by themselves, and may be left out of it where time is short.
+SPARED: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
 _TRAINING: Final = ("epochs", "batch_size", "rate", "weight_decay", "warmup", "clip", "schedule", "momentum")
 _TESTS: Final = ("wilcoxon", "sign_flip")
 # How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
@@ -40,6 +44,8 @@ class Plan:
     is taken, for every explainer alike; empty means that nothing is tuned. `training` changes what each kind of student
     is trained with. Explanations are computed with `length`, `truncate` and `task` as the teacher is loaded. So many
     rows of `test` as `measure` says are explained, too, and the explanations measured by all but teaching.
+    `sharpness` are the temperatures that a sharpened row may take; with one alone, nothing is chosen. `leave_out` names
+    rows that would stand in the table by themselves, and the table says so. Without `replicates`, no intervals.
     """
 
     model: str | None = None
@@ -64,6 +70,8 @@ class Plan:
     revision: str | None = None
     trust_remote_code: bool = False
     measure: int = 0
+    sharpness: tuple[float, ...] = SHARPNESS
+    leave_out: tuple[str, ...] = ()
 
     def trials(self, strategy: Spec) -> list[dict[str, Any]]:
         """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
@@ -77,7 +85,8 @@ class Plan:
         import tomli_w
 
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-        said = {name: value for name, value in said.items() if name != "measure" or value}
+        unsaid = {"measure": 0, "sharpness": SHARPNESS}
+        said = {name: value for name, value in said.items() if name not in unsaid or value != unsaid[name]}
         if self.students:
             said["students"] = [str(student) for student in self.students]
         said["tune"] = {name: list(values) for name, values in self.tune.items()}
@@ -112,8 +121,10 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
         "training": _training, "test": _test, "data": _data, "data_seed": _seed,
         **dict.fromkeys(("model", "base", "task", "data_dir", "revision", "device"), _word),
         **dict.fromkeys(("soft", "truncate", "trust_remote_code"), _switch),
-        **dict.fromkeys(("replicates", "threads", "length"), _count),
+        **dict.fromkeys(("threads", "length"), _count),
+        "replicates": lambda value: _count(value) if value != 0 else 0,
         "measure": lambda value: _count(value, what="a number of rows") if value != 0 else 0,
+        "sharpness": _sharpness, "leave_out": _leave_out,
     }  # fmt: skip
     kept: dict[str, Any] = {}
     for name, value in given.items():
@@ -229,6 +240,27 @@ def _seed(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise OptionError(f"a seed is a whole number from 0 to 2^31, not {value!r}.")
     return value
+
+
+def _sharpness(values: Any) -> tuple[float, ...]:
+    def check(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise OptionError(f"a temperature is a number above 0, not {value!r}.")
+        return float(value)
+
+    found = _each(values, check, "temperatures")
+    if not found:
+        raise OptionError("at least one temperature is needed.")
+    return found
+
+
+def _leave_out(values: Any) -> tuple[str, ...]:
+    def check(value: Any) -> str:
+        if value not in SPARED:
+            raise OptionError(unknown("row that can be left out", str(value), list(SPARED)))
+        return str(value)
+
+    return _each(values, check, "rows")
 
 
 def _tune(values: Any) -> dict[str, tuple[Any, ...]]:

@@ -36,8 +36,6 @@ _SMALL: Final = "bilstm_attention(embeddings=base, width=64)/attention"
 
 # What stands beside a learned explainer (DESIGN: fair controls). `fresh` is the explainer's own row.
 Role = Literal["", "fresh", "cotrained", "flattened", "matched", "sharpened", "extra"]
-# The temperatures among which `attention_all(sharpened)` takes the best on dev.
-SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
 # The method that each family starts as.
 _STATIC: Final = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}
 
@@ -75,6 +73,7 @@ class Roster:
         self._check_fit()
         self.entrants = self._entrants(methods)
         self._add_companions()
+        self._tell_choices()
         self._check_seen()
         self.pool = self._pool()
         self.used = self._used()
@@ -121,7 +120,7 @@ class Roster:
         found = [Entrant("none", None, True)]
         asked: list[Method] = [*self.plan.explainers, *methods]
         for name in CONTROLS[1:]:
-            if name not in asked and self._is_possible(name):
+            if name not in asked and not self._is_left_out(name) and self._is_possible(name):
                 found.append(Entrant(name, name, True, redrawn=name == "random"))
         for method in asked:
             if method == "none":
@@ -169,9 +168,21 @@ class Roster:
             found.append(Entrant("none+extra", None, True, role="extra"))
         taken = {one.label for one in self.entrants}
         for one in found:
-            if one.label not in taken:
+            if one.label not in taken and not self._is_left_out(one.role):
                 self.entrants.append(one)
                 taken.add(one.label)
+
+    def _tell_choices(self) -> None:
+        """What a reader of the table would take for granted, and the plan has otherwise."""
+        left = [name for name in self.plan.leave_out if name not in {one.label for one in self.entrants}]
+        if left:
+            self.notes.append(f"Left out as the plan asks: {', '.join(left)}.")
+        sharp = [one.label for one in self.entrants if one.role == "sharpened"]
+        if sharp and len(self.plan.sharpness) == 1:
+            self.notes.append(
+                f"{', '.join(sharp)}: the temperature is {self.plan.sharpness[0]:g}, fixed beforehand and not chosen "
+                "on dev."
+            )
 
     def _check_seen(self) -> None:
         """A learned explainer says which rows it saw, and of which teacher: never those that students are tested on."""
@@ -204,6 +215,9 @@ class Roster:
         except DidactError as error:
             self.faults.append(f"explainers: {learner.label}: {error}")
             return ()
+
+    def _is_left_out(self, name: str) -> bool:
+        return name in self.plan.leave_out
 
     def _is_possible(self, control: str) -> bool:
         """Whether a control has a meaning here. What has none is left out, and the table says so."""

@@ -20,7 +20,7 @@ from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.measure import Measuring
-from didact.experiment.roster import SHARPNESS, Entrant, Roster
+from didact.experiment.roster import Entrant, Roster
 from didact.experiment.summary import agreement_of, rows_of_table, scores_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
@@ -248,7 +248,7 @@ class Run:
             others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
             trials = [trial for place, trial in enumerate(others) if trial not in others[:place]]
         if one.role == "sharpened":
-            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in SHARPNESS]
+            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in self.plan.sharpness]
         if one.role == "extra":
             trials, facts["extra"] = [{}], True
         facts |= {

@@ -74,7 +74,10 @@ def rows_of_table(
     lost: Mapping[Key, int],
     test_rows: int,
 ) -> list[dict[str, Any]]:
-    """The table's rows, one per explainer and column. Seeds that failed in either arm are left out of the pair."""
+    """The table's rows, one per explainer and column. Seeds that failed in either arm are left out of the pair.
+
+    Without `replicates` there are no intervals.
+    """
     reference = scores.get(REFERENCE, {}).get(0)
     rows: list[dict[str, Any]] = []
     for student, size in columns:
@@ -95,13 +98,16 @@ def rows_of_table(
             }  # fmt: skip
             seeds = sorted(own.keys() & plain.keys())
             if name != "none" and seeds:
-                gain = interval_of(
-                    [own[seed] for seed in seeds], [plain[seed] for seed in seeds], reference, replicates=replicates
-                )
                 differences = np.array([values[seed] - _value(plain[seed], reference) for seed in seeds])
+                gain = Interval(float(differences.mean()), np.nan, np.nan)
+                if replicates:
+                    gain = interval_of(
+                        [own[seed] for seed in seeds], [plain[seed] for seed in seeds], reference, replicates=replicates
+                    )
                 shared = max(len(tested_names), 1) if name in tested_names else 1
                 tested = paired_test(differences, kind=test, level=LEVEL / shared)
-                row |= {"seeds": len(seeds), "gain": gain.gain, "low": gain.low, "high": gain.high, "p": tested.p}
+                row |= {"seeds": len(seeds), "gain": gain.gain, "p": tested.p}
+                row |= {"low": gain.low, "high": gain.high} if replicates else {}
                 if tested.p is None:
                     row["p_reason"] = tested.reason + (f" ({LEVEL:g} over {shared} explainers)" if shared > 1 else "")
             column.append(row)

@@ -1,0 +1,221 @@
+"""`didact demo`, through the command itself, in small; once, marked slow, as people give it."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from didact.cli.main import app
+from didact.data.load import load_data
+from didact.errors import DidactError
+from didact.experiment import demo as module
+from didact.experiment.demo import SIZES, Demo
+from didact.learning.train import train_teacher
+
+DATA = "planted/sentiment(teach=600, explain=20, train=80, dev=32, test=16)"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Sizes of a few rows and one epoch, and planted data as small; threads are put back."""
+    threads = torch.get_num_threads()
+    tiny = {"measured": 4, "imitated": 12, "l2e": {"epochs": 1}, "training": {"epochs": 1}}
+    for name, size in SIZES.items():
+        few = {"seeds": min(size.seeds, 2), "rows": 64, "replicates": min(size.replicates, 50)}
+        monkeypatch.setitem(SIZES, name, replace(size, **tiny, **few))
+    monkeypatch.setattr(module, "DATA", DATA)
+    monkeypatch.setattr(module, "TEACHER", "native(layers=1, width=16, heads=2)")
+    monkeypatch.setattr(module, "EPOCHS", 4)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The command, with its folders in a place of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments):
+        result = CliRunner().invoke(app, ["demo", "--workers", "0", *map(str, arguments)])
+        if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
+            raise result.exception
+        return result
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """A model of one's own that pools by the mean: it has no attention."""
+    folder = tmp_path_factory.mktemp("teachers") / "bilstm"
+    train_teacher(load_data(DATA), "bilstm(width=8)", epochs=1, progress=False, out=folder)
+    return folder
+
+
+def rows_of(result):
+    """The first word of each line of the table."""
+    lines = result.stdout.partition("─\n")[2].splitlines()
+    return [line.split()[0] for line in lines if line.startswith(" ") and line.split()]
+
+
+def test_tells_its_steps_and_leaves_a_report(run, tmp_path):
+    result = run()
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stdout.split())
+    for number, heading in enumerate(["Data whose truth", "A teacher", "A fast imitation", "Students"], 1):
+        assert f"{number}. {heading}" in told
+    assert "which is few" in told
+    assert "at one temperature, 0.5, fixed beforehand" in told
+    assert "The report: runs/demo/report.html" in told
+    assert (tmp_path / "runs/demo/report.html").is_file()
+    assert (tmp_path / "runs/demo/teacher/didact.json").is_file()
+    assert set(rows_of(result)) == {
+        "none", "random", "trivial", "human", "gradient_norm", "integrated_gradients", "lime(samples=100)",
+        "attention_all", "attention_all(sharpened)", "smat", "smat(cotrained)", "l2e",
+    }  # fmt: skip
+
+
+def test_quick_has_five_rows_and_no_intervals_and_speaks_json(run, tmp_path):
+    result = run("--quick", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert set(answer) == {"out", "report", "ranking", "verdict", "seconds"}
+    names = {row["explainer"] for row in answer["ranking"]}
+    assert names == {"none", "random", "human", "gradient_norm", "attention_all"}
+    assert answer["verdict"]
+    assert (tmp_path / answer["report"]).is_file()
+    assert (tmp_path / "runs/demo/quick/comparison.json").is_file()
+    kept = json.loads((tmp_path / "runs/demo/quick/comparison.json").read_text())
+    assert all(row["low"] is None for row in kept["rows"])
+    assert "Left out as the plan asks: trivial." in kept["notes"]
+
+
+def test_goes_on_where_it_was_and_never_mixes_seeds(tmp_path, monkeypatch):
+    monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measured=0))
+
+    def demo(seed=0, out="demo"):
+        return Demo("quick", out=tmp_path / out, seed=seed, workers=0)
+
+    first = demo().compare()
+    made = (tmp_path / "demo/teacher/didact.json").read_bytes()
+    with monkeypatch.context() as patched:
+        for name in ("didact.experiment.demo.train_teacher", "didact.experiment.worker.Desk.work"):
+            patched.setattr(name, lambda *_, **__: pytest.fail("it was done before"))
+        again = demo()
+        assert again.compare().ranking() == first.ranking()
+        assert again.is_kept
+
+    other = demo(seed=1).compare()
+    assert (tmp_path / "demo/teacher/didact.json").read_bytes() != made
+    assert other.about["seeds"] == [1]
+    assert other.to_document()["rows"] == demo(seed=1, out="elsewhere").compare().to_document()["rows"]
+
+
+def test_an_imitation_is_learned_once(tmp_path):
+    one = Demo(out=tmp_path / "demo")
+    learned = one.distil()
+    before = (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns
+    again = Demo(out=tmp_path / "demo")
+    assert again.distil().learned["metrics"] == learned.learned["metrics"]
+    assert again.is_kept
+    assert (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns == before
+    Demo(out=tmp_path / "demo", seed=1).distil()
+    assert (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns != before
+
+
+def test_what_no_demo_made_is_not_overwritten(run, tmp_path):
+    (tmp_path / "mine/teacher").mkdir(parents=True)
+    (tmp_path / "mine/teacher/notes.txt").write_text("mine")
+    result = run("--quick", "--out", "mine")
+    assert "no demo made" in str(result.exception)
+    assert (tmp_path / "mine/teacher/notes.txt").read_text() == "mine"
+
+
+class TestOnesOwn:
+    def test_no_teacher_is_trained_and_what_is_impossible_is_told(self, run, teacher, tmp_path):
+        result = run("--model", teacher, "--data", DATA, "--out", "mine")
+        assert result.exit_code == 0, result.output
+        told = " ".join(result.stdout.split())
+        assert "Left out: attention_all:" in told
+        assert "Left out: smat:" in told
+        assert "human" in rows_of(result)
+        assert {"lime(samples=100)", "l2e"} <= set(rows_of(result))
+        assert "attention_all" not in rows_of(result)
+        assert not (tmp_path / "mine/teacher").exists()
+        assert (tmp_path / "mine/report.html").is_file()
+
+    def test_without_marks_of_people(self, run, teacher, tmp_path):
+        rows = [f"{word} {place} film" for place in range(40) for word in ("good", "bad", "fine", "poor")]
+        labels = ["positive" if row.split()[0] in ("good", "fine") else "negative" for row in rows]
+        lines = [json.dumps({"text": text, "label": label}) for text, label in zip(rows, labels, strict=True)]
+        (tmp_path / "own.jsonl").write_text("\n".join(lines))
+        result = run("--quick", "--model", teacher, "--data", "own.jsonl")
+        assert result.exit_code == 0, result.output
+        assert "Left out: human: not every row has marks of people" in result.stdout
+        assert set(rows_of(result)) == {"none", "random", "gradient_norm"}
+        assert (tmp_path / "runs/demo-own.jsonl/quick/report.html").is_file()
+
+    def test_large_splits_are_cut(self, teacher, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "MOST", {"test": 10, "dev": 100})
+        found = Demo(model=teacher, data=DATA, out=tmp_path / "mine")
+        assert (len(found.data["test"]), len(found.data["dev"]), len(found.data["train"])) == (10, 32, 80)
+        assert found.notes == ["Of the rows a demo uses 10 of 16 in 'test'."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--quick", "--full"], "choose one"),
+        (["--model", "somewhere"], "--model was given without --data"),
+        (["--data", "planted/sentiment"], "--data was given without --model"),
+        (["--model", "human", "--data", "planted/sentiment"], "'human' computes nothing"),
+        (["--truncate"], "--truncate is about a model of your own"),
+        (["--device", "quantum"], "cannot be used here"),
+        (["--seed", str(2**40)], "The seed of a demo"),
+        (["--model", "nowhere", "--data", "planted/sentimnt"], "sentiment"),
+    ],
+)
+def test_bad_requests_are_told_before_anything_is_made(run, tmp_path, arguments, message):
+    result = run(*arguments)
+    assert isinstance(result.exception, DidactError)
+    assert message in str(result.exception)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_full_has_every_control(run, monkeypatch, tmp_path):
+    """With few methods, so that it stays quick: the companions of learned explainers are all there."""
+    few = ("gradient_norm", "smat", "smat(outer=dev)")
+    size = replace(SIZES["full"], explainers=few, seeds=1, imitate=None, students=("same/attention",))
+    monkeypatch.setitem(SIZES, "full", size)
+    result = run("--full")
+    assert result.exit_code == 0, result.output
+    kept = json.loads((tmp_path / "runs/demo/full/comparison.json").read_text())
+    names = {row["explainer"] for row in kept["rows"]}
+    assert {
+        "attention_all(sharpened)", "attention_all(matched)", "smat(flattened)", "smat(cotrained)", "none+extra",
+    } <= names  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_quick_demo_as_people_give_it(tmp_path):
+    """In processes of its own, with nothing made smaller."""
+    command = [sys.executable, "-m", "didact.cli.main", "demo", "--quick", "--json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=280,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert {row["explainer"] for row in answer["ranking"]} == {
+        "none", "random", "human", "gradient_norm", "attention_all",
+    }  # fmt: skip
+    gains = {row["explainer"]: row["gain"] for row in answer["ranking"]}
+    assert gains["human"] > max(gains["random"], 0.0), "the truth teaches"
+    assert (tmp_path / answer["report"]).stat().st_size > 10_000
+    record = json.loads((tmp_path / "runs/demo/teacher/didact.json").read_text())
+    assert record["metrics"]["verified"]
