@@ -57,10 +57,21 @@ def test_a_command_in_a_line_exists(page, line):
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, f"{name_of(page)}: {line}"
 
 
-def test_what_does_not_exist_is_noticed():
-    for line in ("nothing", "explain --modell M text", "compare --seeds", "explain --rows many --model M", "learn"):
-        with pytest.raises((AssertionError, Exception)):
-            parsed(shlex.split(line))
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nothing", "no command 'nothing'"),
+        ("learn", "a group"),
+        ("explain --modell M text", "modell"),
+        ("explain text", "model"),
+        ("explain --rows many --model M", "integer"),
+        ("report", "run"),
+    ],
+)
+def test_what_does_not_exist_is_noticed(line, said):
+    with pytest.raises(Exception, match=r".") as caught:
+        parsed(shlex.split(line))
+    assert said in f"{caught.value} {getattr(caught.value, 'message', '')} {getattr(caught.value, 'param', '')}"
 
 
 def test_every_command_is_on_the_front_page():
