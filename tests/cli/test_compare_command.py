@@ -47,7 +47,7 @@ def test_prints_the_table_and_where_the_run_is(run, tmp_path):
     assert result.exit_code == 0, result.output
     lines = [line.split()[0] for line in result.stdout.splitlines() if line.strip()]
     assert {"none", "random", "trivial", "human", "gradient_norm"} <= set(lines)
-    assert f"The run is kept in {tmp_path / 'run'}." in result.stderr
+    assert f"The run is kept in {tmp_path / 'run'};" in result.stderr
     assert (tmp_path / "run" / "comparison.json").is_file()
 
 
