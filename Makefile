@@ -41,7 +41,7 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)  ## into site/; a broken link is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)  ## ratios against the bare model, measured here
 	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

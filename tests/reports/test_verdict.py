@@ -114,3 +114,7 @@ def test_who_is_best_by_other_measures(tmp_path):
     run = read_run(folder)
     assert winners(run) == {"comprehensiveness": ["lrp"], "sufficiency": ["lrp"], "roc_auc": ["lime"]}
     assert favourites(run) == [("faithfulness", "lrp", 2, 2), ("truth", "lime", 1, 1)]
+    # What is no better than chance leads nothing.
+    tests = [{"metric": "roc_auc", "method": "random", "other": "lime", "low": -0.5, "high": 0.1}]
+    change(folder / "measured.json", metrics={"rows": rows, "heading": "truth", "tests": tests})
+    assert favourites(read_run(folder)) == [("faithfulness", "lrp", 2, 2)]

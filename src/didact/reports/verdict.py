@@ -8,9 +8,10 @@ from typing import Final
 from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
-from didact.reports.read import FEW, NONE, Gain, Run, number
+from didact.reports.read import FEW, NONE, Gain, Measured, Run, number
 
-CHANCE: Final = ("random", "trivial")  # what any method has to beat
+RANDOM: Final = "random"
+CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
 
 
 @dataclass(frozen=True)
@@ -213,13 +214,18 @@ def _ahead(run: Run, rows: Sequence[Gain], name: str) -> bool:
 
 
 def favourites(run: Run) -> list[tuple[str, str, int, int]]:
-    """By family of metrics: the method that is best by most of them, in how many, of how many."""
+    """By family of metrics: the method that is best by most of them, in how many, of how many.
+
+    To be best counts only where the method is better than random explanations.
+    """
     if run.measured is None:
         return []
     best: dict[str, list[str]] = {}
     heading = str(run.measured.metrics.get("heading") or "plausibility")
+    beyond = beyond_chance(run.measured)
     for metric, names in winners(run).items():
-        best.setdefault(family_of(metric, heading), []).extend(names)
+        above = [name for name in names if beyond.get((metric, name), True)]
+        best.setdefault(family_of(metric, heading), []).extend(above)
     counts = Counter(family_of(metric, heading) for metric in winners(run))
     return [(family, *Counter(names).most_common(1)[0], counts[family]) for family, names in best.items() if names]
 
@@ -242,6 +248,22 @@ def winners(run: Run) -> dict[str, list[str]]:
         if own:
             top = min(own.values()) if better[metric] == "lower" else max(own.values())
             found[metric] = [name for name, value in own.items() if value == top]
+    return found
+
+
+def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
+    """By metric and method: whether it is better than random ones, the interval of the difference on the right side."""
+    better = {str(row.get("metric")): row.get("better") for row in measured.metrics.get("rows") or ()}
+    found = {}
+    for test in measured.metrics.get("tests") or ():
+        metric, method, other = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
+        low, high = number(test.get("low")), number(test.get("high"))
+        if RANDOM not in (method, other) or low is None or high is None:
+            continue
+        # A difference is of the first to the second.
+        sign = 1 if other == RANDOM else -1
+        sign = -sign if better.get(metric) == "lower" else sign
+        found[metric, method if other == RANDOM else other] = low > 0 if sign > 0 else high < 0
     return found
 
 

@@ -11,9 +11,8 @@ from didact.render.heat import LEVELS
 from didact.reports.part import AGAIN, Part, lead, missing, notes
 from didact.reports.read import Measured, Run, minus, number
 from didact.reports.table import Cell, Table
-from didact.reports.verdict import family_of, winners
+from didact.reports.verdict import beyond_chance, family_of, winners
 
-_CONTROL: Final = "random"
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
 _SAID: Final = {
     "faithfulness": "faithfulness: does the model depend on what is marked?",
@@ -80,11 +79,11 @@ def _lines(measured: Measured) -> list[_Line]:
 
 def _table(run: Run, measured: Measured, lines: list[_Line]) -> Table:
     names = list(dict.fromkeys(name for line in lines for name in line.found))
-    controls = run.controls | {one.label for one in measured.methods if one.is_control} | {_CONTROL}
+    controls = run.controls | {one.label for one in measured.methods if one.is_control} | {"random"}
     order = {name: place for place, name in enumerate(run.explainers)}
     names.sort(key=lambda name: (name in controls, order.get(name, len(order))))
     best = winners(run)
-    beyond = _beyond(measured)
+    beyond = beyond_chance(measured)
     heads: list[Cell | str] = ["metric", *(Cell(name, "control" if name in controls else "") for name in names)]
     rows: list[list[Cell | str]] = []
     for line in lines:
@@ -125,22 +124,6 @@ def _shade(line: _Line, value: float) -> str:
     share = (value - low) / (high - low)
     level = round((1 - share if line.is_lower else share) * _STRONGEST)
     return f"strength{level}" if level else ""
-
-
-def _beyond(measured: Measured) -> dict[tuple[str, str], bool]:
-    """By metric and method: whether it is better than random ones, the interval of the difference on the right side."""
-    better = {str(row.get("metric")): row.get("better") for row in measured.metrics.get("rows") or ()}
-    found = {}
-    for test in measured.metrics.get("tests") or ():
-        metric, method, other = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
-        low, high = number(test.get("low")), number(test.get("high"))
-        if _CONTROL not in (method, other) or low is None or high is None:
-            continue
-        # A difference is of the first to the second.
-        sign = 1 if other == _CONTROL else -1
-        sign = -sign if better.get(metric) == "lower" else sign
-        found[metric, method if other == _CONTROL else other] = low > 0 if sign > 0 else high < 0
-    return found
 
 
 def _summary(metric: str) -> str:
