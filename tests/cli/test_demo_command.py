@@ -26,7 +26,7 @@ def small(monkeypatch):
     threads = torch.get_num_threads()
     tiny = {"measured": 4, "imitated": 12, "l2e": {"epochs": 1}, "training": {"epochs": 1}}
     for name, size in SIZES.items():
-        few = {"seeds": min(size.seeds, 2), "rows": 64, "replicates": min(size.replicates, 50)}
+        few = {"seeds": 1, "rows": 64, "replicates": min(size.replicates, 50)}
         monkeypatch.setitem(SIZES, name, replace(size, **tiny, **few))
     monkeypatch.setattr(module, "DATA", DATA)
     monkeypatch.setattr(module, "TEACHER", "native(layers=1, width=16, heads=2)")
@@ -128,6 +128,16 @@ def test_an_imitation_is_learned_once(tmp_path):
     assert (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns != before
 
 
+def test_a_stop_is_told_and_is_no_traceback(run, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "train_teacher", stopped)
+    result = run("--quick")
+    assert result.exit_code == 130
+    assert "Give the same command again to go on." in result.stderr
+
+
 def test_what_no_demo_made_is_not_overwritten(run, tmp_path):
     (tmp_path / "mine/teacher").mkdir(parents=True)
     (tmp_path / "mine/teacher/notes.txt").write_text("mine")
@@ -160,6 +170,24 @@ class TestOnesOwn:
         assert set(rows_of(result)) == {"none", "random", "gradient_norm"}
         assert (tmp_path / "runs/demo-own.jsonl/quick/report.html").is_file()
 
+    def test_json_leaves_reasons_to_stderr(self, run, teacher, monkeypatch):
+        monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measured=0, rows=16))
+        result = run("--quick", "--model", teacher, "--data", DATA, "--json")
+        assert set(json.loads(result.stdout)) == {"out", "report", "ranking", "verdict", "seconds"}
+        assert "Left out: attention_all:" in result.stderr
+
+    @pytest.mark.parametrize("name", ["quality", "inference", "reading", "shapes"])
+    def test_every_task_has_students_and_methods(self, name, tmp_path):
+        data = DATA.replace("sentiment", name).replace("teach=600", "teach=60")
+        folder = tmp_path / "teacher"
+        train_teacher(load_data(data), "native(layers=1, width=16, heads=2)", epochs=1, progress=False, out=folder)
+        found = Demo("full", model=folder, data=data, out=tmp_path / "mine", workers=0)
+        assert {"gradient_norm", "occlusion", "attention_all"} <= set(found.explainers)
+        assert "human" not in found.left_out
+        students = found.students()
+        assert students is None if name == "shapes" else students[0] == "same/attention"
+        assert name != "reading" or len(students) == 1
+
     def test_large_splits_are_cut(self, teacher, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "MOST", {"test": 10, "dev": 100})
         found = Demo(model=teacher, data=DATA, out=tmp_path / "mine")
@@ -187,10 +215,11 @@ def test_bad_requests_are_told_before_anything_is_made(run, tmp_path, arguments,
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_full_has_every_control(run, monkeypatch, tmp_path):
     """With few methods, so that it stays quick: the companions of learned explainers are all there."""
     few = ("gradient_norm", "smat", "smat(outer=dev)")
-    size = replace(SIZES["full"], explainers=few, seeds=1, imitate=None, students=("same/attention",))
+    size = replace(SIZES["full"], explainers=few, imitate=None, students=("same/attention",))
     monkeypatch.setitem(SIZES, "full", size)
     result = run("--full")
     assert result.exit_code == 0, result.output

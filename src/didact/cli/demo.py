@@ -142,13 +142,16 @@ class _Show:
         self.heading(f"A fast imitation: L2E learns what {imitated} would say")
         learned = demo.distil()
         if learned is None:
-            self.tell(f"Left out: {demo.left_out['l2e']}")
+            self.warn(f"Left out: l2e: {demo.left_out['l2e']}")
             return
         metrics = learned.learned["metrics"]
-        self.tell(
-            f"One network learned from {metrics['train_rows'] + metrics['dev_rows']:,} explained rows. On those held "
-            f"out its scores rank words like the imitated ones with Spearman's ρ = {metrics['dev_spearman']:.2f}."
-        )
+        told = f"One network learned from {metrics['train_rows'] + metrics['dev_rows']:,} explained rows."
+        if metrics["dev_spearman"] is not None:
+            told += (
+                " On the tenth of them that was held out its scores rank words like the imitated ones with Spearman's "
+                f"ρ = {metrics['dev_spearman']:.2f}."
+            )
+        self.tell(told)
 
     def _compare(self) -> "Comparison":
         from didact.experiment.comparison import FEW
@@ -159,13 +162,14 @@ class _Show:
         few = ", which is few" if size.seeds < FEW else ""
         self.heading(f"Students: which explanations teach? {demo.rows} rows each, {seeds}{few}")
         self.tell(
-            "Every student learns the teacher's answers to the same few rows. One sees these alone (none), the others "
-            "an explanation of each answer, too. Then all predict the teacher on rows they never saw, without any."
+            f"Every student learns the teacher's answers to the same {demo.rows} rows of a seed. One sees these alone "
+            "(none), the others an explanation of each answer, too. Then all predict the teacher on rows they never "
+            "saw, with no explanation."
         )
         methods = demo.explainers
         for name, why in demo.left_out.items():
             if name != "l2e":
-                self.tell(f"Left out: {name}: {why}")
+                self.warn(f"Left out: {name}: {why}")
         if "smat" in methods and len(size.sharpness) == 1:
             self.tell(
                 "SMaT is learned anew for each seed, from that seed's rows. Beside it stands static attention, "
@@ -218,6 +222,13 @@ class _Show:
         self.number += 1
         if not self.is_silent:
             console().print(Text(f"\n{self.number}. {text}", style="bold"))
+
+    def warn(self, text: str) -> None:
+        """What people should know, and those who read JSON, too."""
+        if self.is_silent:
+            say(text)
+        else:
+            self.tell(text)
 
     def tell(self, text: str, *, wrap: bool = True) -> None:
         """Prose is wrapped between words; tables are left as they are."""
