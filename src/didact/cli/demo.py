@@ -25,7 +25,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Of the planted data, the teacher and the students.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="One seed, five rows, no intervals: a minute.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Eight seeds, two students, more methods, every control: an hour or so.")
+        bool, typer.Option("--full", help="Eight seeds, two students, more methods, every control: half an hour or so.")
     ] = False,
     model: Annotated[
         str | None, typer.Option("--model", help="Your own teacher, a folder or a hub name; with --data.")
