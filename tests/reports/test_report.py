@@ -147,6 +147,8 @@ class TestWhatIsMissing:
         found = page_of(folder)
         assert "no interval" in found.text
         assert "teaches best" not in found.text  # nothing is sure
+        assert "There are no intervals: whether this is more than chance is not known." in found.text
+        assert "intervals overlap" not in found.text
 
     def test_not_measured(self, tmp_path):
         found = page_of(write_run(tmp_path / "run", measured=False))

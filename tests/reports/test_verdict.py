@@ -41,7 +41,7 @@ def verdict(folder, **options):
         (
             "nothing",
             {"attention_all": -0.1, "gradient_norm": -0.2, "lime(samples=100)": -0.2},
-            "No explanation helped: students did best without",
+            "No method helped: students did no better than without",
         ),
         (
             "beaten",

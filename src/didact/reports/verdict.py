@@ -67,7 +67,7 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     equals = [name for name in CHANCE if _ahead(run, rows, name)]
     name = f"“{best}”"
     if not any((row.gain or 0.0) > 0 for row in rows):
-        level, title = "nothing", "No explanation helped: students did best without"
+        level, title = "nothing", "No method helped: students did no better than without"
     elif not above:
         level, title = "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
     elif equals:
@@ -115,7 +115,9 @@ def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
     above = sum(row.is_above for row in rows)
     where = "" if len(rows) == 1 else f" in {above} of {len(rows)} combinations"
     least = min(row.seeds for row in rows)
-    if above == len(rows):
+    if not any(row.has_interval for row in rows):
+        said.append("There are no intervals: whether this is more than chance is not known.")
+    elif above == len(rows):
         chance = "that it teaches at all is not chance" if least >= FEW else "it teaches, as far as few seeds can tell"
         said.append(f"The interval lies above 0{where}: {chance}.")
     elif above:
@@ -124,11 +126,9 @@ def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
         below = all(row.is_below for row in rows)
         said.append("The interval lies below 0: it does harm." if below else "The interval holds 0.")
     if least == 1:
-        said.append("There is one seed, so nothing is known of how much students differ. Use 5 or more (--seeds 8).")
+        said.append("There is one seed, so nothing is known of how much students differ. Use 5 or more.")
     elif least < FEW:
-        said.append(
-            f"With {least} seeds intervals say little, and no test can reach p < 0.05. Use 5 or more (--seeds 8)."
-        )
+        said.append(f"With {least} seeds intervals say little, and no test can reach p < 0.05. Use 5 or more.")
     tested = [row for row in rows if row.p is not None]
     if tested:
         held = sum((row.p or 1.0) < 0.05 for row in tested)
@@ -151,7 +151,8 @@ def _against(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> list[str]
         said.append(f"These controls teach as much or more: {gains}.")
     if others:
         rival = others[0]
-        state = "their intervals overlap" if _is_close(run, rows, rival) else "their intervals do not overlap"
+        pairs = [(row, other) for row in rows if (other := run.row(rival, row.column)) and other.gain is not None]
+        state = _state(pairs) if _is_close(run, rows, rival) else "their intervals do not overlap"
         said.append(f"The next method is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}.")
     else:
         said.append("No other method was compared. Name several: --explainers gradient_norm,lime.")
@@ -169,9 +170,15 @@ def _control(run: Run, rows: Sequence[Gain], name: str) -> str:
     if clear == len(known):
         return f"It is clearly ahead of {marks} ({gain})."
     if ahead == len(known):
-        return f"It is ahead of {marks} ({gain}), but the intervals overlap{_seeds(run, rows, name)}."
+        return f"It is ahead of {marks} ({gain}), but {_state(known)}{_seeds(run, rows, name)}."
     where = "" if len(known) == 1 else f" in {len(known) - ahead} of {len(known)} combinations"
     return f"It is not ahead of {marks} ({gain}){where}."
+
+
+def _state(pairs: Sequence[tuple[Gain, Gain]]) -> str:
+    """Why two are not told apart."""
+    known = any(row.has_interval and other.has_interval for row, other in pairs)
+    return "their intervals overlap" if known else "there are no intervals to tell them apart"
 
 
 def _seeds(run: Run, rows: Sequence[Gain], other: str) -> str:
