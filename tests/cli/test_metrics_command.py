@@ -82,3 +82,16 @@ def test_tells_what_cannot_be(files):
     assert "give it (--model)" in str(run(first, "--metrics", "flip_fraction").exception)
     assert "nothing to measure" in str(run("--model", model).exception)
     assert "no file" in str(run("nowhere.parquet").exception)
+
+
+def test_what_is_no_number_is_a_dash(files, tmp_path, monkeypatch):
+    """One row alone has no interval, scores without signs no positive words, and two such methods no difference."""
+    monkeypatch.setenv("COLUMNS", "150")
+    model, first, second = files
+    alone = [tmp_path / "first.parquet", tmp_path / "second.parquet"]
+    for path, whole in zip(alone, (first, second), strict=True):
+        Explanations.load(whole)[:1].save(path)
+    shown = run(*alone, "--model", model, "--metrics", "log_odds_positive,sufficiency", "--tests").stdout
+    assert "sufficiency" in shown
+    assert "–" in shown
+    assert "nan" not in shown.replace("sufficiency", "")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli import options
-from didact.cli.output import console, print_json, print_table, say
+from didact.cli.output import console, figure, interval, print_json, print_table, say
 from didact.errors import OptionError
 from didact.metrics import METRICS
 from didact.registry import parse_spec, split_list
@@ -131,7 +131,7 @@ def _print(found: Any, *, tests: bool) -> None:
 def _test(one: dict[str, Any]) -> tuple[str, ...]:
     p = "–" if one["p"] is None else f"{one['p']:.2g}"
     names = one["metric"], one["method"], one["other"]
-    return *names, f"{one['difference']:+.3f}", f"[{one['low']:+.3f}, {one['high']:+.3f}]", p
+    return *names, figure(one["difference"], "+.3f"), interval(one, "+.3f"), p
 
 
 def _sentences(parts: Iterable[str]) -> str:
@@ -141,4 +141,4 @@ def _sentences(parts: Iterable[str]) -> str:
 def _cell(line: dict[str, Any], narrow: bool) -> str:
     if not line["rows"]:
         return "–"
-    return f"{line['value']:.3f}" if narrow else f"{line['value']:.3f} [{line['low']:.3f}, {line['high']:.3f}]"
+    return figure(line["value"], ".3f") if narrow else f"{figure(line['value'], '.3f')} {interval(line, '.3f')}"

@@ -27,6 +27,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     console().print(table)
 
 
+def figure(value: float, form: str) -> str:
+    """A number for people; a dash where there is none."""
+    return format(value, form) if math.isfinite(value) else "–"
+
+
+def interval(line: Mapping[str, Any], form: str) -> str:
+    """The interval of a line from `low` to `high`; a dash where there is none, as of one row alone."""
+    low, high = line["low"], line["high"]
+    return f"[{low:{form}}, {high:{form}}]" if math.isfinite(low) and math.isfinite(high) else "–"
+
+
 def console() -> Any:
     from rich.console import Console
 

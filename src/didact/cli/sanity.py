@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli import options
-from didact.cli.output import print_json, print_table, say
+from didact.cli.output import figure, interval, print_json, print_table, say
 from didact.registry import split_list
 
 
@@ -78,12 +78,12 @@ def _print_steps(title: str, lines: Any, methods: list[str]) -> None:
 
 
 def _step(one: dict[str, Any], known: bool) -> str:
-    like = "–" if one["similarity"] != one["similarity"] else f"{one['similarity']:.2f}"
-    return f"{like} ({one['roc_auc']:.2f})" if known else like
+    like = figure(one["similarity"], ".2f")
+    return f"{like} ({figure(one['roc_auc'], '.2f')})" if known else like
 
 
 def _fooled(one: Mapping[str, Any]) -> tuple[str, ...]:
-    interval = f"[{one['low']:+.3f}, {one['high']:+.3f}]"
     sign = "↑" if one["better"] == "higher" else "↓"
     means = f"{one['trivial']:.3f}", f"{one['random']:.3f}"
-    return f"{one['metric']} {sign}", *means, f"{one['difference']:+.3f}", interval, "yes" if one["fooled"] else "no"
+    fooled = "yes" if one["fooled"] else "no"
+    return f"{one['metric']} {sign}", *means, f"{one['difference']:+.3f}", interval(one, "+.3f"), fooled
