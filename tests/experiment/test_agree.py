@@ -288,6 +288,7 @@ class TestShown:
         ([FIRST, SECOND], {"level": "sentence"}, OptionError, "'token' or 'word'"),
         ([FIRST, SECOND], {"groups": ["a"]}, OptionError, "2 sets of explanations need 2 names"),
         (["nowhere.parquet", FIRST], {}, OptionError, "There is no file nowhere.parquet"),
+        ([FIRST, object()], {}, OptionError, "not object. .*read_explanations"),
     ],
 )
 def test_refuses(sets, options, kind, message):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from didact.errors import OptionError, ShapeError
 from didact.experiment.agreement import Agreement
-from didact.experiment.sets import LEVELS, Set, labelled, matched
+from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched
 from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
 from didact.records.explanations import Explanations
 from didact.records.parquet import is_ours
@@ -70,6 +70,7 @@ def agreements(
     given = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if len(given) < 2:
         raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(given)}.")
+    check_given(given)
     read, said = _opened(given, data, teacher)
     sets = [Set.of(one, level) for one in read]
     parts = {name: matched(part) for name, part in labelled(_grouped(sets, groups)).items()}

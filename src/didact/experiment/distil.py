@@ -294,6 +294,14 @@ class _Work:
 
     def _given(self, maps: Explanations) -> Explanations:
         """Explanations that exist already: all rows must be there."""
+        known = set(maps.ids)
+        missing = [row.id for row in self.rows if row.id not in known]
+        if missing:
+            raise DataError(
+                f"{len(missing):,} of {len(self.rows):,} rows to learn from have no explanation in {maps.method!r}. "
+                f"They are of the split {self.split!r} of {self.data.name!r}: explain all of it. The first are:",
+                missing,
+            )
         found = chosen(maps, self.rows, label=maps.method)
         if isinstance(self.teacher, Model) and maps.fingerprints.get("teacher") != self.fingerprint:
             self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")

@@ -1,6 +1,6 @@
 """What explanations are worth by every measure but teaching: faithfulness, plausibility, stability."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +23,7 @@ from didact.errors import DataError, OptionError
 from didact.experiment.bring import opened
 from didact.experiment.explain import model_fingerprint
 from didact.experiment.rows import named_rows
-from didact.experiment.sets import LEVELS, Set, labelled, matched, without_special
+from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, without_special
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
@@ -414,9 +414,11 @@ def _sets(
     """Explanations by name, all with the rows of the first; and what must be told of files of other tools."""
     if level not in (None, *LEVELS):
         raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
-    several = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
+    is_one = isinstance(explanations, str | Path | Explanations) or not isinstance(explanations, Iterable)
+    several = [explanations] if is_one else list(explanations)
     if not several:
         raise OptionError("There is nothing to measure: give explanations, or files of them.")
+    check_given(several)
     found, said = opened(several, data, teacher)
     return matched(labelled({"all": [Set.of(one, level) for one in found]})["all"]), said
 

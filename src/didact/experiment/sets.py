@@ -36,6 +36,16 @@ class Set:
         return cls(maps, file)
 
 
+def check_given(several: Sequence[object]) -> None:
+    """An error for what is neither a set nor a file of one."""
+    for one in several:
+        if not isinstance(one, Explanations | str | Path):
+            raise OptionError(
+                f"Explanations are sets, or files of them, not {type(one).__name__}. What another tool holds in memory "
+                "is read first: didact.read_explanations(object, rows)."
+            )
+
+
 def labelled(groups: Mapping[str, Sequence[Set]]) -> dict[str, dict[str, Explanations]]:
     """Each set under its method, with what tells it from others of that method in its group.
 
