@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import wilcoxon
 
 import didact
 import teachers
 from didact.core.dataset import Dataset, Split
+from didact.core.row import Row, Span
 from didact.errors import DataError, OptionError
-from didact.experiment.evaluate import COLUMNS, evaluated
+from didact.experiment.evaluate import COLUMNS, Evaluation, evaluated
 from didact.experiment.explain import explain
 from didact.metrics import METRICS, plausibility
 from didact.metrics.plausibility import RocAuc
@@ -74,6 +76,26 @@ def test_tests_between_methods(school, maps):
     assert same.tests()[0]["p"] is None  # nothing differs
     frame = found.to_pandas()
     assert len(frame.attrs["tests"]) == len(tests)
+
+
+@pytest.mark.parametrize(("rows", "how"), [(12, "exact"), (60, "asymptotic")])
+def test_p_is_wilcoxons_by_holm(rows, how):
+    """As scipy has it, and corrected as Holm wrote it; rows that one of the two lacks count for neither."""
+    values = np.random.default_rng(rows).normal(size=(1, 3, rows)) + np.array([0.0, 0.3, 0.9])[None, :, None]
+    values[0, 0, 2] = np.nan
+    names = ("first", "second", "third")
+    found = Evaluation(("m",), names, tuple(map(str, range(rows))), values, {}, {"m": (-9, 9)}, {"m": "higher"}).tests()
+    plain = []
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        gaps = values[0, one] - values[0, two]
+        gaps = gaps[np.isfinite(gaps)]
+        plain.append(wilcoxon(gaps, zero_method="pratt", method=how).pvalue)
+    wanted, most = [0.0] * 3, 0.0
+    for step, place in enumerate(np.argsort(plain)):
+        most = max(most, min(1.0, (3 - step) * plain[place]))
+        wanted[place] = most
+    assert [line["p"] for line in found] == pytest.approx(wanted)
+    assert [line["rows"] for line in found] == [rows - 1, rows - 1, rows]
 
 
 def test_files_in_another_order(school, maps, tmp_path):
@@ -144,6 +166,17 @@ def test_words(school, maps):
     assert found.how["sufficiency"] == "units are deleted"
 
 
+def test_stability_and_plausibility_are_of_whole_words():
+    """Whatever units are scored: of the pieces of `unbelievable` none is the largest of the first row alone."""
+    teacher = teachers.teacher("hf", "classification")
+    rows = [Row(name, ("an unbelievable film",), rationale=(Span(0, 3, 15),)) for name in "ab"]
+    maps = explain(teacher, rows, "gradient_input")
+    scores = np.array([0.0, 1.0, 1.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0])
+    asked = ["iou_lexical(k=1, side=top)", "roc_auc"]
+    found = evaluated(replace(maps, scores=scores), data=rows, metrics=asked, control=False)
+    assert found.values.tolist() == [[[1.0, 1.0]], [[1.0, 1.0]]]
+
+
 def test_truth_is_said_only_of_a_verified_teacher(school):
     _, data = school()
     oracle = data.oracle()
@@ -187,6 +220,9 @@ def test_wrong_rows(school, maps):
         )
     with pytest.raises(OptionError, match="nothing to measure"):
         didact.evaluate([])
+    for given in ([object()], 5, [maps[0], 5]):
+        with pytest.raises(OptionError, match="read_explanations"):
+            didact.evaluate(given, data=data)
 
 
 class TestWhatAReaderMustKnow:

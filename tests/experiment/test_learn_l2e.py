@@ -178,6 +178,20 @@ def test_the_label_decides(school):
     assert not np.allclose(first.scores, second.scores)
 
 
+@pytest.mark.parametrize("end", [0, -1])
+def test_the_label_stands_at_both_ends(school, end):
+    """What the network reads at either end is the label, and the other positions are the words."""
+    found, teacher, data = learned(school)
+    read = []
+    found.network.layers[0].register_forward_pre_hook(lambda _, given: read.append(given[0]))
+    for one in teacher.classes:
+        explain(teacher, data["test"][:1], found, target=one)
+    first, second = (states[0] for states in read)
+    label = found.network.label.weight[1] - found.network.label.weight[0]
+    torch.testing.assert_close((second - first)[end], label)
+    torch.testing.assert_close(second[1:-1], first[1:-1])
+
+
 class TestCollecting:
     def test_goes_on_where_it_was(self, school, tmp_path, monkeypatch):
         teacher, data = school()
@@ -211,7 +225,7 @@ class TestCollecting:
         moved = replace(maps, offsets=maps.offsets + np.array([[0, 0]] * (len(maps.offsets) - 1) + [[1, 0]]))
         with pytest.raises(DataError, match="do not stand on the teacher's tokens"):
             learn_l2e(teacher, data, imitate=moved, **SMALL)
-        with pytest.raises(DataError, match="no explanation"):
+        with pytest.raises(DataError, match="6 of 10 rows to learn from have no explanation.*the split 'explain'"):
             learn_l2e(teacher, data, imitate=maps[:4], **SMALL)
 
     def test_rows_of_zeros_are_left_out_and_counted(self, school):

@@ -192,6 +192,52 @@ def test_black_boxes_and_scores():
         faithfulness([ALL["flip_fraction"]], [maps], Probe(teacher, rows))
 
 
+def test_scores_are_moved_by_the_largest_whatever_their_sign():
+    """A regression has no class to speak against: −3 comes before 2."""
+    teacher, rows = teachers.teacher("native", "regression"), teachers.examples("regression")
+    maps = explain(teacher, rows, "gradient_input")
+    scores = np.linspace(0.1, 1.0, len(maps.scores))
+    scores[maps.bounds[:-1] + 1] = -3.0
+    probe = Probe(teacher, rows)
+    found = faithfulness([module.Comprehensiveness(k=1)], [replace(maps, scores=scores)], probe)[0, 0]
+    for index in range(len(rows)):
+        kept = np.ones((1, probe.units.shape[1]), dtype=bool)
+        kept[0, np.flatnonzero(probe.units[index])[1]] = False
+        moved = probe.full()[index, 0] - probe.ask([kept], rows=[index])[0][0, 0]
+        assert found[index] == pytest.approx(abs(moved))
+
+
+def test_another_class_than_the_predicted_one():
+    """Probabilities are of the class that is explained; whether the prediction holds or flips, is about the other."""
+    teacher, rows = teachers.teacher("hf", "classification"), teachers.examples("classification")
+    maps = explain(teacher, rows, "gradient_input")
+    full = Probe(teacher, rows).full()
+    other = tuple(teacher.classes[int(chances.argmin())] for chances in full)
+    names = ("comprehensiveness", "prediction_agreement", "flip_fraction")
+    found = faithfulness([ALL[name] for name in names], [replace(maps, targets=other)], Probe(teacher, rows))[:, 0]
+    for index, row in enumerate(rows):
+        scores, chance = maps[index].scores.tolist(), asked_alone(teacher, row, "mask")
+        top = np.argsort(-maps[index].scores, kind="stable")[: count_of(0.3, len(scores))]
+        left = chance([unit for unit in range(len(scores)) if unit not in top])
+        assert found[0, index] == pytest.approx((full[index] - left)[full[index].argmin()])
+        assert found[1, index] == by_hand("prediction_agreement", scores, chance)
+        assert found[2, index] == pytest.approx(by_hand("flip_fraction", scores, chance))
+
+
+def test_what_nobody_scored_stays():
+    """An explanation of the first word alone takes that word away, and no other."""
+    teacher, row = teachers.teacher("hf", "classification"), Row("r", ("a good film",))
+    maps = explain(teacher, [row], "gradient_input")
+    first = replace(
+        maps, bounds=np.array([0, 1]), tokens=maps.tokens[:1], segments=maps.segments[:1],
+        word_index=maps.word_index[:1], offsets=maps.offsets[:1], scores=np.ones(1),
+    )  # fmt: skip
+    found = faithfulness([module.Comprehensiveness(k=1.0)], [first], Probe(teacher, [row]))
+    chance, units = asked_alone(teacher, row, "mask"), range(len(maps.scores))
+    label = chance(units).argmax()
+    assert found[0, 0, 0] == pytest.approx((chance(units) - chance(units[1:]))[label])
+
+
 def test_images():
     teacher, rows = teachers.teacher("native", "image"), teachers.examples("image")
     maps = explain(teacher, rows, "gradient_input")
