@@ -16,6 +16,7 @@ from didact.experiment.distil import learn_l2e
 from didact.experiment.explain import explain
 from didact.explainers.l2e import L2E
 from didact.explainers.learned import load_explainer
+from didact.learning.l2e import loss_of
 from teachers import black_box
 
 SMALL = {
@@ -133,9 +134,54 @@ def test_a_set_without_signs_gives_none(school):
     assert len(found.reads.values[0]) == 3
 
 
-def test_a_signed_order(school):
+@pytest.fixture
+def lessons(monkeypatch):
+    """What networks were taught with, and what teaching left: (arguments, found), one by one."""
+    kept, real = [], module.learn_network
+
+    def taught(*given, **options):
+        kept.append((given, real(*given, **options)))
+        return kept[-1][1]
+
+    monkeypatch.setattr(module, "learn_network", taught)
+    return kept
+
+
+def test_a_signed_order(school, lessons):
+    """It has a zero: higher scores all over mean something else, which they do not in an order of sizes."""
     found, teacher, data = learned(school, formulation="ranking", signed=True)
     assert explain(teacher, data["test"], found).kind == "signed"
+    sizes, _, _ = learned(school, formulation="ranking")
+    for one, ((_, _, train, *_), _) in zip((found, sizes), lessons, strict=True):
+        rows = train.to(torch.device("cpu"), one.network.head.weight.dtype)
+        with torch.no_grad():
+            before = loss_of(one, teacher, rows)
+            one.network.head.bias += 3.0
+            after = loss_of(one, teacher, rows)
+        assert torch.allclose(before, after, atol=1e-4) == (one is sizes)
+
+
+def test_a_score_is_known_by_its_bucket(school, lessons):
+    """Fifths of the answers that the teacher gives to the rows it learns from."""
+    _, teacher, data = learned(school, "quality", "gradient_input")
+    (_, _, train, dev, *_), _ = lessons[0]
+    labels = torch.cat([train.labels, dev.labels]).tolist()
+    answers = teacher.predict(data["explain"]).values[:, 0]
+    edges = np.quantile(answers, [0.2, 0.4, 0.6, 0.8])
+    assert sorted(labels) == sorted((answers[:, None] > edges).sum(1).tolist())
+    assert sorted(set(labels)) == [0, 1, 2, 3, 4]
+
+
+def test_the_best_epoch_is_kept(school, lessons):
+    """With steps far too long later epochs are worse; the weights are those of the best."""
+    found, teacher, _ = learned(school, training={"epochs": 6, "batch_size": 2, "rate": 0.5, "patience": 6})
+    (_, _, _, dev, *_), left = lessons[0]
+    assert left.kept.number < len(left.history)
+    rows = dev.to(torch.device("cpu"), found.network.head.weight.dtype)
+    with torch.no_grad():
+        again = float(loss_of(found.eval(), teacher, rows).mean())
+    assert again == pytest.approx(left.kept.dev_loss, rel=1e-4)
+    assert again == pytest.approx(min(one.dev_loss for one in left.history), rel=1e-4)
 
 
 def test_what_the_paper_does(school):
