@@ -63,6 +63,7 @@ def rows_of(result):
     return [line.split()[0] for line in lines if line.startswith(" ") and line.split()]
 
 
+@pytest.mark.slow
 def test_tells_its_steps_and_leaves_a_report(run, tmp_path):
     result = run()
     assert result.exit_code == 0, result.output
@@ -95,6 +96,7 @@ def test_quick_has_five_rows_and_no_intervals_and_speaks_json(run, tmp_path):
     assert "Left out as the plan asks: trivial." in kept["notes"]
 
 
+@pytest.mark.slow
 def test_goes_on_where_it_was_and_never_mixes_seeds(tmp_path, monkeypatch):
     monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measured=0))
 
@@ -147,6 +149,7 @@ def test_what_no_demo_made_is_not_overwritten(run, tmp_path):
 
 
 class TestOnesOwn:
+    @pytest.mark.slow
     def test_no_teacher_is_trained_and_what_is_impossible_is_told(self, run, teacher, tmp_path):
         result = run("--model", teacher, "--data", DATA, "--out", "mine")
         assert result.exit_code == 0, result.output

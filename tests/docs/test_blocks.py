@@ -26,7 +26,13 @@ def run_command(line):
     assert found.exit_code == 0, f"{line}\n{found.output}\n{found.exception!r}"
 
 
-@pytest.mark.parametrize("page", RUN, ids=name_of)
+# Their examples train students, which takes more than a few seconds even in small.
+TRAINING = ("plan.md", "report.md", "choose.md")
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page.name in TRAINING)) for page in RUN], ids=name_of
+)
 def test_the_examples_of_a_page_run(page, world):
     """One after another, in one namespace; the commands of the guide as well."""
     names = {"__name__": "page"}

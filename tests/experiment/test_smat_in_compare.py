@@ -79,8 +79,8 @@ def test_matched_maps_are_as_sharp_as_each_other(compare):
     assert mean_entropy(maps["smat"]) != pytest.approx(mean_entropy(chosen), rel=1e-7)
 
 
-def test_a_blend_brings_its_members_and_serves_black_boxes(compare):
-    _, data = _school(compare)
+def test_a_blend_brings_its_members_and_serves_black_boxes(compare, school):
+    _, data = school()
     teacher = black_box()
     found = compare(
         teacher, data, ["smat(family=blend, members='occlusion + lime(samples=16)')"], ["native/attention"], **SMALL
@@ -88,12 +88,6 @@ def test_a_blend_brings_its_members_and_serves_black_boxes(compare):
     assert {"occlusion", "lime(samples=16)"} <= set(found.explainers)
     assert not found.failed
     assert found.mix(found.learned[0]["explainer"]).names == ("occlusion", "lime(samples=16)")
-
-
-def _school(compare):  # noqa: ARG001
-    from conftest import planted, taught
-
-    return taught("sentiment"), planted("sentiment")
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ TOGETHER: Final = "all"  # the name of the one group of everything
 
 
 def agree(
-    explanations: Explanations | Iterable[Explanations | str | Path],
+    explanations: Explanations | Iterable[Any],
     measure: str = "kendall",
     *,
     by: str = "auto",
@@ -55,7 +55,7 @@ def agree(
 
 
 def agreements(
-    explanations: Explanations | Iterable[Explanations | str | Path],
+    explanations: Explanations | Iterable[Any],
     measures: Sequence[str],
     *,
     by: str = "auto",
