@@ -1,0 +1,22 @@
+"""What people answered."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer of one person. Which of `ranks`, `choice` and `rating` it holds follows from the kind of study."""
+
+    person: str  # p01, p02, …: never a name
+    cohort: str  # a method or `none` in a simulation, else empty
+    step: int  # counted from 1 within the person's steps
+    phase: str  # ranking, learning, test or rating
+    item: str
+    shown: tuple[str, ...] = ()  # methods in the order of the page
+    ranks: Mapping[str, int] | None = None  # by method; 1 is best, and equals share the better rank: 1, 1, 3
+    choice: str | None = None  # a class
+    rating: int | None = None
+    seconds: float = math.nan  # for which the page was seen
+    is_synthetic: bool = False  # made by `didact study simulate`

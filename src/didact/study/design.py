@@ -1,0 +1,94 @@
+"""What a study asks of whom, fixed before the first person comes: `study.json`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from didact.errors import DataError, OptionError
+from didact.records.atomic import write_text
+
+FILE: Final = "study.json"
+KINDS: Final = ("ranking", "simulation", "rating")
+CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
+QUESTIONS: Final = {
+    "ranking": "Which explanation aligns the most with how you would explain a similar decision?",
+    "simulation": "What does the model say about this one?",
+    "rating": "How well does this explanation agree with how you would explain the decision?",
+}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row that people are asked about: the model's answer, and the right one where it is known."""
+
+    id: str
+    prediction: str
+    label: str | None = None
+    phase: str = ""  # of a simulation: learning or test
+
+    @property
+    def is_error(self) -> bool | None:
+        """Whether the model is wrong about it; None where nobody knows."""
+        return None if self.label is None else self.label != self.prediction
+
+
+@dataclass(frozen=True)
+class Design:
+    """One study. `people` are invited; in a simulation, that many to each cohort."""
+
+    kind: str
+    title: str
+    question: str
+    task: str
+    classes: tuple[str, ...]
+    methods: tuple[str, ...]
+    items: tuple[Item, ...]
+    people: int
+    seed: int = 0
+    points: int = 5  # of a rating
+    pause: int = 20  # answers after which a break is suggested; 0 for never
+    signs: bool = False  # whether colours tell for from against
+    contact: str = ""
+    consent: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)  # where stimuli come from: data, teacher, files
+
+    @property
+    def cohorts(self) -> tuple[str, ...]:
+        """Who is told apart: in a simulation one cohort for each method and the control; else everybody is one."""
+        return (CONTROL, *self.methods) if self.kind == "simulation" else ("",)
+
+    def cohort_of(self, number: int) -> str:
+        """The cohort of person `number`, counted from 1: each in turn, so that all grow together."""
+        return self.cohorts[(number - 1) % len(self.cohorts)]
+
+    def save(self, folder: Path) -> None:
+        write_text(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
+
+
+def read_design(folder: Path) -> Design:
+    """The design of the study in `folder`."""
+    path = folder / FILE
+    if not path.is_file():
+        raise OptionError(
+            f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
+        )
+    try:
+        held = json.loads(path.read_text("utf-8"))
+        held["items"] = tuple(Item(**one) for one in held["items"])
+        for name in ("classes", "methods", "consent"):
+            held[name] = tuple(held[name])
+        unknown = set(held) - {one.name for one in fields(Design)}
+        if unknown:
+            raise ValueError(f"unknown entries {', '.join(sorted(unknown))}")
+        return Design(**held)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"{path} is not a study's design ({error}). Make the study anew, or restore the file."
+        ) from error
+
+
+def person_name(number: int) -> str:
+    """What a person is called everywhere: p01, p02, …"""
+    return f"p{number:02d}"

@@ -1,0 +1,69 @@
+"""Who sees what in which order: a function of the design and the person's number alone, so that nothing is stored."""
+
+import random
+from dataclasses import dataclass
+
+from didact.study.design import Design, Item
+
+
+@dataclass(frozen=True)
+class Step:
+    """One page with one answer. `shown` are the methods on it, from the first to the last."""
+
+    number: int
+    phase: str
+    item: Item
+    shown: tuple[str, ...]
+
+
+def steps_of(design: Design, number: int) -> list[Step]:
+    """All steps of person `number`. Items are shuffled for each person; so are the methods of each item, in balance.
+
+    Within each block of as many pages as there are methods, every method stands once in every place (a ranking) or is
+    shown once (a rating; there the blocks of different people are turned against one another, so that every method
+    meets every item).
+    """
+    dice = random.Random(f"{design.seed}/{number}")
+    if design.kind == "simulation":
+        return _simulation(design, number, dice)
+    items = list(design.items)
+    dice.shuffle(items)
+    if design.kind == "ranking":
+        shown = _balanced(design.methods, len(items), dice)
+        return [Step(place + 1, "ranking", item, shown[place]) for place, item in enumerate(items)]
+    turn = _turns(design)
+    methods = [design.methods[(turn[item.id] + number - 1) % len(design.methods)] for item in items]
+    return [Step(place + 1, "rating", item, (methods[place],)) for place, item in enumerate(items)]
+
+
+def _simulation(design: Design, number: int, dice: random.Random) -> list[Step]:
+    cohort = design.cohort_of(number)
+    shown = (cohort,) if cohort in design.methods else ()
+    found: list[Step] = []
+    for phase in ("learning", "test"):
+        items = [item for item in design.items if item.phase == phase]
+        dice.shuffle(items)
+        found += [
+            Step(len(found) + place + 1, phase, item, shown if phase == "learning" else ())
+            for place, item in enumerate(items)
+        ]
+    return found
+
+
+def _balanced(methods: tuple[str, ...], count: int, dice: random.Random) -> list[tuple[str, ...]]:
+    """`count` orders of the methods. The rotations of a shuffled order hold every method once in every place."""
+    found: list[tuple[str, ...]] = []
+    while len(found) < count:
+        order = list(methods)
+        dice.shuffle(order)
+        block = [(*order[turn:], *order[:turn]) for turn in range(len(order))]
+        dice.shuffle(block)
+        found += block
+    return found[:count]
+
+
+def _turns(design: Design) -> dict[str, int]:
+    """Which method the first person sees of each item: each equally often, the same for everybody who asks."""
+    places = list(range(len(design.items)))
+    random.Random(f"{design.seed}/turns").shuffle(places)
+    return {item.id: places[place] for place, item in enumerate(design.items)}
