@@ -1,0 +1,211 @@
+// Cards in an order with ties: by pointer, by buttons and by keyboard. The form's selects hold the ranks; this sets them.
+"use strict";
+(() => {
+  const list = document.querySelector("#cards");
+  if (!list) return;
+  const slots = new Map([...list.children].map((slot) => [slot.dataset.code, slot]));
+  const letter = (code) => slots.get(code).dataset.letter;
+  const select = (code) => slots.get(code).querySelector("select");
+  const isGrid = list.classList.contains("grid");
+  const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
+  const words = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+  const ordinal = (rank) => rank + (/1[123]$/.test(rank) ? "th" : ["th", "st", "nd", "rd"][rank % 10] || "th");
+
+  // An order is a list of groups of equals, best first: [["a"], ["b", "c"], ["d"]]. What follows makes a new order of one.
+  const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+  const groupOf = (order, code) => order.findIndex((group) => group.includes(code));
+  const without = (order, code) => order.map((group) => group.filter((one) => one !== code)).filter((group) => group.length);
+  const rankOf = (order, code) => 1 + order.slice(0, groupOf(order, code)).flat().length;
+
+  // One step: out of its group of equals, or past the group next to it.
+  const stepped = (order, code, step) => {
+    const at = groupOf(order, code);
+    const rest = without(order, code);
+    if (order[at].length > 1) return rest.toSpliced(step < 0 ? at : at + 1, 0, [code]);
+    return at + step < 0 || at + step >= order.length ? order : rest.toSpliced(at + step, 0, [code]);
+  };
+  // To the position `place` of all cards: among equals it becomes one of them.
+  const placed = (order, code, place) => {
+    const rest = without(order, code);
+    let seen = 0;
+    for (const [at, group] of rest.entries()) {
+      if (place === seen) return rest.toSpliced(at, 0, [code]);
+      if (place < seen + group.length) return rest.with(at, group.toSpliced(place - seen, 0, code));
+      seen += group.length;
+    }
+    return [...rest, [code]];
+  };
+  // Equal to the one before, or no longer.
+  const tied = (order, code) => {
+    const at = groupOf(order, code);
+    const inside = order[at].indexOf(code);
+    if (inside) return order.toSpliced(at, 1, order[at].slice(0, inside), order[at].slice(inside));
+    return at ? order.toSpliced(at - 1, 2, [...order[at - 1], ...order[at]]) : order;
+  };
+
+  // What each card gets besides its select.
+  const make = (kind, inside, does) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = kind;
+    button.append(...inside);
+    if (does) button.addEventListener("click", does);
+    return button;
+  };
+  const span = (kind, text, isHidden = false) => {
+    const found = document.createElement("span");
+    found.className = kind;
+    found.textContent = text;
+    if (isHidden) found.setAttribute("aria-hidden", "true");
+    return found;
+  };
+  for (const [code, slot] of slots) {
+    const name = span("letter", letter(code));
+    const handle = make("handle", [span("grip", "⋮⋮", true), name, span("place", ""), span("unseen", ` of ${slots.size}`)]);
+    handle.setAttribute("aria-describedby", "how");
+    const up = make("move up", [span("", "▲", true)], () => change(stepped(order, code, -1), code));
+    const down = make("move down", [span("", "▼", true)], () => change(stepped(order, code, 1), code));
+    up.setAttribute("aria-label", `Move ${letter(code)} up`);
+    down.setAttribute("aria-label", `Move ${letter(code)} down`);
+    slot.querySelector(".rank").hidden = true;
+    slot.querySelector(".head").append(handle, up, down);
+    const seam = document.createElement("div");
+    seam.className = "seam";
+    seam.append(make("tie", [span("pair", ""), span("unseen", " are equal")], () => change(tied(order, code), code)));
+    slot.prepend(seam);
+    handle.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
+      if (step) change(stepped(order, code, step), code);
+      else if (["=", "t", "T"].includes(event.key)) change(tied(order, code), code);
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  // The order at first: what the selects say (a draft, or an answer that was not taken), or as the page has it.
+  const codes = [...slots.keys()];
+  const isRanked = codes.every((code) => select(code).value);
+  let order = isRanked ? [] : codes.map((code) => [code]);
+  if (isRanked) {
+    for (let rank = 1; rank <= codes.length; rank++) order.push(codes.filter((code) => Number(select(code).value) === rank));
+    order = order.filter((group) => group.length);
+  }
+
+  // `pinned` stays where it is in the document and the others move around it: it keeps focus and pointer.
+  const show = (pinned = null) => {
+    const flat = order.flat();
+    const before = new Map(flat.map((code) => [code, [slots.get(code).offsetLeft, slots.get(code).offsetTop]]));
+    const middle = flat.indexOf(pinned);
+    flat.forEach((code, at) => {
+      const slot = slots.get(code);
+      if (at < middle) list.insertBefore(slot, slots.get(pinned));
+      else if (at > middle) list.append(slot);
+    });
+    flat.forEach((code, at) => {
+      const slot = slots.get(code);
+      const group = order[groupOf(order, code)];
+      const rank = rankOf(order, code);
+      const isTied = group.indexOf(code) > 0;
+      select(code).value = rank;
+      slot.querySelector(".place").textContent = (group.length > 1 ? "=" : "") + ordinal(rank);
+      slot.classList.toggle("tied", isTied);
+      slot.querySelector(".pair").textContent = at ? `${letter(flat[at - 1])} = ${letter(code)}` : "";
+      slot.querySelector(".tie").setAttribute("aria-pressed", isTied);
+      slot.querySelector(".up").setAttribute("aria-disabled", same(stepped(order, code, -1), order));
+      slot.querySelector(".down").setAttribute("aria-disabled", same(stepped(order, code, 1), order));
+      const [left, top] = before.get(code);
+      const [x, y] = [left - slot.offsetLeft, top - slot.offsetTop];
+      if ((x || y) && pinned && !slot.classList.contains("lifted") && !isCalm.matches) {
+        slot.animate([{ transform: `translate(${x}px, ${y}px)` }, { transform: "none" }], { duration: 160, easing: "ease-out" });
+      }
+    });
+  };
+
+  const said = document.querySelector("#said");
+  const tell = (code) => {
+    const others = order[groupOf(order, code)].filter((one) => one !== code).map(letter);
+    const rank = rankOf(order, code);
+    said.textContent = `${letter(code)} is now ${words[rank - 1] || ordinal(rank)}${others.length ? `, equal to ${others.join(" and ")}` : ""}`;
+  };
+  const settled = (code) => {
+    tell(code);
+    select(code).dispatchEvent(new Event("change", { bubbles: true }));
+  };
+  const change = (next, code) => {
+    if (same(next, order)) return;
+    order = next;
+    show(code);
+    slots.get(code).scrollIntoView({ block: "nearest" });
+    settled(code);
+  };
+
+  // By pointer: the handle for any, the whole card for a mouse.
+  let drag = null;
+  list.addEventListener("pointerdown", (event) => {
+    if (drag || event.button || !event.isPrimary) return;
+    const isHandle = event.target.closest(".handle");
+    const isCard = event.pointerType === "mouse" && event.target.closest(".card") && !event.target.closest("button, select, label");
+    const isBar = event.target.clientWidth && event.offsetX > event.target.clientWidth; // the bar of a long text scrolls
+    if (!isHandle && (!isCard || isBar)) return;
+    const slot = event.target.closest(".slot");
+    const box = slot.getBoundingClientRect();
+    drag = {
+      slot, code: slot.dataset.code, id: event.pointerId, start: order, from: order.flat().indexOf(slot.dataset.code),
+      x: event.clientX, y: event.clientY, byX: event.clientX - box.left, byY: event.clientY - box.top, isOn: false,
+    };
+  });
+  list.addEventListener("dragstart", (event) => event.preventDefault());
+  addEventListener("pointermove", (event) => {
+    if (!drag || event.pointerId !== drag.id) return;
+    if (!drag.isOn && Math.hypot(event.clientX - drag.x, event.clientY - drag.y) < 4) return;
+    [drag.x, drag.y] = [event.clientX, event.clientY];
+    if (drag.isOn) return;
+    drag.isOn = true;
+    drag.slot.setPointerCapture(drag.id);
+    drag.slot.classList.add("lifted");
+    document.documentElement.classList.add("dragging");
+    requestAnimationFrame(follow);
+  });
+  addEventListener("pointerup", (event) => drag && event.pointerId === drag.id && drop(true));
+  addEventListener("pointercancel", (event) => drag && event.pointerId === drag.id && drop(false));
+  addEventListener("keydown", (event) => drag?.isOn && event.key === "Escape" && drop(false));
+
+  const follow = () => {
+    if (!drag) return;
+    const edge = 70;
+    const beyond = Math.min(0, drag.y - edge) + Math.max(0, drag.y - innerHeight + edge);
+    if (beyond) scrollBy({ top: Math.max(-18, Math.min(18, beyond / 3)), behavior: "instant" });
+    place();
+    requestAnimationFrame(follow);
+  };
+  const place = () => {
+    const { slot, code } = drag;
+    const box = list.getBoundingClientRect();
+    const left = isGrid ? drag.x - drag.byX - box.left : 0;
+    const top = drag.y - drag.byY - box.top;
+    const far = (one) => Math.hypot(one.offsetLeft + one.offsetWidth / 2 - left - slot.offsetWidth / 2,
+      one.offsetTop + one.offsetHeight / 2 - top - slot.offsetHeight / 2);
+    const flat = order.flat().map((one) => slots.get(one));
+    const at = flat.reduce((best, one, here) => (far(one) < far(flat[best]) ? here : best), flat.indexOf(slot));
+    if (flat[at] !== slot) {
+      order = at === drag.from ? drag.start : placed(drag.start, code, at);
+      show(code);
+    }
+    slot.style.transform = `translate(${left - slot.offsetLeft}px, ${top - slot.offsetTop}px)`;
+  };
+  const drop = (isMeant) => {
+    const { slot, code, start, isOn } = drag;
+    if (isOn && isMeant) place();
+    drag = null;
+    if (!isOn) return;
+    slot.style.transform = "";
+    slot.classList.remove("lifted");
+    document.documentElement.classList.remove("dragging");
+    if (!isMeant) order = start;
+    show(code);
+    if (!same(order, start)) settled(code);
+  };
+
+  show();
+})();

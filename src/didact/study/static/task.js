@@ -1,0 +1,157 @@
+// One page of a study: visible time, a draft that survives a reload, one safe way to send, keys for choices.
+"use strict";
+(() => {
+  addEventListener("pageshow", (event) => event.persisted && location.reload()); // a page from the Back cache may be old
+
+  for (const slider of document.querySelectorAll(".slider")) {
+    slider.hidden = false;
+    slider.addEventListener("input", (event) =>
+      document.documentElement.style.setProperty("--veil", event.target.value / 100));
+  }
+
+  // Long maps scroll within their cards: all together, so that the same words stay side by side.
+  const maps = [...document.querySelectorAll(".cards .map")].filter((map) => map.scrollHeight > map.clientHeight + 2);
+  for (const map of maps) {
+    map.tabIndex = 0;
+    map.setAttribute("role", "group");
+    map.setAttribute("aria-label", "Explanation, scrolls");
+    map.addEventListener("scroll", () => maps.forEach((other) => {
+      if (Math.abs(other.scrollTop - map.scrollTop) > 1) other.scrollTop = map.scrollTop;
+    }), { passive: true });
+  }
+
+  const form = document.querySelector("form[data-task]");
+  if (!form) return;
+  const button = form.querySelector("[type=submit]");
+  const retry = form.querySelector("[data-retry]");
+  const state = form.querySelector(".state");
+  const body = form.querySelector(".answer");
+  const { seconds, touched } = form.elements;
+
+  // The draft of this page, of this person, in this tab.
+  const key = `didact ${form.dataset.person} ${location.pathname}`;
+  const shelf = (does) => { try { return does(sessionStorage); } catch { return null; } };
+  const isAnswer = (name) => !["csrf", "seconds", "touched"].includes(name);
+  const draft = JSON.parse(shelf((store) => store.getItem(key)) || "null");
+  let isSaved = false;
+  let isAsked = false;
+
+  if (draft) {
+    for (const [name, value] of draft.values) {
+      const field = form.elements[name];
+      if (field) field.value = value;
+    }
+    touched.value = draft.touched;
+  }
+  const keep = () => isSaved || shelf((store) => store.setItem(key, JSON.stringify({
+    values: [...new FormData(form)].filter(([name]) => isAnswer(name)), touched: touched.value, spent: spent(),
+  })));
+
+  // Seconds in which the page could be seen.
+  let before = draft?.spent || 0;
+  let since = document.hidden ? null : performance.now();
+  const spent = () => before + (since === null ? 0 : (performance.now() - since) / 1000);
+  document.addEventListener("visibilitychange", () => {
+    before = spent();
+    since = document.hidden ? null : performance.now();
+    if (document.hidden && touched.value) keep();
+  });
+  addEventListener("pagehide", keep);
+
+  form.addEventListener("change", (event) => {
+    if (!isAnswer(event.target.name || "") || event.target.matches("[data-keys], [type=range]")) return;
+    touched.value = "1";
+    say("");
+    keep();
+  });
+  addEventListener("beforeunload", (event) => {
+    if (!isSaved && touched.value) event.preventDefault();
+  });
+
+  const say = (text) => { state.textContent = text; };
+
+  // Sending. What was sent stays as it is until the server has answered: it may have been stored.
+  let tries = 0;
+  let timer = null;
+  let isSending = false;
+  const hold = (isHeld) => { button.disabled = isHeld; body.inert = isHeld; if (!isHeld) retry.hidden = true; };
+
+  const later = (why) => {
+    const wait = Math.min(30, 2 ** tries++);
+    say(`Not saved yet: ${why}. Trying again in ${wait} ${wait === 1 ? "second" : "seconds"} …`);
+    retry.hidden = false;
+    if (document.activeElement === document.body) retry.focus();
+    timer = setTimeout(send, 1000 * wait);
+  };
+  const refused = (text) => {
+    hold(false);
+    say(`Not saved: ${text}`);
+    button.focus();
+  };
+  const goOn = (next) => {
+    isSaved = true;
+    shelf((store) => store.removeItem(key));
+    say("");
+    const url = new URL(next || location.href, location.href);
+    location.assign(url.origin === location.origin ? url : location.href);
+  };
+
+  const send = async () => {
+    if (isSending || isSaved) return;
+    clearTimeout(timer);
+    isSending = true;
+    hold(true);
+    seconds.value = spent().toFixed(1);
+    const stop = new AbortController();
+    const limit = setTimeout(() => stop.abort(), 20000);
+    try {
+      const answer = await fetch(form.action, {
+        method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)),
+        credentials: "same-origin", cache: "no-store", signal: stop.signal,
+      });
+      const found = await answer.json().catch(() => ({}));
+      if (answer.ok || answer.status === 409) goOn(found.next);
+      else if (answer.status === 429 || answer.status >= 500) later("the server is busy");
+      else refused(found.detail || "the server did not take the answer. Reload the page and try again.");
+    } catch {
+      later("no connection");
+    } finally {
+      clearTimeout(limit);
+      isSending = false;
+    }
+  };
+  addEventListener("online", () => { if (timer && !retry.hidden) send(); });
+  retry.addEventListener("click", send);
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (button.disabled) return;
+    if (!touched.value && !isAsked && form.querySelector("#cards")) {
+      isAsked = true;
+      say("Is this already the order you mean? Press Save again to send it.");
+      return;
+    }
+    tries = 0;
+    send();
+  });
+
+  // Keys 1 … 9 choose, Enter saves; they can be switched off.
+  const radios = [...form.querySelectorAll("[type=radio]")];
+  const keys = form.querySelector("[data-keys]");
+  if (!keys) return;
+  keys.checked = shelf((store) => store.getItem("didact keys")) !== "off";
+  keys.addEventListener("change", () => shelf((store) => store.setItem("didact keys", keys.checked ? "on" : "off")));
+  document.addEventListener("keydown", (event) => {
+    if (!keys.checked || body.inert || event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
+    if (/^[1-9]$/.test(event.key)) {
+      const radio = radios.find((one) => one.value === event.key && one.name === "rating")
+        || (radios[0]?.name === "rating" ? null : radios[event.key - 1]);
+      if (!radio) return;
+      radio.checked = true;
+      radio.focus();
+      radio.dispatchEvent(new Event("change", { bubbles: true }));
+    } else if (event.key === "Enter" && !event.target.closest("a, button, input, summary")) {
+      form.requestSubmit(button);
+    }
+  });
+})();
