@@ -1,0 +1,106 @@
+"""How many people a study needs, from how much people, items and single answers varied in one."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from didact.errors import OptionError
+from didact.stats.crossed import Cells, Variances
+
+MOST: Final = 1_000_000  # people; more nobody asks
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variances of one difference between methods: between people, between items, and of single answers.
+
+    `groups` is 2 where the two methods are judged by different people: people are then counted in each of them.
+    """
+
+    person: float
+    item: float
+    cell: float
+    groups: int = 1
+
+    @classmethod
+    def of(cls, variances: Variances, cells: Cells, quantity: int) -> "Components":
+        """What the variance of an estimate says of its parts. A part that looks negative is 0."""
+        members = cells.members()
+        people, answers = np.mean([len(one) for one in members]), len(cells.person) / len(members)
+        person, item, cell = (float(one[quantity]) for one in (variances.person, variances.item, variances.cell))
+        return cls(
+            person=max(0.0, person - cell) * float(people),
+            item=max(0.0, item - cell) * cells.items,
+            cell=cell * answers,
+            groups=len(members),
+        )
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many `people` (in each group), with how many `items`, tell a `difference`. None: no number would do.
+
+    `limit` says what stands in the way where more people do not help.
+    """
+
+    difference: float
+    people: int | None
+    items: int
+    limit: str = ""
+
+
+def variance(parts: Components, *, people: int, items: int) -> float:
+    """Of the difference, in a study of that size."""
+    return parts.person / people + parts.item / items + parts.cell / (people * items)
+
+
+def detectable(parts: Components, *, people: int, items: int, power: float = 0.8, level: float = 0.05) -> float:
+    """The smallest difference that a study of that size tells from 0 with that power, by a two-sided t-test."""
+    from scipy import stats
+
+    if people < 2:
+        raise OptionError(f"A study that says something about people needs at least 2, not {people}.")
+    single = parts.cell / (people * items)
+    from_person, from_item = parts.person / people + single, parts.item / items + single
+    free = parts.groups * (people - 1)
+    slack = from_person**2 / free + (from_item**2 + single**2 / free) / max(items - 1, 1)
+    total = from_person + from_item - single
+    freedom = min(total**2 / slack, 1e6) if slack > 0 else 1e6
+    return float((stats.t.ppf(1 - level / 2, freedom) + stats.t.ppf(power, freedom)) * np.sqrt(total))
+
+
+def people_needed(
+    parts: Components, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
+) -> Needed:
+    """The fewest people that tell `difference` with that power; where items are too few for any number, of how many.
+
+    The items then asked for are as many as leave people half of the variance that is allowed.
+    """
+    from scipy import stats
+
+    if not difference > 0 or not np.isfinite(difference):
+        raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
+    found = _fewest(parts, difference, items, power, level)
+    if found is not None:
+        return Needed(difference, found, items)
+    allowed = (difference / float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))) ** 2
+    more = max(items + 1, int(np.ceil(2 * parts.item / allowed)))
+    limit = f"{items} items are too few for any number of people"
+    return Needed(difference, _fewest(parts, difference, more, power, level), more, limit)
+
+
+def _fewest(parts: Components, difference: float, items: int, power: float, level: float) -> int | None:
+    def tells(people: int) -> bool:
+        return detectable(parts, people=people, items=items, power=power, level=level) <= difference
+
+    high = 2
+    while not tells(high):
+        high *= 2
+        if high > MOST:
+            return None
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if tells(middle) else (middle, high)
+    return max(high, 2)
