@@ -17,20 +17,22 @@
   const without = (order, code) => order.map((group) => group.filter((one) => one !== code)).filter((group) => group.length);
   const rankOf = (order, code) => 1 + order.slice(0, groupOf(order, code)).flat().length;
 
+  const spliced = (list, at, cut, ...more) => [...list.slice(0, at), ...more, ...list.slice(at + cut)];
+
   // One step: out of its group of equals, or past the group next to it.
   const stepped = (order, code, step) => {
     const at = groupOf(order, code);
     const rest = without(order, code);
-    if (order[at].length > 1) return rest.toSpliced(step < 0 ? at : at + 1, 0, [code]);
-    return at + step < 0 || at + step >= order.length ? order : rest.toSpliced(at + step, 0, [code]);
+    if (order[at].length > 1) return spliced(rest, step < 0 ? at : at + 1, 0, [code]);
+    return at + step < 0 || at + step >= order.length ? order : spliced(rest, at + step, 0, [code]);
   };
   // To the position `place` of all cards: among equals it becomes one of them.
   const placed = (order, code, place) => {
     const rest = without(order, code);
     let seen = 0;
     for (const [at, group] of rest.entries()) {
-      if (place === seen) return rest.toSpliced(at, 0, [code]);
-      if (place < seen + group.length) return rest.with(at, group.toSpliced(place - seen, 0, code));
+      if (place === seen) return spliced(rest, at, 0, [code]);
+      if (place < seen + group.length) return spliced(rest, at, 1, spliced(group, place - seen, 0, code));
       seen += group.length;
     }
     return [...rest, [code]];
@@ -39,8 +41,8 @@
   const tied = (order, code) => {
     const at = groupOf(order, code);
     const inside = order[at].indexOf(code);
-    if (inside) return order.toSpliced(at, 1, order[at].slice(0, inside), order[at].slice(inside));
-    return at ? order.toSpliced(at - 1, 2, [...order[at - 1], ...order[at]]) : order;
+    if (inside) return spliced(order, at, 1, order[at].slice(0, inside), order[at].slice(inside));
+    return at ? spliced(order, at - 1, 2, [...order[at - 1], ...order[at]]) : order;
   };
 
   // What each card gets besides its select.
@@ -68,7 +70,9 @@
     up.setAttribute("aria-label", `Move ${letter(code)} up`);
     down.setAttribute("aria-label", `Move ${letter(code)} down`);
     slot.querySelector(".rank").hidden = true;
-    slot.querySelector(".head").append(handle, up, down);
+    const moves = span("moves", "");
+    moves.append(up, down);
+    slot.querySelector(".head").append(handle, moves);
     const seam = document.createElement("div");
     seam.className = "seam";
     seam.append(make("tie", [span("pair", ""), span("unseen", " are equal")], () => change(tied(order, code), code)));
