@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from didact import __version__
-from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, train
+from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, study, train
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("sanity")(sanity.sanity)
 app.command("cost")(cost.cost)
 app.add_typer(learn.app, name="learn")
 app.add_typer(data.app, name="data")
+app.add_typer(study.app, name="study")
 
 
 def _print_version(asked: bool | None) -> None:

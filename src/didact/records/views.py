@@ -21,7 +21,7 @@ class Sections(Sequence[Section]):
 
     def __init__(self, many: "Sequence[Explanations]") -> None:
         self.many = many
-        self.labels = _labels(many) if len(many) > 1 else [""]
+        self.labels = labels(many) if len(many) > 1 else [""]
 
     def __len__(self) -> int:
         return len(self.many[0])
@@ -61,16 +61,16 @@ def _same_rows(many: "Sequence[Explanations]") -> "Sequence[Explanations]":
     return many
 
 
-def _labels(many: "Sequence[Explanations]") -> list[str]:
+def labels(many: "Sequence[Explanations]") -> list[str]:
     """The name of each method, with the options in which methods of one name differ."""
-    labels = []
+    found = []
     for maps in many:
         namesakes = [other.options for other in many if other.method == maps.method]
         differing = {
             name: value for name, value in maps.options.items() if any(one.get(name) != value for one in namesakes)
         }
-        labels.append(str(Spec(maps.method, differing)))
-    return labels
+        found.append(str(Spec(maps.method, differing)))
+    return found
 
 
 def more_than(total: int, shown: int) -> str:

@@ -20,3 +20,5 @@ class Answer:
     rating: int | None = None
     seconds: float = math.nan  # for which the page was seen
     is_synthetic: bool = False  # made by `didact study simulate`
+    is_touched: bool = True  # whether anything was moved or chosen on the page
+    at: float = math.nan  # when it came, in seconds since 1970

@@ -1,0 +1,53 @@
+"""The made-up example of the instructions: shown before any item, and about none of them."""
+
+from pathlib import Path
+
+from didact.study.stimuli import Stimulus, View, save_picture
+
+GOOD, WEAK = "good", "weak"  # the views: one marks what decides, the other something else
+TEXT = "The soup was cold, but the waiter was so kind that we will come again."
+
+
+def example_for(task: str, folder: Path) -> Stimulus:
+    """Two explanations of one thing that nobody needs to know anything about."""
+    if task == "image":
+        return _picture(folder)
+    if task in ("pair", "regression", "reading"):
+        names = {"pair": ("first", "second"), "regression": ("source", "target"), "reading": ("question", "passage")}[
+            task
+        ]
+        texts = ("Who won the match?", "After a long delay, the match was won by the visitors.")
+        views = {
+            GOOD: View((_marked(texts[0], {"Who": 7}), _marked(texts[1], {"won by": 6, "the visitors": 10}))),
+            WEAK: View((_marked(texts[0], {"the": 9}), _marked(texts[1], {"After": 10, "long": 5}))),
+        }
+        return Stimulus(names, texts, None, views)
+    views = {
+        GOOD: View((_marked(TEXT, {"so kind": 10, "come again": 7, "cold": 3}),)),
+        WEAK: View((_marked(TEXT, {"The": 8, "waiter": 3, "that": 10}),)),
+    }
+    return Stimulus(("",), (TEXT,), None, views)
+
+
+def _marked(text: str, marks: dict[str, int]) -> tuple[tuple[str, str], ...]:
+    """The text in stretches; each marked part is found where it first stands."""
+    places = sorted((text.index(part), part, level) for part, level in marks.items())
+    found: list[tuple[str, str]] = []
+    at = 0
+    for start, part, level in places:
+        found += [(text[at:start], ""), (part, f"strength{level}")]
+        at = start + len(part)
+    return tuple((part, look) for part, look in [*found, (text[at:], "")] if part)
+
+
+def _picture(folder: Path) -> Stimulus:
+    """A bright disc on a dim ground."""
+    import numpy as np
+
+    rows, columns = np.mgrid[0:96, 0:96]
+    disc = (rows - 34) ** 2 + (columns - 60) ** 2 < 20**2
+    pixels = np.where(disc[..., None], (250, 200, 60), (50, 70, 90)).astype(np.uint8)
+    good = tuple((x, y, 16, 16, "strength10", 0.75) for x in (48, 64) for y in (16, 32))
+    weak = tuple((x, 80, 16, 16, "strength10", 0.6) for x in (0, 32, 80))
+    views = {GOOD: View(patches=good), WEAK: View(patches=weak)}
+    return Stimulus((), (), save_picture(pixels, folder), views)

@@ -1,0 +1,74 @@
+"""Answers for others to analyse: one line for each method that was judged, by people's codes and not their names."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from didact.study.answers import Answer
+from didact.study.design import Design
+
+FORMATS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json", "parquet": "application/x-parquet"}
+COLUMNS: Final = (
+    "person", "cohort", "step", "phase", "item", "method", "place", "rank", "choice", "prediction", "label", "rating",
+    "seconds", "is_touched", "is_synthetic", "at",
+)  # fmt: skip
+
+
+def lines_of(
+    design: Design, answers: Sequence[Answer], names: Mapping[str, str | None] | None = None
+) -> list[dict[str, Any]]:
+    """A ranking has one line for each of its methods; `place` is where it stood. `names` are added if given."""
+    items = {item.id: item for item in design.items}
+    found = []
+    for answer in answers:
+        item = items[answer.item]
+        common: dict[str, Any] = {
+            "person": answer.person, "cohort": answer.cohort, "step": answer.step, "phase": answer.phase,
+            "item": answer.item, "choice": answer.choice, "prediction": item.prediction, "label": item.label,
+            "rating": answer.rating, "seconds": None if math.isnan(answer.seconds) else round(answer.seconds, 1),
+            "is_touched": answer.is_touched, "is_synthetic": answer.is_synthetic, "at": answer.at,
+        }  # fmt: skip
+        for place, method in enumerate(answer.shown or (None,), start=1):
+            rank = None if answer.ranks is None or method is None else answer.ranks[method]
+            line = {**common, "method": method, "place": None if method is None else place, "rank": rank}
+            line = {name: line[name] for name in COLUMNS}
+            found.append(line if names is None else {"name": names.get(answer.person), **line})
+    return found
+
+
+def exported(
+    design: Design, answers: Sequence[Answer], kind: str, names: Mapping[str, str | None] | None = None
+) -> bytes:
+    """The answers as a file of this kind: csv, json or parquet."""
+    lines = lines_of(design, answers, names)
+    columns = COLUMNS if names is None else ("name", *COLUMNS)
+    if kind == "json":
+        return (json.dumps(lines, ensure_ascii=False, indent=1) + "\n").encode()
+    if kind == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_safe(line[name]) for name in columns] for line in lines)
+        return out.getvalue().encode()
+    return _parquet(lines, columns)
+
+
+def _parquet(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    whole, real, truth = pa.int64(), pa.float64(), pa.bool_()
+    types = {"step": whole, "place": whole, "rank": whole, "rating": whole, "seconds": real, "at": real}
+    types |= {"is_touched": truth, "is_synthetic": truth}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in columns])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(list(lines), schema=schema), sink)
+    return bytes(sink.getvalue())
+
+
+def _safe(value: Any) -> Any:
+    """For a sheet: text that it would take for a formula is quoted."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

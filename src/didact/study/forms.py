@@ -1,0 +1,72 @@
+"""What a browser sent, made into an answer; anything else is refused with a reason, and nothing of it is stored."""
+
+import math
+from collections.abc import Mapping
+from string import ascii_lowercase
+from typing import Any
+
+from didact.study.design import Design
+from didact.study.steps import Step
+
+LONGEST = 24 * 3600.0  # seconds that a page can have been seen
+_COMMON = frozenset({"csrf", "seconds", "touched"})
+
+
+class FormError(ValueError):
+    """A form that is no answer to its page."""
+
+
+def codes_of(step: Step) -> dict[str, str]:
+    """The methods of a page by the codes that stand for them there: a, b, c … from the first to the last."""
+    return dict(zip(ascii_lowercase, step.shown, strict=False))
+
+
+def given_in(design: Design, step: Step, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The answer to this step."""
+    if design.kind == "ranking":
+        codes = codes_of(step)
+        _check_names(fields, {f"rank-{code}" for code in codes})
+        ranks = {method: _whole(fields.get(f"rank-{code}"), 1, len(codes)) for code, method in codes.items()}
+        return {"ranks": competition(ranks)}
+    if design.kind == "simulation":
+        _check_names(fields, {"choice"})
+        return {"choice": design.classes[_whole(fields.get("choice"), 0, len(design.classes) - 1)]}
+    _check_names(fields, {"rating"})
+    return {"rating": _whole(fields.get("rating"), 1, design.points)}
+
+
+def seconds_in(fields: Mapping[str, str]) -> float | None:
+    """For how long the page says it was seen; None where it cannot say."""
+    told = fields.get("seconds", "")
+    if not told:
+        return None
+    try:
+        seconds = float(told)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= LONGEST:
+        raise FormError("The time on this page cannot be read. Load the page again.")
+    return seconds
+
+
+def is_touched(fields: Mapping[str, str]) -> bool:
+    return fields.get("touched") == "1"
+
+
+def competition(ranks: Mapping[str, int]) -> dict[str, int]:
+    """Places as in a competition: equals share the better one, and the next is left out (1, 1, 3)."""
+    return {method: 1 + sum(other < rank for other in ranks.values()) for method, rank in ranks.items()}
+
+
+def _check_names(fields: Mapping[str, str], own: set[str]) -> None:
+    strange = sorted(set(fields) - own - _COMMON)
+    if strange:
+        raise FormError("The form holds answers that this page does not ask for. Load the page again.")
+
+
+def _whole(value: str | None, low: int, high: int) -> int:
+    if value is None or value == "":
+        raise FormError("Something is not answered yet.")
+    if not (value.isascii() and value.isdecimal() and len(value) <= 3 and low <= int(value) <= high):
+        raise FormError("An answer is none of those that can be chosen. Load the page again.")
+    return int(value)

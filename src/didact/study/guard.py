@@ -1,0 +1,137 @@
+"""Who is who: invite codes, signed cookies, tokens against forged forms, and a limit on wrong codes."""
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import os
+import secrets
+import time
+from collections import OrderedDict, deque
+from pathlib import Path
+from typing import Any, Final
+
+from didact.errors import RecordError
+from didact.records.atomic import write_bytes
+
+FILE: Final = "secret.key"
+KEPT: Final = 30 * 24 * 3600  # seconds for which a cookie is good
+
+
+class Keys:
+    """Everything that is derived from a study's secret. Codes are derived too: the database has only their hashes."""
+
+    def __init__(self, secret: bytes) -> None:
+        from itsdangerous import URLSafeTimedSerializer
+
+        self._secret = secret
+        self._signer = URLSafeTimedSerializer(secret, salt="didact study cookie")
+
+    def code(self, number: int) -> str:
+        """The invite code of person `number`: 130 bits, in letters and digits that are hard to mistake."""
+        return self._derived(f"invite/{number}")
+
+    @property
+    def organiser(self) -> str:
+        """The organiser's code."""
+        return self._derived("organiser")
+
+    def is_organiser(self, code: str) -> bool:
+        return hmac.compare_digest(code.encode(), self.organiser.encode())
+
+    def cookie(self, who: int | str) -> str:
+        """A signed cookie for a person's number, or for the organiser."""
+        return self._signer.dumps(who)
+
+    def who(self, cookie: str | None) -> int | str | None:
+        """Whom a cookie is of; None if it is forged, changed or too old."""
+        from itsdangerous import BadData
+
+        try:
+            found: Any = self._signer.loads(cookie or "", max_age=KEPT)
+        except BadData:
+            return None
+        return found if isinstance(found, int | str) and not isinstance(found, bool) else None
+
+    def form_token(self, cookie: str) -> str:
+        """What every form of this cookie's owner carries; nobody else can know it."""
+        return hmac.new(self._secret, b"form/" + cookie.encode(), hashlib.sha256).hexdigest()
+
+    def is_form_token(self, token: str, cookie: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.form_token(cookie).encode())
+
+    def _derived(self, purpose: str) -> str:
+        digest = hmac.new(self._secret, purpose.encode(), hashlib.sha256).digest()
+        return base64.b32encode(digest)[:26].decode().lower()
+
+
+def hashed(code: str) -> str:
+    """What is kept of a code. Codes are random to 130 bits: no salt or slow hash makes guessing harder."""
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def new_keys(folder: Path) -> Keys:
+    """A new secret, in a file that only its owner reads."""
+    path = folder / FILE
+    secret = secrets.token_bytes(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secret)
+    return Keys(secret)
+
+
+def read_keys(folder: Path) -> Keys:
+    path = folder / FILE
+    try:
+        secret = path.read_bytes()
+    except OSError as error:
+        raise RecordError(
+            f"The study's secret cannot be read from {path} ({error.strerror}). Without it no invitation is valid; "
+            "restore the file."
+        ) from error
+    if len(secret) < 32:
+        raise RecordError(f"{path} is damaged: a secret has 32 bytes, not {len(secret)}. Restore the file.")
+    return Keys(secret)
+
+
+def write_private(path: Path, content: str) -> None:
+    """A file that only its owner reads."""
+    write_bytes(path, content.encode())
+    path.chmod(0o600)
+
+
+class Limiter:
+    """Counts wrong codes of each address: after `most` within `window` seconds no code of it is looked at."""
+
+    ADDRESSES: Final = 10_000  # so that memory stays bounded; the longest unseen are forgotten
+
+    def __init__(self, *, most: int = 10, window: float = 600.0) -> None:
+        self.most, self.window = most, window
+        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def is_blocked(self, address: str) -> bool:
+        return len(self._recent(_network(address))) >= self.most
+
+    def count(self, address: str) -> None:
+        name = _network(address)
+        times = self._recent(name)
+        times.append(time.monotonic())
+        self._wrong[name] = times
+        self._wrong.move_to_end(name)
+        while len(self._wrong) > self.ADDRESSES:
+            self._wrong.popitem(last=False)
+
+    def _recent(self, name: str) -> deque[float]:
+        times = self._wrong.get(name, deque(maxlen=self.most))
+        while times and times[0] < time.monotonic() - self.window:
+            times.popleft()
+        return times
+
+
+def _network(address: str) -> str:
+    """One name for all addresses that one household can take: of IPv6 the first half."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address

@@ -1,0 +1,46 @@
+"""A study at a glance: how far everybody is, how long pages take, what is odd."""
+
+import math
+import statistics
+import time
+from typing import Any
+
+from didact.study.answers import Answer
+from didact.study.database import Answers, Person
+from didact.study.design import Design
+from didact.study.doubts import doubts_of
+from didact.study.steps import steps_of
+
+
+def overview(design: Design, answers: Answers) -> dict[str, Any]:
+    """Plain values for the organiser's page and for `didact study status`."""
+    people = [person for person in answers.people() if not person.is_erased]
+    given: dict[str, list[Answer]] = {}
+    for answer in answers.read():
+        given.setdefault(answer.person, []).append(answer)
+    doubts = doubts_of([answer for own in given.values() for answer in own])
+    rows = [_row(design, person, given.get(person.id, []), doubts.get(person.id, [])) for person in people]
+    done, total = sum(row["done"] for row in rows), sum(row["total"] for row in rows)
+    return {
+        "rows": rows,
+        "counts": {"people": len(rows), "answers": done, "finished": sum(row["done"] == row["total"] for row in rows)},
+        "progress": done / total if total else 0.0,
+    }
+
+
+def _row(design: Design, person: Person, own: list[Answer], doubts: list[str]) -> dict[str, Any]:
+    seconds = [answer.seconds for answer in own if math.isfinite(answer.seconds)]
+    return {
+        "person": f"{person.id} (synthetic)" if person.is_synthetic else person.id,
+        "cohort": person.cohort,
+        "done": len(own),
+        "total": len(steps_of(design, person.number)),
+        "started": _when(person.consented),
+        "last": _when(max((answer.at for answer in own), default=None)),
+        "median_seconds": statistics.median(seconds) if seconds else None,
+        "flags": doubts,
+    }
+
+
+def _when(at: float | None) -> str:
+    return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

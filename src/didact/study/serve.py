@@ -1,0 +1,68 @@
+"""The study as a server on this machine."""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from didact.errors import OptionError
+from didact.study.app import create_app
+
+
+def serve(
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    database: str | None = None,
+    root: str = "",
+    proxy: str | None = None,
+    is_secure: bool = False,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Answer requests until stopped. `proxy` is the address of a server in front whose word about clients is taken."""
+    import uvicorn
+
+    app = create_app(folder, database=database, root=root, is_secure=is_secure)
+    listener = _listener(host, port)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,  # links hold codes
+        server_header=False,
+        proxy_headers=proxy is not None,
+        forwarded_allow_ips=proxy or "",
+        timeout_graceful_shutdown=10,
+    )
+    if ready is not None:
+        ready(f"http://{_shown(host)}:{listener.getsockname()[1]}")
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Bound before anything is promised: an address in use is told at once."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise OptionError(
+            f"The study cannot be served at {host}, port {port}: {error.strerror or error}. Choose another with --port."
+        ) from error
+    listener.listen(2048)
+    return listener
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

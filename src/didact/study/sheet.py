@@ -1,0 +1,116 @@
+"""What a page shows of a step: plain values for the templates. Methods have letters here, and no names."""
+
+from string import ascii_lowercase
+from typing import Any, Final
+
+from didact.study.design import Design
+from didact.study.example import GOOD, WEAK
+from didact.study.forms import codes_of
+from didact.study.steps import Step
+from didact.study.stimuli import Stimulus, View
+
+_SCALE: Final = (1, 4, 7, 10)
+_ENDS: Final = ("not at all", "completely")
+
+
+def sheet_of(
+    design: Design, step: Step, stimulus: Stimulus, total: int, *, root: str, given: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The page of a step. With `given` it was answered: shown as it was, and in a learning phase with the truth."""
+    codes = codes_of(step)
+    is_learning = step.phase == "learning"
+    views = [] if is_learning else [_view(stimulus, stimulus.views[method], code) for code, method in codes.items()]
+    return {
+        **_shown(design, stimulus, views, root=root),
+        "number": step.number,
+        "total": total,
+        "phase": step.phase,
+        "target": "" if design.kind == "simulation" else _answer_of(step.item.prediction),
+        "is_answered": given is not None,
+        "answer": None if given is None else _stored(design, step, given),
+        "feedback": None if given is None or not is_learning else _feedback(step, stimulus, given),
+        "next": f"{root}/task",
+        "error": "",
+    }
+
+
+def example_of(design: Design, example: Stimulus, *, root: str) -> dict[str, Any]:
+    """The same for the made-up example of the instructions."""
+    names = [GOOD] if design.kind == "rating" else [WEAK, GOOD]
+    views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
+    good = views[-1]
+    is_simulation = design.kind == "simulation"
+    choices = [{"value": "0", "label": "yes"}, {"value": "1", "label": "no"}]
+    return {
+        **_shown(design, example, [] if is_simulation else views, root=root, signs=False),
+        "number": 1,
+        "total": 1,
+        "phase": {"simulation": "learning"}.get(design.kind, design.kind),
+        "target": "" if is_simulation else _answer_of("yes"),
+        "choices": choices,
+        "is_answered": True,
+        "answer": {"ranking": {"a": 2, "b": 1}, "simulation": "0", "rating": design.points - 1}[design.kind],
+        "feedback": {"model": "yes", "chosen": "yes", "is_right": True, "view": good} if is_simulation else None,
+        "next": f"{root}/task",
+        "error": "",
+    }
+
+
+def _shown(
+    design: Design, stimulus: Stimulus, views: list[dict[str, Any]], *, root: str, signs: bool | None = None
+) -> dict[str, Any]:
+    picture = stimulus.picture
+    return {
+        "question": design.question,
+        "texts": [{"name": name, "text": text} for name, text in zip(stimulus.names, stimulus.texts, strict=True)],
+        "image": "" if picture is None else f"{root}/image/{picture.file}",
+        "alt": "" if picture is None else "The picture that the model was shown",
+        "width": 0 if picture is None else picture.width,
+        "height": 0 if picture is None else picture.height,
+        "views": views,
+        "legend": _legend(design.signs if signs is None else signs),
+        "choices": [{"value": str(place), "label": name} for place, name in enumerate(design.classes)],
+        "points": list(range(1, design.points + 1)),
+        "low": _ENDS[0],
+        "high": _ENDS[1],
+    }
+
+
+def _view(stimulus: Stimulus, view: View, code: str) -> dict[str, Any]:
+    names = ("x", "y", "width", "height", "look", "opacity")
+    return {
+        "letter": code.upper(),
+        "code": code,
+        "texts": [
+            {"name": name, "parts": [list(part) for part in parts]}
+            for name, parts in zip(stimulus.names, view.texts, strict=True)
+        ],
+        "patches": [dict(zip(names, patch, strict=True)) for patch in view.patches],
+    }
+
+
+def _stored(design: Design, step: Step, given: dict[str, Any]) -> Any:
+    if design.kind == "ranking":
+        return {code: given["ranks"][method] for code, method in codes_of(step).items()}
+    return str(design.classes.index(given["choice"])) if design.kind == "simulation" else given["rating"]
+
+
+def _feedback(step: Step, stimulus: Stimulus, given: dict[str, Any]) -> dict[str, Any]:
+    views = [_view(stimulus, stimulus.views[method], code) for code, method in codes_of(step).items()]
+    return {
+        "model": step.item.prediction,
+        "chosen": given["choice"],
+        "is_right": given["choice"] == step.item.prediction,
+        "view": views[0] if views else None,
+    }
+
+
+def _legend(signs: bool) -> list[dict[str, Any]]:
+    if not signs:
+        return [{"look": [f"strength{step}" for step in _SCALE], "before": "less important", "after": "more important"}]
+    looks = [f"against{step}" for step in reversed(_SCALE)] + [f"for{step}" for step in _SCALE]
+    return [{"look": looks, "before": "against the answer", "after": "for the answer"}]
+
+
+def _answer_of(prediction: str) -> str:
+    return f"the answer “{prediction}”" if prediction else ""

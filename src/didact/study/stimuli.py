@@ -1,0 +1,140 @@
+"""What people see, frozen before the first of them comes: `stimuli.json` and pictures. To show it needs no numpy."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from didact.errors import DataError
+from didact.records.atomic import write_bytes, write_text
+
+if TYPE_CHECKING:
+    from didact.records.explanations import Explained
+    from didact.render.heat import Heat
+
+FILE: Final = "stimuli.json"
+PICTURES: Final = "images"
+
+
+@dataclass(frozen=True)
+class Picture:
+    file: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class View:
+    """One explanation as it is shown: texts in stretches (text, class of the style), or patches over a picture."""
+
+    texts: tuple[tuple[tuple[str, str], ...], ...] = ()
+    patches: tuple[tuple[int, int, int, int, str, float], ...] = ()  # x, y, width, height, class, opacity
+
+
+@dataclass(frozen=True)
+class Stimulus:
+    """An item as it is shown. `names` are what its texts are called; one text alone has the name ""."""
+
+    names: tuple[str, ...]
+    texts: tuple[str, ...]
+    picture: Picture | None
+    views: Mapping[str, View]  # by method
+
+
+@dataclass(frozen=True)
+class Stimuli:
+    """All items of a study by id, and the made-up example of the instructions."""
+
+    items: Mapping[str, Stimulus]
+    example: Stimulus
+
+    def save(self, folder: Path) -> None:
+        held = {"items": {name: asdict(one) for name, one in self.items.items()}, "example": asdict(self.example)}
+        write_text(folder / FILE, json.dumps(held, ensure_ascii=False) + "\n")
+
+    @property
+    def pictures(self) -> frozenset[str]:
+        every = [*self.items.values(), self.example]
+        return frozenset(one.picture.file for one in every if one.picture is not None)
+
+
+def read_stimuli(folder: Path) -> Stimuli:
+    path = folder / FILE
+    try:
+        held = json.loads(path.read_text("utf-8"))
+        items = {name: _stimulus(one) for name, one in held["items"].items()}
+        return Stimuli(items, _stimulus(held["example"]))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path} cannot be read ({error}). Restore the file, or make the study anew.") from error
+
+
+def frozen(
+    shown: Mapping[str, "Explained"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
+) -> Stimulus:
+    """One item as every method explains it. Without `signs` only sizes are shown: no method is told by its colours."""
+    first = next(iter(shown.values()))
+    picture = None if image is None else save_picture(image, folder)
+    views = {method: _view(_plainer(one.heat(), signs=signs)) for method, one in shown.items()}
+    return Stimulus(tuple(names) if len(first.texts) > 1 else ("",) * len(first.texts), first.texts, picture, views)
+
+
+def save_picture(image: Any, folder: Path) -> Picture:
+    """The picture as PNG under the name of its content."""
+    import numpy as np
+    from PIL import Image
+
+    pixels = np.asarray(image)
+    pixels = pixels[..., 0] if pixels.shape[-1] < 3 else pixels[..., :3]
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, format="PNG")
+    name = f"{hashlib.sha256(buffer.getvalue()).hexdigest()}.png"
+    (folder / PICTURES).mkdir(exist_ok=True)
+    write_bytes(folder / PICTURES / name, buffer.getvalue())
+    return Picture(name, pixels.shape[1], pixels.shape[0])
+
+
+def _plainer(heat: "Heat", *, signs: bool) -> "Heat":
+    if signs:
+        return heat
+    kind = "binary" if heat.kind == "binary" else "magnitude"
+    return replace(heat, kind=kind, units=[unit._replace(score=abs(unit.score)) for unit in heat.units])
+
+
+def _view(heat: "Heat") -> View:
+    from didact.render.heat import LEVELS, Shade, opacity, parts
+
+    def look(score: float) -> str:
+        shade = heat.shade(score)
+        return f"{shade.hue}{shade.level}" if shade.level else ""
+
+    texts = []
+    for segment, (_, text) in enumerate(heat.texts):
+        units = heat.inside(segment)
+        stretches = []
+        for part, covering in parts(text, [(unit.place[0], unit.place[1]) for unit in units]):
+            best = max((units[number].score for number in covering), key=abs, default=0.0)
+            stretches.append((part, look(best)))
+        texts.append(tuple(stretches))
+    patches = []
+    for unit in heat.patches():
+        top, left, bottom, right = unit.place
+        shade = heat.shade(unit.score)
+        if shade.level:
+            full = Shade(shade.hue, LEVELS)
+            patches.append((left, top, right - left, bottom - top, f"{full.hue}{full.level}", opacity(shade)))
+    return View(tuple(texts), tuple(patches))
+
+
+def _stimulus(held: Mapping[str, Any]) -> Stimulus:
+    picture = held["picture"]
+    views = {
+        method: View(
+            tuple(tuple((str(part), str(look)) for part, look in text) for text in view["texts"]),
+            tuple((x, y, wide, high, str(look), cover) for x, y, wide, high, look, cover in view["patches"]),
+        )
+        for method, view in held["views"].items()
+    }
+    return Stimulus(tuple(held["names"]), tuple(held["texts"]), None if picture is None else Picture(**picture), views)

@@ -1,0 +1,68 @@
+"""What stands before every page: a limit on what may be sent, and headers that keep a browser from doing harm."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+LARGEST: Final = 64 * 1024  # bytes of a request; an answer has a few hundred
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # links hold codes: no other site is told where its visitors come from
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "x-robots-tag": "noindex",
+}
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+class TooLargeError(Exception):
+    """More was sent than any answer holds."""
+
+
+class Wall:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > LARGEST:
+                raise TooLargeError
+            return message
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message.get("headers", [])}
+                added = {"cache-control": "no-store", **_HEADERS}
+                message["headers"] = [
+                    *message.get("headers", []),
+                    *((name.encode(), value.encode()) for name, value in added.items() if name.encode() not in own),
+                ]
+            await send(message)
+
+        await self.app(scope, counted, guarded)
+
+
+def is_too_large(headers: Any) -> bool:
+    """Whether a request says of itself that it is too large: then not a byte of it is read."""
+    told = headers.get("content-length", "0")
+    return not told.isdecimal() or int(told) > LARGEST
