@@ -16,7 +16,8 @@ that they make four fifths of the variance), by people × items:
 The second way is shorter where people are alike, but three people look alike by chance in one study of five.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -58,7 +59,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """Variances of estimates as seen from people, from items and from what is left of single answers.
+    """Variances of estimates as seen from people, from items and from what is left of single answers, with freedoms.
 
     The first two hold the third each: the variance is person + item − cell, and at least person, item and `least`.
     """
@@ -66,8 +67,39 @@ class Variances:
     person: Float[np.ndarray, " quantity"]
     item: Float[np.ndarray, " quantity"]
     cell: Float[np.ndarray, " quantity"]
-    total: Float[np.ndarray, " quantity"]
-    freedom: Float[np.ndarray, " quantity"]  # Satterthwaite's
+    person_freedom: Float[np.ndarray, " quantity"]
+    item_freedom: float
+    cell_freedom: Float[np.ndarray, " quantity"]
+    least: Float[np.ndarray, " quantity"]
+
+    @property
+    def total(self) -> Float[np.ndarray, " quantity"]:
+        floor = np.maximum(np.maximum(self.person, self.item), self.least)
+        return np.maximum(self.person + self.item - self.cell, floor)
+
+    @property
+    def freedom(self) -> Float[np.ndarray, " quantity"]:
+        """Satterthwaite's, of the total. Few people have little: how much they differ is hardly known."""
+        slack = self.person**2 / self.person_freedom + self.item**2 / self.item_freedom
+        slack += self.cell**2 / self.cell_freedom
+        return np.divide(self.total**2, slack, out=np.full(len(slack), np.inf), where=slack > 0)
+
+    def of_these_people(self) -> "Variances":
+        """The variance if the same people judged other items: what an estimate says of them, and of nobody else."""
+        none = np.zeros_like(self.item)
+        least = self.least if self.item_freedom > 0 and self.item.any() else none
+        return replace(self, person=none, cell=none, least=least)
+
+    def moderated(self, *, freedoms: float) -> "Variances":
+        """With variances from people drawn halfway to their mean over quantities, with `freedoms` times the freedom.
+
+        For statements about all quantities at once: of three people, one pair of methods in five looks by chance as if
+        they all agreed, and another as if they had nothing in common. All six 95 % intervals of pairs of four methods
+        hold the truth in 89 % of studies of 3 people × 60 items without it, and in 97 % with it, at half the length;
+        where people differ in one method alone, and wildly, in 93 % (against 95 %).
+        """
+        person = (self.person + self.person.mean()) / 2
+        return replace(self, person=person, person_freedom=self.person_freedom * freedoms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,42 +129,31 @@ def crossed_variances(
 ) -> Variances:
     """From sums of influences by person and by item, and from what both leave. A group of one tells nothing of people.
 
-    Two or three people give few degrees of freedom, and rightly so: how much people differ is known only roughly.
+    `least` is the variance that is there in any case.
     """
     if len(influence) != len(cells.person):
         raise ShapeError(f"{len(influence)} influences of {len(cells.person)} answers: there must be one for each.")
     by_person, by_item = _sums(influence, cells.person, cells.people), _sums(influence, cells.item, cells.items)
     width = influence.shape[1]
-    v_person, v_cell, slack = np.zeros(width), np.zeros(width), np.zeros(width)
+    person, cell, person_slack, cell_slack = (np.zeros(width) for _ in range(4))
     for number, members in zip(np.unique(cells.group), cells.members(), strict=True):
         if len(members) > 1:
             own = ((by_person[members] - by_person[members].mean(0)) ** 2).sum(0) * len(members) / (len(members) - 1)
-            v_person += own
-            slack += own**2 / (len(members) - 1)
+            person += own
+            person_slack += own**2 / (len(members) - 1)
         rows = cells.group == number
-        left, free = _left(influence[rows], cells.person[rows], cells.item[rows])
+        left, free = without_effects(influence[rows], [cells.person[rows], cells.item[rows]])
         if free > 0:
             own = (left**2).sum(0) * rows.sum() / free
-            v_cell += own
-            slack += own**2 / free
-    v_item = np.zeros(width)
+            cell += own
+            cell_slack += own**2 / free
+    item, free = np.zeros(width), max(cells.items - 1, 1)
     if cells.items > 1:
-        v_item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / (cells.items - 1)
-        slack += v_item**2 / (cells.items - 1)
-    floor = np.maximum(v_person, v_item) if least is None else np.maximum(np.maximum(v_person, v_item), least)
-    total = np.maximum(v_person + v_item - v_cell, floor)
-    freedom = np.divide(total**2, slack, out=np.full(width, np.inf), where=slack > 0)
-    return Variances(v_person, v_item, v_cell, total, freedom)
-
-
-def of_these_people(
-    variances: Variances, cells: Cells, *, least: Float[np.ndarray, " quantity"] | None = None
-) -> Variances:
-    """The variance if the same people judged other items: what an estimate says of them, and of nobody else."""
-    none, floor = np.zeros_like(variances.item), np.zeros_like(variances.item) if least is None else least
-    freedom = np.full(len(none), max(float(cells.items - 1), 1.0))
-    total = np.maximum(variances.item, floor) if cells.items > 1 else none
-    return Variances(none, variances.item, none, total, freedom)
+        item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / free
+    return Variances(
+        person, item, cell, _freedom(person, person_slack), float(free), _freedom(cell, cell_slack),
+        np.zeros(width) if least is None else least,
+    )  # fmt: skip
 
 
 def crossed_intervals(
@@ -183,22 +204,28 @@ def _drawn(size: int, replicates: int, seed: int) -> Float[np.ndarray, "replicat
     return np.concatenate([rows for _, rows in draws(1, size, replicates=replicates, seed=seed)])
 
 
-def _left(
-    influence: Float[np.ndarray, "cell quantity"], person: Int[np.ndarray, " cell"], item: Int[np.ndarray, " cell"]
+def without_effects(
+    values: Float[np.ndarray, "cell quantity"], effects: Sequence[Int[np.ndarray, " cell"]]
 ) -> tuple[Float[np.ndarray, "cell quantity"], int]:
-    """What effects of people and of items do not explain, and its degrees of freedom."""
-    _, person = np.unique(person, return_inverse=True)
-    _, item = np.unique(item, return_inverse=True)
-    left = influence - influence.mean(0)
+    """What a constant and these effects (of people, of items) do not explain, and how many degrees of freedom it has.
+
+    By least squares, taking means away in turn until nothing changes.
+    """
+    numbers = [np.unique(effect, return_inverse=True)[1] for effect in effects]
+    left = values - values.mean(0)
     scale = np.abs(left).max(initial=0.0)
-    for _ in range(200):  # one round is enough where everybody answered everything
+    for _ in range(1000):  # one round is enough where everybody answered everything
         before = left
-        for index in (person, item):
+        for index in numbers:
             sizes = np.bincount(index)
             left = left - (_sums(left, index, len(sizes)) / sizes[:, None])[index]
-        if np.abs(left - before).max(initial=0.0) <= 1e-9 * scale:
+        if np.abs(left - before).max(initial=0.0) <= 1e-10 * scale:
             break
-    return left, len(left) - len(np.unique(person)) - len(np.unique(item)) + 1
+    return left, len(values) - 1 - sum(int(index.max(initial=0)) for index in numbers)
+
+
+def _freedom(variance: Float[np.ndarray, " quantity"], slack: Float[np.ndarray, " quantity"]) -> np.ndarray:
+    return np.divide(variance**2, slack, out=np.ones(len(slack)), where=slack > 0)
 
 
 def _sums(values: Float[np.ndarray, "cell quantity"], index: Int[np.ndarray, " cell"], count: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Methods side by side: how far each is from each, how sure that is, and the order that can be told from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +14,6 @@ from didact.stats.crossed import (
     Variances,
     crossed_intervals,
     crossed_variances,
-    of_these_people,
     together,
 )
 from didact.stats.power import Components
@@ -39,7 +38,7 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Intervals of each method, of each pair, of all pairs at once (`sure`), and these if people stay the same (`here`)."""
+    """Intervals of methods, of pairs, of all pairs at once (`sure`), and of all if people stay the same (`here`)."""
 
     names: Sequence[str]
     values: Float[np.ndarray, " method"]
@@ -116,19 +115,30 @@ def contrasts(found: Estimates, *, level: float) -> Contrasts:
     variances = _variances(found, design, each_floor)
     differences, replicates = design @ found.values, found.replicates @ design.T
     critical = together(replicates, level=level) if pairs else None
-    these = of_these_people(variances, found.cells, least=each_floor)
+    groups = len(found.cells.members())
+    wide = (
+        variances.moderated(freedoms=min(2.0, (count if groups > 1 else count - 1) / min(groups, 2)))
+        if pairs
+        else variances
+    )
+    each = crossed_intervals(differences, replicates, variances, level=level)
     return Contrasts(
         names=found.names,
         values=found.values,
         own=crossed_intervals(found.values, found.replicates, own, level=level),
         pairs=pairs,
         differences=differences,
-        each=crossed_intervals(differences, replicates, variances, level=level),
-        sure=crossed_intervals(differences, replicates, variances, level=level, critical=critical),
-        here=crossed_intervals(differences, replicates, these, level=level, critical=critical),
+        each=each,
+        sure=_around(crossed_intervals(differences, replicates, wide, level=level, critical=critical), each),
+        here=crossed_intervals(differences, replicates, variances.of_these_people(), level=level, critical=critical),
         variances=variances,
         cells=found.cells,
     )
+
+
+def _around(wide: Intervals, narrow: Intervals) -> Intervals:
+    """What holds of all at once holds of each: no interval of all is shorter than its own."""
+    return replace(wide, low=np.minimum(wide.low, narrow.low), high=np.maximum(wide.high, narrow.high))
 
 
 def _variances(

@@ -11,7 +11,7 @@ from didact.errors import MissingExtraError, OptionError
 
 # Worths begin closer together than the package has them; all else is the package's.
 PRESETS: Final = {"smat": {"mu": 0.0, "sigma": 0.5, "beta": 25 / 6, "tau": 25 / 300, "draw_probability": 0.1}}
-_GAMES: Final = 4000  # over all shuffles: some seconds
+_GAMES: Final = 2000  # over all shuffles: some seconds
 _SHUFFLES: Final = 20
 _SURE: Final = 1.959963984540054
 
@@ -46,7 +46,7 @@ def skills(
     """Skills after all games, one after another; from best to worst. A game gives the place of each method in it.
 
     A method whose interval overlaps that of the next better one shares its rank. With many games fewer than 20 orders
-    are tried, but at least 3.
+    are tried, but at least 5.
     """
     if preset not in PRESETS:
         raise OptionError(f"TrueSkill has the presets {', '.join(PRESETS)}, not {preset!r}.")
@@ -54,7 +54,7 @@ def skills(
     played = [game for game in games if len(game) > 1]
     found = _play(world, played, methods)
     if shuffles is None:
-        shuffles = min(_SHUFFLES, max(3, _GAMES // max(len(played), 1)))
+        shuffles = min(_SHUFFLES, max(5, _GAMES // max(len(played), 1)))
     dice = random.Random(f"{seed}/skill")
     rounds = []
     for _ in range(shuffles):

@@ -1,0 +1,214 @@
+"""What people's answers amount to: which methods they prefer or learn from, how sure that is, and who was odd."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from didact.errors import DataError, OptionError
+from didact.study.answers import Answer
+from didact.study.design import Design
+from didact.study.doubts import doubts_of
+
+FILE: Final = "analysis.json"
+VERSION: Final = 1
+_PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "rating": ("rating",)}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table for people: its first column names the rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Everything that was found, as plain data in `document`; what is not known is None there."""
+
+    document: Mapping[str, Any]
+
+    @property
+    def headline(self) -> str:
+        return str(self.document["headline"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self.document["notes"])
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON data, as `analysis.json` holds it."""
+        return dict(self.document)
+
+    def sheets(self) -> list[Sheet]:
+        """The tables for a terminal."""
+        from didact.study.analysis_sheets import sheets_of
+
+        return sheets_of(self.document)
+
+
+def analyze(
+    design: Design,
+    answers: Sequence[Answer],
+    *,
+    replicates: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    difference: float | None = None,
+    leave_out: Sequence[str] = (),
+) -> Analysis:
+    """Analyse the answers of a study of any kind.
+
+    Intervals are about other people and other items like these, at `level`, from `replicates` draws of both.
+    `difference` is one that the study should be able to tell: how many people that takes is worked out for it, and for
+    the smallest one that was found. Odd people are named and kept; `leave_out` names people to leave out, and the
+    result says so. The order of the answers does not matter.
+    """
+    from didact.study import analyze_ranking, analyze_rating, analyze_simulation
+
+    if replicates < 1 or not 0 < level < 1:
+        raise OptionError(f"replicates is at least 1 and level between 0 and 1, not {replicates} and {level}.")
+    if difference is not None and not 0 < difference < math.inf:
+        raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
+    kept = _kept(design, answers, leave_out)
+    about = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[design.kind]
+    found = about.analyzed(design, kept, replicates=replicates, level=level, seed=seed, difference=difference)
+    agreements = found.pop("taus", {})
+    people = _people(design, kept, agreements)
+    counts = _counts(design, kept, people, leave_out)
+    document = {
+        "version": VERSION, "kind": design.kind, "title": design.title, "question": design.question,
+        "level": level, "replicates": replicates, "seed": seed, "counts": counts, "people": people,
+        **found,
+    }  # fmt: skip
+    document["headline"] = _headline(counts, found["headline"])
+    document["notes"] = [*_cautions(counts, people), *found["notes"]]
+    return Analysis(plain(document))
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: a number that is none becomes None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _kept(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -> list[Answer]:
+    """The answers that count, in an order of their own: by item, then by person."""
+    faults = _faults(design, answers)
+    if faults:
+        raise DataError("The answers do not fit the study. Was its design changed after people began?", faults)
+    names = {answer.person for answer in answers}
+    unknown = sorted(set(leave_out) - names)
+    if unknown:
+        raise OptionError(
+            f"Nobody called {', '.join(unknown)} answered, so nobody of that name can be left out. "
+            f"There are {', '.join(sorted(names)[:20]) or 'no answers yet'}."
+        )
+    place = {item.id: number for number, item in enumerate(design.items)}
+    kept = [answer for answer in answers if answer.person not in leave_out]
+    if not kept:
+        raise OptionError(
+            "There are no answers to analyse"
+            + (" when these people are left out." if leave_out else " yet. Send people their links, ")
+            + ("" if leave_out else "or try the analysis with didact study simulate.")
+        )
+    return sorted(kept, key=lambda one: (place[one.item], one.person, one.phase))
+
+
+def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
+    items, methods = {item.id for item in design.items}, set(design.methods)
+    found = []
+    for answer in answers:
+        who = f"{answer.person}, step {answer.step}"
+        if answer.phase not in _PHASES[design.kind]:
+            found.append(f"{who}: an answer of a {answer.phase} in a study that is a {design.kind}")
+        elif answer.item not in items:
+            found.append(f"{who}: the item {answer.item!r} is not part of the study")
+        elif not {*answer.shown, *(answer.ranks or {})} <= methods or answer.cohort not in design.cohorts:
+            found.append(f"{who}: a method that is not part of the study")
+        elif answer.phase == "ranking" and not answer.ranks:
+            found.append(f"{who}: no ranks")
+        elif answer.phase == "rating" and (answer.rating is None or len(answer.shown) != 1):
+            found.append(f"{who}: no rating of one method")
+        elif answer.phase in ("learning", "test") and answer.choice is None:
+            found.append(f"{who}: no choice")
+    often = Counter((one.person, one.item, one.phase) for one in answers)
+    found += [
+        f"{person}: {item!r} was answered {count} times" for (person, item, _), count in often.items() if count > 1
+    ]
+    return found
+
+
+def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[dict[str, Any]]:
+    doubts = doubts_of(answers)
+    steps = len([one for one in design.items if design.kind != "simulation" or one.phase in ("learning", "test")])
+    rows = []
+    for person in sorted({answer.person for answer in answers}):
+        own = [answer for answer in answers if answer.person == person]
+        tau = taus.get(person, math.nan)
+        odd = [*doubts.get(person, [])]
+        if tau < 0:
+            odd.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
+        rows.append(
+            {
+                "person": person, "cohort": own[0].cohort, "answers": len(own), "steps": steps,
+                "is_finished": len(own) >= steps, "is_synthetic": any(one.is_synthetic for one in own),
+                "median_seconds": _median([one.seconds for one in own]), "tau": tau, "odd": odd,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _counts(
+    design: Design, answers: Sequence[Answer], people: Sequence[Mapping[str, Any]], leave_out: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "people": len(people),
+        "synthetic": sum(one["is_synthetic"] for one in people),
+        "finished": sum(one["is_finished"] for one in people),
+        "dropouts": [one["person"] for one in people if not one["is_finished"]],
+        "odd": [one["person"] for one in people if one["odd"]],
+        "left_out": sorted(set(leave_out)),
+        "items": len({answer.item for answer in answers}),
+        "items_planned": len(design.items),
+        "answers": len(answers),
+        "methods": len(design.methods),
+        "median_seconds": _median([answer.seconds for answer in answers]),
+    }
+
+
+def _headline(counts: Mapping[str, Any], found: str) -> str:
+    made = counts["synthetic"]
+    start = f"{made} of {counts['people']} people are synthetic. " if made else ""
+    return f"{start}{found}"
+
+
+def _cautions(counts: Mapping[str, Any], people: Sequence[Mapping[str, Any]]) -> list[str]:
+    said = []
+    if counts["synthetic"]:
+        said.append(
+            f"{counts['synthetic']} of {counts['people']} people are synthetic: drawn by didact study simulate."
+        )
+    if counts["left_out"]:
+        said.append(f"Left out on request: {', '.join(counts['left_out'])}. Nothing of their answers is in here.")
+    if counts["dropouts"]:
+        said.append(
+            f"{len(counts['dropouts'])} of {counts['people']} people began and did not finish; what they answered "
+            f"counts: {', '.join(counts['dropouts'])}."
+        )
+    said += [f"{one['person']} looks odd ({'; '.join(one['odd'])}) and is kept." for one in people if one["odd"]]
+    return said
+
+
+def _median(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return statistics.median(known) if known else math.nan

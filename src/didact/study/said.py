@@ -1,0 +1,102 @@
+"""What an analysis says in words: the order, what few people or items mean, and what a larger study would take."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from didact.stats.crossed import Cells
+from didact.stats.power import Needed, detectable, people_needed
+from didact.study.contrasts import Contrasts
+
+POWER: Final = 0.8
+FEW: Final = 5  # people below which intervals are wide, and rightly so
+
+
+def order_said(found: Contrasts, cells: Cells, *, what: str, noun: str) -> str:
+    """The order in a sentence or two."""
+    who = f"{_count(cells.people, 'person', 'people')}, {_count(cells.items, 'item', 'items')}"
+    rows = found.order()
+    if len(rows) < 2:
+        return f"{who}: there is only {rows[0]['method']}, and nothing to compare it with."
+    sure = [(row["method"], row["beats"]) for row in rows if row["beats"]]
+    if not sure:
+        here = found.order(here=True)
+        told = [row for row in here if row["beats"]]
+        rest = (
+            f" Among these very people, {told[0]['method']} is ahead of {listed(told[0]['beats'])}; that others would "
+            "agree is not shown."
+            if told and cells.people > 1
+            else ""
+        )
+        return f"{who}: it cannot be told which {noun} people {what}.{rest}"
+    said = "; ".join(f"{name} is better than {listed(beaten)}" for name, beaten in sure)
+    first = [row["method"] for row in rows if row["rank"] == 1]
+    top = f" {listed(first)} cannot be told apart at the top." if len(first) > 1 else ""
+    return f"{who}: {said}.{top}"
+
+
+def few_notes(cells: Cells) -> list[str]:
+    """What intervals do not say where one of the two samples is too small."""
+    smallest = min((len(one) for one in cells.members()), default=0)
+    several = len(cells.members()) > 1
+    where = " in some cohort" if several else ""
+    if cells.people < 2 and cells.items < 2:
+        return ["One answer of one person about one item: there are no intervals."]
+    if smallest < 2:
+        return [
+            f"There is one person alone{where}: intervals are about items only, and say nothing of other people"
+            f"{' there' if several else ''}."
+        ]
+    if cells.items < 2:
+        return ["There is one item alone: intervals are about people only, and say nothing of other items."]
+    if smallest < FEW:
+        return [
+            f"With {smallest} people{where} intervals are wide, and rightly so: how much people differ is hardly known."
+        ]
+    return []
+
+
+def power_of(found: Contrasts, *, difference: float | None, level: float) -> dict[str, Any]:
+    """People that the smallest difference takes, and the one that was asked for."""
+    cells = found.cells
+    people = int(np.mean([len(one) for one in cells.members()]).round())
+    if len(found.names) < 2 or people < 2 or cells.items < 2:
+        return {"reason": "how many people are needed can be said from at least 2 people, 2 items and 2 methods"}
+    parts = found.component()
+    if parts.person + parts.item + parts.cell <= 0:
+        return {"reason": "all answers are the same, so nothing varies"}
+    alpha = 1 - level
+    smallest = float(np.abs(found.differences).min())
+    asked = [("smallest", smallest if smallest > 1e-9 else None), ("asked", difference)]
+    rows = [
+        {
+            "what": what,
+            **_needed(people_needed(parts, difference=size, items=cells.items, power=POWER, level=alpha), people),
+        }
+        for what, size in asked
+        if size is not None
+    ]
+    return {
+        "power": POWER, "level": alpha, "people": people, "items": cells.items, "groups": parts.groups,
+        "detectable": detectable(parts, people=people, items=cells.items, power=POWER, level=alpha),
+        "person_sd": float(np.sqrt(parts.person)), "item_sd": float(np.sqrt(parts.item)),
+        "cell_sd": float(np.sqrt(parts.cell)), "rows": rows, "reason": "",
+    }  # fmt: skip
+
+
+def _needed(found: Needed, people: int) -> dict[str, Any]:
+    more = None if found.people is None else max(0, found.people - people)
+    return {
+        "difference": found.difference, "people": found.people, "more": more, "items": found.items,
+        "limit": found.limit,
+    }  # fmt: skip
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c"""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
