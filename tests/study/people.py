@@ -21,7 +21,9 @@ CLASSES = ("bad", "good")
 WORDS = ("plot", "dull", "bright", "film", "not", "actors")
 
 
-def rows_of(count: int, *, task: str = "classification", wrong: float = 0.5, text: str = "") -> tuple[Dataset, list[str]]:
+def rows_of(
+    count: int, *, task: str = "classification", wrong: float = 0.5, text: str = ""
+) -> tuple[Dataset, list[str]]:
     """Rows and the model's answers, of which a share is wrong; both classes are equally often right and said."""
     dice = np.random.default_rng(0)
     rows, said = [], []
@@ -129,7 +131,9 @@ class Someone:
     def fields(self, number: int) -> dict[str, str]:
         """A good answer to page `number`."""
         own = {
-            "ranking": {f"rank-{code}": str(place + 1) for place, code in enumerate("abcdefgh"[: len(self.design.methods)])},
+            "ranking": {
+                f"rank-{code}": str(place + 1) for place, code in enumerate("abcdefgh"[: len(self.design.methods)])
+            },
             "simulation": {"choice": "1"},
             "rating": {"rating": "3"},
         }[self.design.kind]

@@ -163,14 +163,14 @@ Fields = Annotated[dict[str, str], Depends(_fields)]
 def create_app(folder: Path | str, *, database: str | None = None, root: str = "", is_secure: bool = False) -> FastAPI:
     """The pages of the study in `folder`. `root` is a path before all others; `is_secure` keeps cookies to https."""
     study = Study(Path(folder), database=database, root=root.rstrip("/"), is_secure=is_secure)
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, root_path=study.root)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.study = study
     _add_doors(app, study)
     _add_tasks(app, study)
     _add_organiser(app, study)
     _add_files(app, study)
     _add_problems(app, study)
-    app.add_middleware(Wall)
+    app.add_middleware(Wall, root=study.root)
     return app
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from didact.errors import OptionError, RecordError
 from didact.study.answers import Answer
@@ -278,8 +277,7 @@ def number_of(people: Sequence[Person], asked: str) -> int:
 def _engine(url: str) -> sql.Engine:
     if not url.startswith("sqlite"):
         return sql.create_engine(url, pool_pre_ping=True, pool_size=20)
-    # A connection to a file costs little, and an own one for each transaction is never shared between threads.
-    engine = sql.create_engine(url, poolclass=NullPool, connect_args={"timeout": 30})
+    engine = sql.create_engine(url, pool_size=40, connect_args={"timeout": 30})
 
     @sql.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:

@@ -30,15 +30,16 @@ class TooLargeError(Exception):
 
 
 class Wall:
-    """ASGI middleware around the whole application."""
+    """ASGI middleware around the whole application, which lives below the path `root`."""
 
-    def __init__(self, app: App) -> None:
-        self.app = app
+    def __init__(self, app: App, root: str = "") -> None:
+        self.app, self.root = app, root
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope["root_path"] = self.root
         received = 0
 
         async def counted() -> Message:
