@@ -186,8 +186,9 @@
   const place = () => {
     const { slot, code } = drag;
     const box = list.getBoundingClientRect();
-    const left = isGrid ? drag.x - drag.byX - box.left : 0;
-    const top = drag.y - drag.byY - box.top;
+    const within = (value, room) => Math.max(-30, Math.min(room + 30, value)); // beyond, the page would grow without end
+    const left = isGrid ? within(drag.x - drag.byX - box.left, list.offsetWidth - slot.offsetWidth) : 0;
+    const top = within(drag.y - drag.byY - box.top, list.offsetHeight - slot.offsetHeight);
     const far = (one) => Math.hypot(one.offsetLeft + one.offsetWidth / 2 - left - slot.offsetWidth / 2,
       one.offsetTop + one.offsetHeight / 2 - top - slot.offsetHeight / 2);
     const flat = order.flat().map((one) => slots.get(one));
@@ -208,6 +209,7 @@
     document.documentElement.classList.remove("dragging");
     if (!isMeant) order = start;
     show(code);
+    slot.scrollIntoView({ block: "nearest" });
     if (!same(order, start)) settled(code);
   };
 

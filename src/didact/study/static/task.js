@@ -28,8 +28,8 @@
   const body = form.querySelector(".answer");
   const { seconds, touched } = form.elements;
 
-  // The draft of this page, of this person, in this tab.
-  const key = `didact ${form.dataset.person} ${location.pathname}`;
+  // The draft of this page, of this person (a form token is one person's), in this tab.
+  const key = `didact ${form.elements.csrf.value} ${location.pathname}`;
   const shelf = (does) => { try { return does(sessionStorage); } catch { return null; } };
   const isAnswer = (name) => !["csrf", "seconds", "touched"].includes(name);
   const draft = JSON.parse(shelf((store) => store.getItem(key)) || "null");
@@ -101,7 +101,7 @@
     clearTimeout(timer);
     isSending = true;
     hold(true);
-    seconds.value = spent().toFixed(1);
+    seconds.value = Math.min(spent(), 86400).toFixed(1); // a page may stay open for days
     const stop = new AbortController();
     const limit = setTimeout(() => stop.abort(), 20000);
     try {
