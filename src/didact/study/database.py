@@ -138,9 +138,9 @@ class Answers:
                 .values(code=None, name=None, consented=None, is_erased=True)
             )
         if self._engine.dialect.name == "sqlite":  # the log of changes holds what was removed until it is folded in
-            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-                connection.exec_driver_sql("VACUUM")
+            raw = self._engine.raw_connection()
+            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+            raw.close()
         return removed
 
     # Answers
