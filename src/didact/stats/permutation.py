@@ -17,8 +17,8 @@ _BLOCK: Final = 10_000
 
 def permutation_test(
     right: Float[np.ndarray, " person"],
-    asked: Float[np.ndarray, " person"],
-    is_first: Float[np.ndarray, " person"],
+    asked: Float[np.ndarray, " _"],
+    is_first: Float[np.ndarray, " _"],
     *,
     level: float = 0.05,
     seed: int = 0,

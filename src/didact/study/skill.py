@@ -45,7 +45,7 @@ def skills(
 ) -> list[Skill]:
     """Skills after all games, one after another; from best to worst. A game gives the place of each method in it.
 
-    A method whose interval overlaps that of the next better one shares its rank. With many games fewer than 20 orders
+    A method whose interval overlaps that of the best one of a rank shares the rank. With many games fewer than 20 orders
     are tried, but at least 5.
     """
     if preset not in PRESETS:
@@ -97,11 +97,11 @@ def _play(world: Any, games: Sequence[Mapping[str, int]], methods: Sequence[str]
 
 
 def _ranks(found: Mapping[str, tuple[float, float]]) -> dict[str, int]:
-    """Going down from the best: a new rank where the interval lies wholly below that of the one before."""
+    """Going down from the best: a new rank where the interval lies wholly below that of the first of its rank."""
     ranks: dict[str, int] = {}
     floor, rank = float("inf"), 1
     for place, (method, (mu, sigma)) in enumerate(sorted(found.items(), key=lambda one: (-one[1][0], one[0])), 1):
-        if mu + _SURE * sigma < floor:
-            rank = place
-        ranks[method], floor = rank, mu - _SURE * sigma
+        if place == 1 or mu + _SURE * sigma < floor:
+            rank, floor = place, mu - _SURE * sigma
+        ranks[method] = rank
     return ranks
