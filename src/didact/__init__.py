@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from didact.records.explanations import Explanations
     from didact.records.foreign.eraser import write_eraser
     from didact.reports.build import report
+    from didact.study.folder import analyze_study
+    from didact.study.make import new_study
 
 __all__ = [
     "Agreement",
@@ -30,6 +32,7 @@ __all__ = [
     "Explanations",
     "__version__",
     "agree",
+    "analyze_study",
     "compare",
     "evaluate",
     "explain",
@@ -37,6 +40,7 @@ __all__ = [
     "learn_smat",
     "load_data",
     "load_teacher",
+    "new_study",
     "read_explanations",
     "report",
     "sanity",
@@ -51,6 +55,7 @@ _PUBLIC = {
     "Comparison": "didact.experiment.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
     "agree": "didact.experiment.agree:agree",
+    "analyze_study": "didact.study.folder:analyze_study",
     "compare": "didact.experiment.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
     "explain": "didact.experiment.explain:explain",
@@ -58,6 +63,7 @@ _PUBLIC = {
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
+    "new_study": "didact.study.make:new_study",
     "read_explanations": "didact.experiment.bring:read_explanations",
     "report": "didact.reports.build:report",
     "sanity": "didact.experiment.sanity:sanity",

@@ -209,6 +209,93 @@ def close(
     say(f"The study is {'open' if reopen else 'closed'}.")
 
 
+@app.command("simulate")
+def simulate(
+    folder: Folder,
+    people: Annotated[
+        int | None, typer.Option(min=1, help="Synthetic people; as many as the study invites, if not said.")
+    ] = None,
+    worths: Annotated[
+        str | None, typer.Option(help="Of a ranking: log-worth of each method, lime=1,random=0; else 0.5 apart.")
+    ] = None,
+    accuracies: Annotated[
+        str | None, typer.Option(help="Of a simulation: how often each cohort is right, none=0.6,lime=0.7.")
+    ] = None,
+    means: Annotated[str | None, typer.Option(help="Of a rating: mean of each method, lime=4,random=2.")] = None,
+    ties: Annotated[float, typer.Option(help="Of a ranking: how readily people make ties.")] = 0.2,
+    spread: Annotated[float, typer.Option(help="How much people differ (standard deviation).")] = 0.0,
+    item_spread: Annotated[float, typer.Option("--item-spread", help="How much items differ.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Decides what they answer.")] = 0,
+    database: Database = None,
+) -> None:
+    """Fill a study with synthetic people of known preferences: to plan its size, and to try its analysis.
+
+    A study that real people have answered is left alone.
+    """
+    design, answers = _opened(folder, database)
+    from didact.study.preferences import simulated
+
+    real = sum(not one.is_synthetic for one in answers.read())
+    if real:
+        raise OptionError(
+            f"{folder} holds {real} answers of real people, and synthetic ones would be mixed with them. Make another "
+            "study with the same options, and simulate there."
+        )
+    first = max((person.number for person in answers.people()), default=0) + 1
+    made = simulated(
+        design, people=people or design.people * len(design.cohorts), worths=_values(worths, "worths"),
+        accuracies=_values(accuracies, "accuracies"), means=_values(means, "means"), ties=ties, spread=spread,
+        item_spread=item_spread, first=first, seed=seed,
+    )  # fmt: skip
+    answers.add_synthetic(design, made)
+    say(
+        f"{len({one.person for one in made})} synthetic people gave {len(made):,} answers. "
+        f"Read them with: didact study analyze {folder}"
+    )
+
+
+@app.command("analyze")
+def analyze(
+    folder: Folder,
+    difference: Annotated[
+        float | None, typer.Option(help="How many people would it take to tell methods that differ by so much?")
+    ] = None,
+    leave_out: Annotated[str | None, typer.Option("--leave-out", help="People not to count: p03,p07.")] = None,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    replicates: Annotated[int, typer.Option(min=1, help="Draws of people and items.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Decides those draws.")] = 0,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG) and tables (CSV, LaTeX) there.")
+    ] = None,
+    database: Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what people's answers amount to: the order of the methods, how sure that is, and how far people agree.
+
+    Writes analysis.json and report.html into the study's folder. `didact report RUN --study STUDY` puts the same into
+    the report of a run.
+    """
+    _check_extra()
+    from didact.reports.study import study_page
+    from didact.study.folder import analyze_study
+
+    found = analyze_study(
+        folder, replicates=replicates, level=level, seed=seed, difference=difference,
+        leave_out=split_list(leave_out) if leave_out else (), database=database,
+    )  # fmt: skip
+    page = study_page(folder, figures=figures)
+    if as_json:
+        print_json(found.to_document())
+        return
+    typer.echo(found.headline)
+    for sheet in found.sheets():
+        typer.echo(f"\n{sheet.title}")
+        print_table(sheet.columns, sheet.rows)
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    say(f"\nThe page is {page}.")
+
+
 @app.command("export")
 def export(
     folder: Folder,

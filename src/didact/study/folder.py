@@ -1,0 +1,39 @@
+"""The analysis of a study by its folder."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from didact.records.atomic import write_text
+from didact.study.analyze import FILE, Analysis, analyze
+from didact.study.database import open_answers
+from didact.study.design import read_design
+
+
+def analyze_study(
+    folder: Path | str,
+    *,
+    replicates: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    difference: float | None = None,
+    leave_out: Sequence[str] = (),
+    database: str | None = None,
+) -> Analysis:
+    """What people's answers amount to; also kept in the folder as `analysis.json`, for `didact report --study`.
+
+    See `didact.study.analyze.analyze` for the options. `database` is an SQLAlchemy URL, where answers are not in the
+    folder.
+    """
+    folder = Path(folder)
+    design = read_design(folder)
+    answers = open_answers(folder, design, database)
+    try:
+        given = answers.read()
+    finally:
+        answers.close()
+    found = analyze(
+        design, given, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
+    )
+    write_text(folder / FILE, json.dumps(found.to_document(), ensure_ascii=False, indent=1) + "\n")
+    return found
