@@ -14,7 +14,7 @@
   for (const map of maps) {
     map.tabIndex = 0;
     map.setAttribute("role", "group");
-    map.setAttribute("aria-label", "Explanation, scrolls");
+    map.setAttribute("aria-label", `Explanation ${map.closest(".slot").querySelector(".letter").textContent}`);
     map.addEventListener("scroll", () => maps.forEach((other) => {
       if (Math.abs(other.scrollTop - map.scrollTop) > 1) other.scrollTop = map.scrollTop;
     }), { passive: true });
