@@ -5,6 +5,13 @@ from pathlib import Path
 from didact.study.stimuli import Stimulus, View, save_picture
 
 GOOD, WEAK = "good", "weak"  # the views: one marks what decides, the other something else
+ANSWERS = {  # what the made-up model says, and what it could have said
+    "classification": ("satisfied", "not satisfied"),
+    "pair": ("answered", "not answered"),
+    "regression": ("0.9", "0.1"),
+    "reading": ("the visitors", "the match"),
+    "image": ("sun", "moon"),
+}
 TEXT = "The soup was cold, but the waiter was so kind that we will come again."
 
 

@@ -4,7 +4,7 @@ from string import ascii_lowercase
 from typing import Any, Final
 
 from didact.study.design import Design
-from didact.study.example import GOOD, WEAK
+from didact.study.example import ANSWERS, GOOD, WEAK
 from didact.study.forms import codes_of
 from didact.study.steps import Step
 from didact.study.stimuli import Stimulus, View
@@ -40,17 +40,17 @@ def example_of(design: Design, example: Stimulus, *, root: str) -> dict[str, Any
     views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
     good = views[-1]
     is_simulation = design.kind == "simulation"
-    choices = [{"value": "0", "label": "yes"}, {"value": "1", "label": "no"}]
+    said = ANSWERS[design.task]
     return {
         **_shown(design, example, [] if is_simulation else views, root=root, signs=False),
         "number": 1,
         "total": 1,
         "phase": {"simulation": "learning"}.get(design.kind, design.kind),
-        "target": "" if is_simulation else _answer_of("yes"),
-        "choices": choices,
+        "target": "" if is_simulation else _answer_of(said[0]),
+        "choices": [{"value": str(place), "label": name} for place, name in enumerate(said)],
         "is_answered": True,
         "answer": {"ranking": {"a": 2, "b": 1}, "simulation": "0", "rating": design.points - 1}[design.kind],
-        "feedback": {"model": "yes", "chosen": "yes", "is_right": True, "view": good} if is_simulation else None,
+        "feedback": {"model": said[0], "chosen": said[0], "is_right": True, "view": good} if is_simulation else None,
         "next": f"{root}/task",
         "error": "",
     }
