@@ -16,6 +16,12 @@ def report(
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG) and tables (CSV, LaTeX) there.")
     ] = None,
+    study: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--study", help="Also show a study with people that `didact study analyze` analysed; again for more."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write one HTML file about a run: which method teaches best, how sure that is, and everything beside it.
@@ -25,11 +31,12 @@ def report(
     """
     from didact.reports.build import parts_of, write
     from didact.reports.read import read_run
+    from didact.reports.read_study import read_study
     from didact.reports.verdict import verdict_of
 
     began = time.monotonic()
     found = read_run(run)
-    path = write(found, parts_of(found), out, figures=figures)
+    path = write(found, parts_of(found, [read_study(one) for one in study or []]), out, figures=figures)
     verdict = verdict_of(found)
     if as_json:
         print_json(

@@ -14,7 +14,19 @@ from didact.render.page import safe, shades
 from didact.reports.assets import asset
 from didact.reports.part import Part
 from didact.reports.read import Run, read_run
-from didact.reports.sections import agreement, cost, curves, examples, headline, learned, metrics, provenance, ranking
+from didact.reports.read_study import Study, read_study
+from didact.reports.sections import (
+    agreement,
+    cost,
+    curves,
+    examples,
+    headline,
+    learned,
+    metrics,
+    people,
+    provenance,
+    ranking,
+)
 
 FILE: Final = "report.html"
 # A section that has nothing to say of a run gives None.
@@ -30,17 +42,24 @@ PARTS: Final[tuple[Callable[[Run], Part | None], ...]] = (
 )
 
 
-def report(run: Path | str | object, path: Path | str | None = None, *, figures: Path | str | None = None) -> Path:
+def report(
+    run: Path | str | object,
+    path: Path | str | None = None,
+    *,
+    figures: Path | str | None = None,
+    studies: Sequence[Path | str] = (),
+) -> Path:
     """Write the report of a run, and tell where it is: `report.html` in the run's folder, or `path`.
 
     `run` is the folder that `didact compare` wrote, or the `Comparison` that `didact.compare` gave. With `figures`
-    every chart is also written there as PNG and SVG, and every table as CSV and LaTeX.
+    every chart is also written there as PNG and SVG, and every table as CSV and LaTeX. `studies` are folders of studies
+    with people that `didact study analyze` has analysed; each becomes a section.
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
         raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
     found = read_run(Path(folder))
-    return write(found, parts_of(found), path, figures=figures)
+    return write(found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures)
 
 
 def write(
@@ -54,17 +73,24 @@ def write(
     return target
 
 
-def parts_of(run: Run) -> list[Part]:
-    return [found for part in PARTS if (found := part(run)) is not None]
+def parts_of(run: Run, studies: Sequence[Study] = ()) -> list[Part]:
+    """All sections; what people said stands before what was run."""
+    found = [one for part in PARTS if (one := part(run)) is not None]
+    asked = [people.part(study, place=place) for place, study in enumerate(studies, 1)]
+    return [*found[:-1], *asked, found[-1]]
 
 
 def page(run: Run, parts: Sequence[Part]) -> str:
+    """The document of a run."""
+    return whole(f"didact: which explanation of {run.name} can you trust?", headline.header(run), parts)
+
+
+def whole(title: str, header: str, parts: Sequence[Part]) -> str:
     """One document: no request leaves it, and no script runs but its own."""
     scripts = [part.script for part in parts if part.script]
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
     links = "".join(f'<li><a href="#{part.id}">{part.id.capitalize()}</a></li>' for part in parts)
-    title = f"didact: which explanation of {run.name} can you trust?"
     return "\n".join(
         [
             "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
@@ -75,7 +101,7 @@ def page(run: Run, parts: Sequence[Part]) -> str:
             f"<style>{asset('style.css')}{shades('main')}{''.join(part.style for part in parts)}</style>",
             "</head>", "<body>",
             '<a class="skip" href="#main">Skip to the results</a>',
-            '<main id="main">', headline.header(run), f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+            '<main id="main">', header, f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
             *(part.html() for part in parts), f"<footer>Made by didact {safe(__version__)}.</footer>", "</main>",
             *(f"<script>{script}</script>" for script in scripts), "</body>", "</html>\n",
         ]
