@@ -62,7 +62,7 @@ def test_effects_are_taken_out_by_least_squares():
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [1.0, 0.7])
 def test_the_variance_is_right_on_average(share):
-    """Of a mean over answers of 6 people about 15 items, a third of which may be missing: people, items, answers vary."""
+    """Of a mean over answers of 6 people about 15 items, a third of which may be missing; everything varies."""
     dice = np.random.default_rng(2)
     whole, estimates, variances = full(6, 15), [], []
     for _ in range(1000):

@@ -134,7 +134,7 @@ def _study(folder: Path, found: Mapping[str, Any]) -> Study:
         } | {"median_seconds": number(found["counts"].get("median_seconds"))},
         people=tuple(map(_person, found["people"])),
         agreement=dict(found["agreement"]),
-        power=dict(found["power"]),
+        power=_power(found["power"]),
         skills=tuple(map(_skill, dict(found.get("trueskill") or {}).get("rows", ()))),
         document=found,
     )  # fmt: skip
@@ -162,6 +162,19 @@ def _person(row: Mapping[str, Any]) -> Mapping[str, Any]:
         "median_seconds": number(row["median_seconds"]), "tau": number(row["tau"]),
         "odd": tuple(map(str, row["odd"])),
     }  # fmt: skip
+
+
+def _power(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    rows = [
+        {
+            "what": str(row["what"]), "difference": _real(row["difference"]), "items": int(row["items"]),
+            "people": None if row["people"] is None else int(row["people"]),
+            "more": None if row["more"] is None else int(row["more"]), "limit": str(row["limit"]),
+        }
+        for row in found.get("rows") or ()
+    ]  # fmt: skip
+    share = 0.8 if found.get("power") is None else _real(found["power"])
+    return {"rows": rows, "power": share, "groups": found.get("groups"), "reason": str(found.get("reason") or "")}
 
 
 def _skill(row: Mapping[str, Any]) -> Mapping[str, Any]:

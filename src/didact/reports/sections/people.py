@@ -192,13 +192,13 @@ def _agreement(study: Study, name: str) -> Table:
 def _power(study: Study, name: str) -> Table:
     each = "people in each cohort" if study.power.get("groups") == 2 else "people"
     rows: list[list[Cell | str]] = []
-    for one in study.power.get("rows") or []:
+    for one in study.power["rows"]:
         what = "the smallest that was found" if one["what"] == "smallest" else "the one asked for"
-        people = "no number is enough" if one["people"] is None else f"{int(one['people']):,}"
-        more = "–" if one["more"] is None else f"{int(one['more']):,}"
-        rows.append([what, study.written(one["difference"]), people, more, f"{int(one['items']):,}", str(one["limit"])])
+        people = "no number is enough" if one["people"] is None else f"{one['people']:,}"
+        more = "–" if one["more"] is None else f"{one['more']:,}"
+        rows.append([what, study.written(one["difference"]), people, more, f"{one['items']:,}", one["limit"]])
     caption = (
-        f"To tell a difference with a power of {100 * float(study.power.get('power') or 0.8):.0f} %, as people, items "
+        f"To tell a difference with a power of {100 * study.power['power']:.0f} %, as people, items "
         "and answers varied here"
     )
     heads = ["difference", "size", each, "more than now", "items", ""]
