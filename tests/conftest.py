@@ -1,9 +1,19 @@
 """Fixtures for every room."""
 
 import os
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--disable-dev-shm-usage", "--disable-default-apps", "--disable-extensions",
+)  # fmt: skip
 
 # Two test processes on two cores: one thread each, and the same for every process a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -19,3 +29,20 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data are not at {folder}: set DIDACT_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests of a process."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="tests marked browser need playwright")
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        pytest.skip(f"there is no browser: install one of {', '.join(_NAMES)}, or leave out tests marked browser")
+    try:
+        subprocess.run([path, "--version"], capture_output=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"the browser {path} does not start: {error}")
+    with playwright.sync_playwright() as running:
+        found = running.chromium.launch(executable_path=path, args=list(_FLAGS))
+        yield found
+        found.close()

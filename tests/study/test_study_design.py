@@ -6,7 +6,7 @@ import pytest
 
 from didact.errors import DataError, OptionError
 from didact.study.design import Design, Item, read_design
-from didact.study.select import chosen, chosen_for_simulation
+from didact.study.items import chosen, chosen_for_simulation
 from didact.study.steps import steps_of
 
 

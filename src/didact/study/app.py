@@ -42,6 +42,10 @@ class ProblemError(Exception):
         self.status, self.message, self.next = status, message, next
 
 
+class CodeError(ProblemError):
+    """A code that lets nobody in; the page that asks for one says so."""
+
+
 class ElsewhereError(Exception):
     """A request that belongs to another page."""
 
@@ -90,15 +94,11 @@ class Study:
     def enter(self, code: str, address: str) -> RedirectResponse:
         """Let somebody in by their code. Wrong codes are counted."""
         if self.limiter.is_blocked(address):
-            raise ProblemError(
-                429, "Too many codes were tried from here. Wait ten minutes, then use the link you were sent."
-            )
+            raise CodeError(429, "Too many codes were tried from here. Wait ten minutes, then use your link.")
         person = self.answers.person_with(code) if len(code) <= 100 else None
         if person is None:
             self.limiter.count(address)
-            raise ProblemError(
-                403, "This invitation is not known. Use the whole link that you were sent.", f"{self.root}/"
-            )
+            raise CodeError(403, "This invitation is not known. Use the whole link that you were sent.")
         return self.with_cookie(COOKIE, person.number)
 
     def person(self, request: Request) -> Person:
@@ -373,6 +373,8 @@ def _add_problems(app: FastAPI, study: Study) -> None:
 
     @app.exception_handler(ProblemError)
     async def problem(request: Request, error: ProblemError) -> Response:
+        if isinstance(error, CodeError) and not _wants_json(request):
+            return study.page("welcome.html", status=error.status, error=error.message)
         return told(request, error.status, error.message, error.next)
 
     @app.exception_handler(ElsewhereError)

@@ -14,7 +14,7 @@ from didact.study.design import KINDS, QUESTIONS, Design, Item
 from didact.study.example import example_for
 from didact.study.guard import new_keys, write_private
 from didact.study.invitations import INVITES, invitations, listed
-from didact.study.select import chosen, chosen_for_simulation
+from didact.study.items import chosen, chosen_for_simulation
 from didact.study.stimuli import Stimuli, frozen
 
 if TYPE_CHECKING:
