@@ -272,11 +272,11 @@ def analyze(
 ) -> None:
     """Say what people's answers amount to: the order of the methods, how sure that is, and how far people agree.
 
-    Writes analysis.json and report.html into the study's folder. `didact report RUN --study STUDY` puts the same into
+    Writes analysis.json and analysis.html into the study's folder. `didact report RUN --study STUDY` puts the same into
     the report of a run.
     """
     _check_extra()
-    from didact.reports.study import study_page
+    from didact.reports.study_page import study_page
     from didact.study.folder import analyze_study
 
     found = analyze_study(
