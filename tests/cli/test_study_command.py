@@ -15,7 +15,6 @@ from didact.errors import DidactError
 from didact.study.guard import read_keys
 from study.people import CLASSES, maps_of, rows_of, study_of
 
-
 WITHOUT_TORCH = """
 import sys
 class Gone:
