@@ -53,6 +53,10 @@ def studies(tmp_path_factory):
         return {kind: write_study(base / kind, kind) for kind in KINDS}
 
 
+def minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
 def table(found: Page, start: str) -> list[list[str]]:
     return next(rows for caption, rows in found.tables.items() if caption.lower().startswith(start))
 
@@ -73,10 +77,22 @@ def test_numbers_are_the_analysis(kind, studies, tmp_path):
     assert len(pairs) == 1 + len(document["pairs"])
     for line, row in zip(pairs[1:], document["pairs"], strict=True):
         assert line[:2] == [row["better"], row["worse"]]
+        ends = [f"{scale * row[name]:+.{digits}f}" for name in ("low", "high", "sure_low", "sure_high")]
+        assert [*line[3].split(" to "), *line[4].split(" to ")] == [minus(one) for one in ends]
         assert line[5] == ("yes" if row["is_sure"] else "among these people" if row["is_sure_here"] else "no")
     assert len(table(found, "everybody")) == 1 + 8
     assert len(table(found, "to tell a difference")) == 1 + len(document["power"]["rows"])
     assert not any(word in found.text.split() for word in ("nan", "None", "inf"))
+
+
+def test_who_beats_whom_is_told_both_ways(studies, tmp_path):
+    document = json.loads((studies["rating"] / "analysis.json").read_text())
+    said = study_page(studies["rating"], tmp_path / "page.html").read_text()
+    for row in document["pairs"]:
+        word = "surely {}" if row["is_sure"] else "cannot be told apart"
+        for first, second, sign, how in (("better", "worse", 1, "better"), ("worse", "better", -1, "worse")):
+            written = minus(f"{sign * row['difference']:+.2f}")
+            assert f"{row[first]} against {row[second]}: {written}, {word.format(how)}" in said
 
 
 @pytest.mark.parametrize("kind", KINDS)

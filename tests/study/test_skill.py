@@ -70,6 +70,12 @@ def test_ranks_of_the_paper():
     assert found == {"smat": 1, "all": 2, "ig": 3, "gi": 3}
 
 
+def test_ranks_go_by_whole_intervals():
+    """±0.98 each: b overlaps a, c does not overlap a any more, and d overlaps c, which begins a rank."""
+    found = _ranks({"a": (0.0, 0.5), "b": (-1.5, 0.5), "c": (-2.0, 0.5), "d": (-3.5, 0.5)})
+    assert found == {"a": 1, "b": 1, "c": 3, "d": 3}
+
+
 def test_three_methods_ties_and_pages_with_fewer():
     found = skills([{"a": 1, "b": 1, "c": 3}, {"a": 1, "c": 2}, {"b": 1}], ["a", "b", "c"], shuffles=3)
     assert [one.method for one in found] == ["a", "b", "c"]

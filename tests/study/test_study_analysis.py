@@ -111,6 +111,21 @@ class TestRanking:
         assert {row["rank"] for row in document["methods"]} == {1}
         assert "there are no intervals" in " ".join(document["notes"])
 
+    def test_what_holds_for_these_people_need_not_hold_for_others(self):
+        """Two always put a first, one always b: for them a is ahead, on any items; the next person may be either."""
+        answers = [
+            ranked(f"p{p:02d}", f"r{i}", *((1, 2) if p < 3 else (2, 1)), methods=("a", "b"))
+            for p in range(1, 4)
+            for i in range(24)
+        ]
+        document = found("ranking", answers, methods=("a", "b"))
+        rows = by_method(document)
+        assert (rows["a"]["rank_here"], rows["b"]["rank_here"]) == (1, 2)
+        assert (rows["a"]["rank"], rows["b"]["rank"]) == (1, 1)
+        assert "Among these very people, a is ahead of b" in document["headline"]
+        assert not document["pairs"][0]["is_sure"]
+        assert document["pairs"][0]["is_sure_here"]
+
     def test_who_always_wins_has_finite_numbers(self):
         answers = [ranked(f"p{p:02d}", f"r{i}", 1, 2, 3) for p in range(1, 4) for i in range(24)]
         rows = by_method(found("ranking", answers))

@@ -87,8 +87,7 @@ class Variances:
     def of_these_people(self) -> "Variances":
         """The variance if the same people judged other items: what an estimate says of them, and of nobody else."""
         none = np.zeros_like(self.item)
-        least = self.least if self.item_freedom > 0 and self.item.any() else none
-        return replace(self, person=none, cell=none, least=least)
+        return replace(self, person=none, cell=none, least=self.least if np.isfinite(self.item_freedom) else none)
 
     def moderated(self, *, freedoms: float) -> "Variances":
         """With variances from people drawn halfway to their mean over quantities, with `freedoms` times the freedom.
@@ -147,11 +146,12 @@ def crossed_variances(
             own = (left**2).sum(0) * rows.sum() / free
             cell += own
             cell_slack += own**2 / free
-    item, free = np.zeros(width), max(cells.items - 1, 1)
+    item, item_freedom = np.zeros(width), np.inf  # one item tells nothing of items
     if cells.items > 1:
-        item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / free
+        item_freedom = float(cells.items - 1)
+        item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / item_freedom
     return Variances(
-        person, item, cell, _freedom(person, person_slack), float(free), _freedom(cell, cell_slack),
+        person, item, cell, _freedom(person, person_slack), item_freedom, _freedom(cell, cell_slack),
         np.zeros(width) if least is None else least,
     )  # fmt: skip
 

@@ -1,11 +1,12 @@
 """Whether two groups of people differ: what if they had been dealt into the groups in another way?"""
 
-from itertools import combinations
+from collections.abc import Iterable
+from itertools import chain, combinations, islice
 from math import comb
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from didact.errors import ShapeError
 from didact.stats.paired import Test
@@ -40,24 +41,27 @@ def permutation_test(
         return Test(
             None, f"{first} and {people - first} people cannot reach {level:g}: the smallest possible p is {smallest:g}"
         )
-    observed = abs(_differences(right, asked, is_first[None])[0]) - 1e-12
+    dealt = np.flatnonzero(is_first)[None]
+    observed = abs(_differences(right, asked, dealt)[0]) - 1e-12
     if ways <= _ENUMERATED:
-        found = 0
-        deals = combinations(range(people), first)
-        while block := [deal for deal, _ in zip(deals, range(_BLOCK), strict=False)]:
-            groups = np.zeros((len(block), people))
-            groups[np.arange(len(block))[:, None], np.array(block)] = 1
-            found += int((np.abs(_differences(right, asked, groups)) >= observed).sum())
+        deals, found = combinations(range(people), first), 0
+        while len(block := _numbers(islice(deals, _BLOCK), first)):
+            found += int((np.abs(_differences(right, asked, block)) >= observed).sum())
         return Test(found / ways)
     dice, found = np.random.default_rng(seed), 0
     for _ in range(_DEALS // _BLOCK):
-        groups = dice.permuted(np.tile(is_first, (_BLOCK, 1)), axis=1)
-        found += int((np.abs(_differences(right, asked, groups)) >= observed).sum())
+        block = dice.permuted(np.tile(np.arange(people), (_BLOCK, 1)), axis=1)[:, :first]
+        found += int((np.abs(_differences(right, asked, block)) >= observed).sum())
     return Test((1 + found) / (1 + _DEALS), f"{_DEALS:,} random deals of {people} people, as all are too many")
 
 
+def _numbers(deals: Iterable[tuple[int, ...]], first: int) -> Int[np.ndarray, "deal first"]:
+    return np.fromiter(chain.from_iterable(deals), dtype=np.int64).reshape(-1, first)
+
+
 def _differences(
-    right: Float[np.ndarray, " person"], asked: Float[np.ndarray, " person"], groups: Float[np.ndarray, "deal person"]
+    right: Float[np.ndarray, " person"], asked: Float[np.ndarray, " person"], dealt: Int[np.ndarray, "deal first"]
 ) -> Float[np.ndarray, " deal"]:
-    others = 1 - groups
-    return np.asarray((groups @ right) / (groups @ asked) - (others @ right) / (others @ asked))
+    """For people who are dealt into the first group, all others being in the second."""
+    ours, of = right[dealt].sum(1), asked[dealt].sum(1)
+    return np.asarray(ours / of - (right.sum() - ours) / (asked.sum() - of))

@@ -1,6 +1,6 @@
 """What rankings amount to: worths of methods with intervals, the order that can be told, and how far people agree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,10 +10,10 @@ from jaxtyping import Float
 from didact.errors import UnsupportedError
 from didact.stats.concordance import kendall_w, krippendorff_alpha
 from didact.stats.crossed import Cells, crossed_weights
-from didact.stats.plackett_luce import Rankings, centred, fit_worths, refit
+from didact.stats.plackett_luce import Rankings, Worths, centred, fit_worths, refit
 from didact.stats.ranking import kendall
 from didact.study.answers import Answer
-from didact.study.contrasts import Estimates, contrasts
+from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
 from didact.study.said import few_notes, order_said, power_of
 from didact.study.skill import skills
@@ -35,13 +35,8 @@ def analyzed(
             f"A ranking compares methods, and this study has {len(methods)}. Make one with at least two."
         )
     ranks = places_of(answers, methods)
-    cells = Cells.of([one.person for one in answers], [one.item for one in answers])
-    rankings = Rankings.of(ranks)
-    fitted = fit_worths(rankings)
-    weights = crossed_weights(cells, replicates=replicates, seed=seed)
-    draws = centred(refit(rankings, weights, start=fitted.parameters), len(methods))
-    estimates = Estimates(methods, fitted.log_worths, draws, fitted.influence, cells, fitted.covariance)
-    found = contrasts(estimates, level=level)
+    fitted, found = compared(answers, methods, replicates=replicates, level=level, seed=seed)
+    cells = found.cells
     firsts, means = _first_places(ranks), _mean_ranks(ranks)
     games = [answer.ranks or {} for answer in answers]
     rows = [
@@ -75,6 +70,19 @@ def analyzed(
         "taus": taus_of(answers, ranks),
         "notes": notes,
     }
+
+
+def compared(
+    answers: Sequence[Answer], methods: Sequence[str], *, replicates: int, level: float, seed: int
+) -> tuple[Worths, Contrasts]:
+    """Worths of the methods, and how sure their differences are."""
+    cells = Cells.of([one.person for one in answers], [one.item for one in answers])
+    rankings = Rankings.of(places_of(answers, methods))
+    fitted = fit_worths(rankings)
+    weights = crossed_weights(cells, replicates=replicates, seed=seed)
+    draws = centred(refit(rankings, weights, start=fitted.parameters), len(methods))
+    estimates = Estimates(methods, fitted.log_worths, draws, fitted.influence, cells, fitted.covariance)
+    return fitted, contrasts(estimates, level=level)
 
 
 def places_of(answers: Sequence[Answer], methods: Sequence[str]) -> Float[np.ndarray, "answer method"]:
@@ -139,15 +147,12 @@ def _mean_ranks(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, 
 
 def _tied_share(ranks: Float[np.ndarray, "answer method"]) -> float:
     """Of all pairs of methods on a page, how many share a place."""
-    tied: Mapping[bool, int] = {True: 0, False: 0}
-    counts = dict(tied)
+    tied = pairs = 0
     for row in ranks:
         known = row[~np.isnan(row)]
-        same = int((known[:, None] == known[None, :]).sum() - len(known)) // 2
-        counts[True] += same
-        counts[False] += len(known) * (len(known) - 1) // 2 - same
-    total = sum(counts.values())
-    return counts[True] / total if total else np.nan
+        pairs += len(known) * (len(known) - 1) // 2
+        tied += int((known[:, None] == known[None, :]).sum() - len(known)) // 2
+    return tied / pairs if pairs else np.nan
 
 
 def _mean(values: np.ndarray) -> float:
