@@ -1,7 +1,8 @@
-"""Who does the cells of a run: processes of this machine (`local`), or this very process (`here`).
+"""Who does the cells of a run: processes of this machine (`local`), this very process (`here`), a cluster (`ray`).
 
 An engine takes a manifest and keys, and tells of each cell when it is done. Cells keep their own records, so an engine
-may die at any moment. To add one: a module with an `Engine`, and a name in `compare`.
+may die at any moment. To add one: a module with an `Engine`, and a name in `compare`. One that is a context manager,
+too, is opened before anything is loaded and closed after the last cell.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,0 +1,99 @@
+"""A cell done where the run's folder may not be seen: files come as bytes, and what is to be kept goes back as bytes.
+
+Each machine unpacks a file once, for all processes there, into a temporary folder of the run. Each process reads the
+files once, for all its cells.
+"""
+
+import contextlib
+import importlib
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from didact import __version__
+from didact.errors import UnsupportedError
+from didact.records.atomic import with_folder, write_bytes
+
+_NAME: Final = "didact-far-"
+_OLD: Final = 7 * 24 * 3600.0  # seconds after which an untouched folder is nobody's: its run was killed
+_Desk = tuple[Path, Any]
+_kept: dict[tuple[str, str], _Desk] = {}  # of this process; only the latest
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What all cells of a manifest have in common. `module` has a `Desk` as `didact.experiment.worker` does."""
+
+    run: str
+    manifest: str
+    module: str
+    version: str = __version__
+
+
+def do_cell(errand: Errand, key: str, files: Mapping[str, Any], fetch: Callable[[Any], bytes]) -> dict[str, Any]:
+    """Do one cell. `files` has by name all it reads; `fetch` gives the bytes of those that are not here yet.
+
+    Gives what the desk says, and under `kept` the files that it wrote.
+    """
+    if errand.version != __version__:
+        raise UnsupportedError(
+            f"This run is of didact {errand.version}, and a node of the cluster has didact {__version__}. Install the "
+            "same version on all of them."
+        )
+    root = folder_of(errand.run)
+    _sweep(root)
+    for name, content in files.items():
+        if not (root / name).is_file():
+            write_bytes(with_folder(root / name), fetch(content))
+    cells, desk = _desk(errand, root)
+    said: dict[str, Any] = desk.work(key)
+    kept = {}
+    for path in sorted(cells.glob("*")):
+        kept[path.name] = path.read_bytes()
+        path.unlink()
+    return {**said, "kept": kept}
+
+
+def folder_of(run: str) -> Path:
+    """Where this machine unpacks the files of a run."""
+    return Path(tempfile.gettempdir()) / f"{_NAME}{run}"
+
+
+def forget(run: str) -> None:
+    """Remove what the run left on this machine."""
+    shutil.rmtree(folder_of(run), ignore_errors=True)
+
+
+def _desk(errand: Errand, root: Path) -> _Desk:
+    """Where this process does cells, and the folder they are written to. Made once."""
+    name = (errand.run, errand.manifest)
+    if name not in _kept:
+        _kept.clear()
+        own = root / f"desk-{os.getpid()}-{secrets.token_hex(4)}"
+        own.mkdir()
+        for shared in ("classroom", "explanations"):
+            (own / shared).symlink_to(root / shared, target_is_directory=True)
+        desk = importlib.import_module(errand.module).Desk(own / "classroom" / errand.manifest)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(desk.threads)
+        _kept[name] = (own / "cells", desk)
+    return _kept[name]
+
+
+def _sweep(root: Path) -> None:
+    """Say that this run's folder is in use; when it is new, remove those of runs that were killed long ago."""
+    try:
+        os.utime(root)
+    except FileNotFoundError:
+        root.mkdir(mode=0o700, exist_ok=True)
+        for other in root.parent.glob(f"{_NAME}*"):
+            with contextlib.suppress(OSError):  # gone by now, or another user's
+                if time.time() - other.stat().st_mtime > _OLD:
+                    shutil.rmtree(other, ignore_errors=True)

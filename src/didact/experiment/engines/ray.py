@@ -1,0 +1,344 @@
+"""The cells on a Ray cluster: one started here for the run, or one that is there already.
+
+All that cells read travels through Ray's object store, file by file and once per machine, and this process writes the
+records: no folder has to be shared. Ray places the cells and starts processes; a cell whose process or machine dies is
+done again.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
+from didact.experiment.engines import Told
+from didact.experiment.engines.far import Errand, do_cell, forget
+from didact.records.atomic import with_folder, write_bytes
+
+_ATTEMPTS: Final = 3  # a cell whose process dies this often is given up
+_LOSSES: Final = 6  # a cell whose machine dies this often is given up, too
+_AHEAD: Final = 2  # cells in flight per cell that the cluster can do at once: the next one waits where it will be done
+_LOOK: Final = 2.0  # seconds between two looks at the size of the cluster
+_PATIENCE: Final = 60.0  # seconds that a cluster without a machine for a cell may take to find one
+_REACH: Final = 5.0  # seconds that an address may take to answer
+
+
+class Ray:
+    """Does cells on the cluster at `address` (`auto`, HOST:PORT); without one, on a cluster of its own.
+
+    A cell takes `threads` CPUs and `gpus` GPUs. `workers` limits the cells in flight. As a context it stays connected
+    over several calls of `run`, and finds out at once whether the address answers.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        threads: int = 1,
+        *,
+        address: str | None = None,
+        gpus: float = 0.0,
+        module: str = "didact.experiment.worker",
+        patience: float = _PATIENCE,
+    ) -> None:
+        if workers == 0:
+            raise OptionError(
+                "workers=0 does the cells in this process, and Ray does them in others. Leave it out, give the number "
+                "of cells in flight, or use the engine local."
+            )
+        self.ray = _imported()
+        self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
+        self.module, self.patience = module, patience
+        self._open: contextlib.ExitStack | None = None
+        self._is_connected = False
+        self._name = ""
+        self._objects: dict[Path, Any] = {}  # by file what holds its content in the object store
+
+    def __enter__(self) -> Self:
+        self._open = contextlib.ExitStack()
+        if self.address is not None:
+            self._connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open, self._is_connected = None, False
+        self._objects.clear()
+
+    def run(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
+        with self if self._open is None else contextlib.nullcontext():
+            self._connect()
+            yield from self._told(manifest, keys)
+
+    # -- the cluster --------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self._is_connected:
+            return
+        assert self._open is not None
+        cpus = self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
+        self._open.enter_context(_connected(self.ray, self.address, cpus))
+        self._is_connected = True
+        if not self._slots():
+            wanted = f"{self.threads} CPUs" if self.threads > 1 else "1 CPU"
+            wanted += f" and {self.gpus:g} GPU" if self.gpus else ""
+            raise UnsupportedError(
+                f"A cell takes {wanted}, and no node of the Ray cluster has as much; it has {self._has()}. Ask for "
+                "less (threads, gpus, device), or add a node."
+            )
+        self._name = secrets.token_hex(8)
+        self._open.callback(self._tidy, self._name)
+
+    def _slots(self) -> int:
+        """How many cells the cluster can do at once."""
+        found = 0
+        for node in self._nodes():
+            fit = node["Resources"].get("CPU", 0) // self.threads
+            found += int(min(fit, node["Resources"].get("GPU", 0) // self.gpus) if self.gpus else fit)
+        return found
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def _has(self) -> str:
+        def said(node: Mapping[str, Any]) -> str:
+            have = node["Resources"]
+            return f"{have.get('CPU', 0):g} CPU, {have.get('GPU', 0):g} GPU"
+
+        counts = Counter(said(node) for node in self._nodes())
+        return "; ".join(f"{count} × ({what})" for what, count in sorted(counts.items())) or "no node"
+
+    def _tidy(self, name: str) -> None:
+        """Remove what the run left on the machines. What cannot be reached now is removed by a later run there."""
+        if self.address is not None:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            away = self.ray.remote(num_cpus=0, max_retries=0)(forget)
+            with contextlib.suppress(Exception):
+                places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
+                asked = [away.options(scheduling_strategy=place).remote(name) for place in places]
+                self.ray.wait(asked, num_returns=len(asked), timeout=_REACH)
+        forget(name)
+
+    # -- the cells ----------------------------------------------------------------------------------------------------
+
+    def _told(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
+        files = _Files(manifest)
+        task = self._task()
+        errand = Errand(self._name, manifest.name, self.module)
+        waiting, flying = deque(keys), dict[Any, str]()
+        died, lost = Counter[str](), Counter[str]()
+        crowd = _Crowd(self)
+        try:
+            while waiting or flying:
+                limit = crowd.limit()
+                while waiting and len(flying) < limit:
+                    key = waiting.popleft()
+                    flying[task.remote(errand, key, self._sent(files.folder, files.of(key)))] = key
+                if not flying:
+                    time.sleep(_LOOK / 4)
+                    continue
+                landed, _ = self.ray.wait(list(flying), num_returns=1, timeout=_LOOK)
+                for one in landed:
+                    key = flying.pop(one)
+                    said = self._landed(one, key, manifest, died, lost)
+                    del one
+                    if said is None:
+                        waiting.appendleft(key)
+                    else:
+                        yield said
+        finally:
+            for one in flying:
+                with contextlib.suppress(Exception):
+                    self.ray.cancel(one, force=True)
+
+    def _task(self) -> Any:
+        """The cell as Ray knows it. Torch reads its number of threads when it is first imported."""
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        limits = {**dict.fromkeys(names, str(self.threads)), "TOKENIZERS_PARALLELISM": "false"}
+        # Whether a cell is tried again is decided here: Ray does not tell a bad cell from a bad machine.
+        options = {"num_cpus": self.threads, "max_retries": 0, "runtime_env": {"env_vars": limits}}
+        return self.ray.remote(**options, **({"num_gpus": self.gpus} if self.gpus else {}))(_work)
+
+    def _sent(self, folder: Path, names: Sequence[str]) -> dict[str, Any]:
+        """By name where the content of the files is. In a dictionary, so that Ray leaves it there until it is asked."""
+        for name in names:
+            if folder / name not in self._objects:
+                self._objects[folder / name] = self.ray.put((folder / name).read_bytes())
+        return {name: self._objects[folder / name] for name in names}
+
+    def _landed(self, one: Any, key: str, manifest: Path, died: Counter[str], lost: Counter[str]) -> Told | None:
+        """What to tell of a cell that is back, its record written; None if it is to be done again."""
+        errors = self.ray.exceptions
+        try:
+            said = self.ray.get(one)
+        except errors.RayTaskError as error:
+            raise _asked_wrongly(error) from None
+        except errors.RuntimeEnvSetupError as error:
+            raise UnsupportedError(f"A node of the Ray cluster could not start a worker: {error}") from None
+        except errors.RayError as error:
+            counts, most = (lost, _LOSSES) if _is_loss(errors, error) else (died, _ATTEMPTS)
+            counts[key] += 1
+            if counts[key] < most:
+                return None
+            return Told(key, "died", f"The worker process ended {most} times while it did this cell. Ray says: {error}")
+        try:
+            for name in sorted(said["kept"], key=lambda name: name.endswith(".json")):  # the record vouches: it is last
+                write_bytes(with_folder(manifest.parent.parent / "cells" / name), said["kept"][name])
+        except RecordError as error:
+            return Told(key, "unwritable", str(error))
+        return Told(key, said["status"], said.get("error", ""), said.get("value"))
+
+
+class _Crowd:
+    """How many cells may be in flight, as machines come and go."""
+
+    def __init__(self, engine: Ray) -> None:
+        self.engine = engine
+        self._slots = 0
+        self._looked = -_LOOK
+        self._had = time.monotonic()
+
+    def limit(self) -> int:
+        now = time.monotonic()
+        if now - self._looked > _LOOK:
+            self._slots, self._looked = self.engine._slots(), now
+            self._had = now if self._slots else self._had
+        if now - self._had > self.engine.patience:
+            raise UnsupportedError(
+                f"No node of the Ray cluster can do a cell any more; it has {self.engine._has()}. What was finished is "
+                "kept: mend the cluster, and give the same command again to go on."
+            )
+        useful = _AHEAD * self._slots
+        return useful if self.engine.workers is None else min(self.engine.workers, useful)
+
+
+def _work(errand: Errand, key: str, files: Mapping[str, Any]) -> dict[str, Any]:
+    import ray
+
+    return do_cell(errand, key, files, ray.get)
+
+
+class _Files:
+    """Which files of the run's folder each cell reads."""
+
+    def __init__(self, manifest: Path) -> None:
+        self.folder = manifest.parent.parent
+        content = json.loads(manifest.read_bytes())
+        self._common = [f"classroom/{name}" for name in (manifest.name, content.get("rows")) if name]
+        self._cells = {cell["key"]: cell for cell in content["cells"]}
+        self._found: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
+
+    def of(self, key: str) -> list[str]:
+        cell = self._cells[key]
+        names = [f"classroom/starts/{cell['start']}"] if cell.get("start") else []
+        names += [f"explanations/{cell[name]}" for name in ("maps", "parts") if cell.get(name)]
+        return self._common + [file for name in names for file in self._below(name)]
+
+    def _below(self, name: str) -> list[str]:
+        """The file of this name, or the files in the folder, or those of parts, which are two beside each other."""
+        if name not in self._found:
+            path = self.folder / name
+            beside = [path.with_suffix(ending) for ending in (".parquet", ".safetensors")]
+            files = {file for file in (path, *beside, *path.rglob("*")) if file.is_file()}
+            self._found[name] = [str(file.relative_to(self.folder).as_posix()) for file in sorted(files)]
+        return self._found[name]
+
+
+def _is_loss(errors: Any, error: Exception) -> bool:
+    """Whether the machine died and not the process alone."""
+    return isinstance(error, errors.NodeDiedError | errors.ObjectLostError | errors.LocalRayletDiedError)
+
+
+def _asked_wrongly(error: Any) -> Exception:
+    """A cell that raises is a record; what gets here is that no cell can be done there."""
+    cause = error.cause
+    if isinstance(cause, UnsupportedError | RecordError):
+        return type(cause)(str(cause))
+    return UnsupportedError(
+        f"A node of the Ray cluster cannot do cells: {type(cause).__name__}: {cause}. Python, didact and its packages "
+        "must be installed there as they are here."
+    )
+
+
+def _imported() -> Any:
+    """The package, or an error that says how to get it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what it will do one day
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise MissingExtraError('The engine ray needs its package: pip install "didact[ray]"') from None
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
+    """A connection that is closed at the end. One that this process has already is used, and left."""
+    if ray.is_initialized():
+        here = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", here):
+            raise OptionError(f"This process is connected to Ray at {here}, not at {address}. Call ray.shutdown first.")
+        yield
+        return
+    with _as_it_was(ray):
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        try:
+            if address is None:
+                ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+            else:
+                _reach(address)
+                ray.init(address=address, **quiet)
+        except (OSError, RuntimeError, ValueError) as error:
+            ray.shutdown()
+            where = "A Ray cluster could not be started here" if address is None else f"No Ray cluster at {address!r}"
+            raise UnsupportedError(
+                f"{where}: {error} Start one with `ray start --head`, and give --address auto on a machine of it."
+            ) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """An error if nothing answers at HOST:PORT; Ray itself waits long."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or "/" in host or not port.isdigit():
+        raise OptionError(f"The address of a Ray cluster is auto or HOST:PORT, not {address!r}.")
+    with socket.create_connection((host, int(port)), timeout=_REACH):
+        pass
+
+
+@contextlib.contextmanager
+def _as_it_was(ray: Any) -> Iterator[None]:
+    """Undo what Ray changes in this process: how SIGTERM is handled. Keep it from printing to standard output."""
+    worker: Any = getattr(ray._private, "worker", None)
+    printed = getattr(worker, "print_to_stdstream", None)  # Ray has no switch for news about nodes and workers
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    if printed is not None:
+        worker.print_to_stdstream = _logged
+    try:
+        yield
+    finally:
+        if printed is not None:
+            worker.print_to_stdstream = printed
+        if is_main and handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _logged(data: Mapping[str, Any], **_: object) -> None:
+    logging.getLogger("didact").debug("ray: %s", " ".join(map(str, data.get("lines", ()))))
