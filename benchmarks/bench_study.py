@@ -84,6 +84,7 @@ class Server:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
                 connection.request("GET", "/health")
                 if connection.getresponse().read() == b"ok":
+                    self.seconds = time.monotonic() - began
                     return
             except OSError:
                 if time.monotonic() - began > PATIENCE or self.process.poll() is not None:
@@ -187,6 +188,7 @@ def measured(folder: Path, asked: argparse.Namespace) -> dict[str, object]:
     for one in people:
         one.join()
     server.stop()
+    started = server.seconds
     stored = stored_in(folder)
     lost = sum((one.number, step) not in stored for one in people for step in one.acknowledged)
     changed = sum(
@@ -200,7 +202,7 @@ def measured(folder: Path, asked: argparse.Namespace) -> dict[str, object]:
         "unacknowledged": len(stored) - count, "sent_again": sum(one.repeated for one in people),
         "broken": sum(one.broken for one in people), "median_ms": statistics.median(latencies),
         "p95_ms": latencies[int(0.95 * len(latencies))], "slowest_ms": latencies[-1],
-        "errors": [error for one in people for error in one.errors],
+        "start_seconds": started, "errors": [error for one in people for error in one.errors],
     }  # fmt: skip
 
 
@@ -233,7 +235,8 @@ def told(found: dict[str, object]) -> str:
         f"answers acknowledged, {found['lost']} lost, {found['changed']} changed, {found['twice']} stored twice; "
         f"{found['broken']} requests broke, {found['sent_again']} answers came again and were refused\n"
         f"answer: median {found['median_ms']:.1f} ms, 95 % below {found['p95_ms']:.0f} ms, slowest "
-        f"{found['slowest_ms']:.0f} ms; bare storing {found['bare_ms']:.2f} ms\nerrors: {found['errors'] or 'none'}"
+        f"{found['slowest_ms']:.0f} ms; bare storing {found['bare_ms']:.2f} ms\n"
+        f"the server answers {found['start_seconds']:.1f} s after it was started\nerrors: {found['errors'] or 'none'}"
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from didact.experiment.explain import explain
     from didact.experiment.learn import learn_smat
     from didact.experiment.sanity import sanity
+    from didact.experiment.stream import explain_stream
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
@@ -36,6 +37,7 @@ __all__ = [
     "compare",
     "evaluate",
     "explain",
+    "explain_stream",
     "learn_l2e",
     "learn_smat",
     "load_data",
@@ -59,6 +61,7 @@ _PUBLIC = {
     "compare": "didact.experiment.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
     "explain": "didact.experiment.explain:explain",
+    "explain_stream": "didact.experiment.stream:explain_stream",
     "learn_l2e": "didact.experiment.distil:learn_l2e",
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",

@@ -406,8 +406,8 @@ class TestFiles:
                 Explanations.load(tmp_path / "maps")
 
     def test_newer_files_ask_for_a_newer_didact(self, tmp_path):
-        self.rewritten(tmp_path / "maps", format=2)
-        with pytest.raises(RecordError, match=r"newer didact \(format 2, this one reads 1\). Update didact"):
+        self.rewritten(tmp_path / "maps", format=3)
+        with pytest.raises(RecordError, match=r"newer didact \(format 3, this one reads 2\). Update didact"):
             Explanations.load(tmp_path / "maps")
 
     def test_foreign_and_missing_files(self, tmp_path):

@@ -38,6 +38,11 @@ def explain(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Keep the scores here, as Parquet.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="A page to look at, in one file.")] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Data larger than memory: read, explain and keep some rows at a time.")
+    ] = False,
+    shard: Annotated[int, typer.Option(min=1, help="With --stream: rows kept together.")] = 256,
+    workers: Annotated[int, typer.Option(min=0, help="With --stream: processes; 0 for this one alone.")] = 0,
     target: Annotated[str | None, typer.Option(help="predicted (default), gold, contrast, or a class.")] = None,
     scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
     level: Annotated[str | None, typer.Option(help="token (default) or word.")] = None,
@@ -74,6 +79,23 @@ def explain(
     for path in (out, html):
         if path is not None:
             check_new_file(path)
+    common: dict[str, Any] = {
+        "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
+        "normalise": normalise, "batch_size": batch_size, "seed": seed,
+    }  # fmt: skip
+    said = {name: value for name, value in common.items() if value is not None}  # the rest is a preset's to say
+    if stream:
+        if data is None or out is None or html is not None or len(asked) > 1:
+            raise OptionError("--stream explains --data with one method into --out, and draws nothing.")
+        loading = {
+            "task": task, "device": device, "max_length": length, "truncate": truncate, "revision": revision,
+            "trust_remote_code": trust_remote_code,
+        }  # fmt: skip
+        _stream(
+            model, data, asked[0], out, loading, said | {"preset": preset}, split=split, shard=shard, rows=rows,
+            workers=workers, threads=threads, background=background, data_dir=data_dir, as_json=as_json,
+        )  # fmt: skip
+        return
 
     from didact.experiment.explain import explain as explained
     from didact.records.views import page, side_by_side
@@ -85,11 +107,6 @@ def explain(
     chosen, others = chosen_rows(teacher, texts, data, split, rows, data_dir, seed or 0)
     if background is not None:
         others = _data(teacher, background, data_dir, seed or 0)["explain"]
-    common: dict[str, Any] = {
-        "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
-        "normalise": normalise, "batch_size": batch_size, "seed": seed,
-    }  # fmt: skip
-    said = {name: value for name, value in common.items() if value is not None}  # the rest is a preset's to say
     maps = [
         explained(teacher, chosen, one, preset=preset, background_rows=others, out=out, progress=True, **said)
         for one in asked
@@ -106,6 +123,42 @@ def explain(
         side_by_side(maps)
     elif (html is None and out is None) or len(maps[0]) <= 5:
         maps[0].show()
+
+
+def _stream(
+    model: str,
+    data: str,
+    method: str,
+    out: Path,
+    loading: dict[str, Any],
+    said: dict[str, Any],
+    *,
+    split: str,
+    shard: int,
+    rows: int | None,
+    workers: int,
+    threads: int | None,
+    background: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    import torch
+
+    from didact.data.load import load_data
+    from didact.experiment.stream import explain_stream
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    compared = None if background is None else load_data(background, data_dir=data_dir)["explain"]
+    found = explain_stream(
+        model, data, method, out=out, split=split, shard=shard, rows=rows, workers=workers, threads=threads or 1,
+        background_rows=compared, loading=loading, progress=True, **said,
+    )  # fmt: skip
+    if as_json:
+        print_json({"out": str(found.path), "rows": found.rows, "shards": found.shards, "kept": found.kept})
+        return
+    before = f"; {found.kept:,} of {found.shards:,} shards had been kept before" if found.kept else ""
+    say(f"{found.rows:,} rows are kept in {found.path}{before}.")
 
 
 def chosen_rows(

@@ -88,7 +88,7 @@ def explain(
     """
     rows = rows_of(teacher, data)
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
-    work = _Work(teacher, rows, asked, built, batch_size or 64, outputs)
+    work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
     _check_learned(teacher, built.explainer)
     path = None if out is None else check_new_file(Path(out))
@@ -118,7 +118,7 @@ def _check_learned(teacher: Teacher, explainer: Any) -> None:
         )
 
 
-def _shard(work: "_Work", kept: "_Parts | None", start: int, bar: Progress) -> Explanations:
+def _shard(work: "Work", kept: "_Parts | None", start: int, bar: Progress) -> Explanations:
     """The rows from `start` on: as they were kept, or explained now."""
     rows = work.rows[start : start + work.shard]
     part = None if kept is None else kept.load(start)
@@ -178,7 +178,7 @@ def resolve(
 
 
 @dataclass(eq=False)
-class _Work:
+class Work:
     """Everything that decides the scores of a row."""
 
     teacher: Teacher
@@ -318,13 +318,13 @@ def explanation_facts(teacher: Teacher, method: Any, background: Sequence[Row]) 
     asked, built = resolve(teacher, method, {})
     if not built.is_known:
         return None
-    return _Work(teacher, (), asked, built, 64).facts(background)
+    return Work(teacher, (), asked, built, 64).facts(background)
 
 
 class _Parts:
     """Finished shards beside the file they will become, under a key that hashes everything that decides them."""
 
-    def __init__(self, path: Path, work: _Work, background: Sequence[Row]) -> None:
+    def __init__(self, path: Path, work: Work, background: Sequence[Row]) -> None:
         self.path = path
         self.folder = path.with_name(f"{path.name}.parts")
         facts = {"fingerprints": work.fingerprints, "shard": work.shard, **work.facts(background)}

@@ -31,6 +31,20 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode())
 
 
+@contextmanager
+def write_through(path: Path) -> Iterator[Path]:
+    """A draft file that becomes `path` when the block ends well: for what is too large to hold in memory."""
+    draft = _draft(path)
+    try:
+        yield draft
+        _sync(draft)
+        draft.replace(path)
+    except OSError as error:
+        raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def check_new_file(path: Path) -> Path:
     """The path, if a file can be written there: asked before hours of work, not after."""
     if not path.name or path.is_dir():

@@ -3,7 +3,7 @@
 import json
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from numbers import Integral
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, UInt8
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.records.atomic import with_folder, write_bytes, write_text
-from didact.records.parquet import ABOUT, from_parquet, to_parquet
+from didact.records.parquet import ABOUT, from_parquet, shards_of, to_parquet
 from didact.records.views import SHOWN, Sections, more_than, side_by_side
 from didact.registry import Spec, unknown
 from didact.render.heat import Heat, Section, Unit, show
@@ -411,6 +411,14 @@ class Explanations(Sequence[Explained]):
         except OSError as error:
             raise RecordError(f"Could not read {path}: {error.strerror or error}.") from error
         return from_parquet(content, path)
+
+    @classmethod
+    def shards(cls, path: Path | str) -> "Iterator[Explanations]":
+        """The parts of a file that `didact.explain_stream` wrote, one after another: never all of it in memory."""
+        path = Path(path)
+        if not path.is_file():
+            raise OptionError(f"There is no file {path}. Explanations are written by maps.save(path).")
+        return shards_of(path)
 
     def _rows(self) -> Int[np.ndarray, " unit"]:
         """The number of the row that each unit belongs to."""

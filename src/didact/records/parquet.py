@@ -1,9 +1,14 @@
-"""Explanations as Parquet: one line per row, everything else in the header, and a checksum over all of it."""
+"""Explanations as Parquet: one line per row, everything else in the header, and a checksum over all of it.
+
+Files that were put together from shards (format 2) have one row group and one checksum for each, so that neither
+writing nor reading needs all of them in memory.
+"""
 
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +21,16 @@ if TYPE_CHECKING:
     from didact.records.explanations import Explanations
 
 FORMAT: Final = 1
+SHARDED: Final = 2
 ABOUT: Final = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
 _KEY: Final = b"didact"
 _SPAN: Final = ("start", "end")
 _BOX: Final = ("top", "left", "bottom", "right")
+# Words repeat and are kept in dictionaries; scores hardly ever do.
+_HOW: Final[dict[str, Any]] = {
+    "compression": "zstd", "write_statistics": False, "write_page_checksum": True,
+    "use_dictionary": ["id", "texts.list.element", "tokens.list.element", "target", "prediction"],
+}  # fmt: skip
 _BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
 
@@ -55,16 +66,46 @@ def to_parquet(maps: "Explanations") -> bytes:
         raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
     table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical(header).encode()})
     buffer = io.BytesIO()
-    # Words repeat and are kept in dictionaries; scores hardly ever do.
-    words = ["id", "texts.list.element", "tokens.list.element", "target", "prediction"]
-    parquet.write_table(
-        table, buffer, compression="zstd", use_dictionary=words, write_statistics=False, write_page_checksum=True
-    )
+    parquet.write_table(table, buffer, **_HOW)
     return buffer.getvalue()
 
 
+def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
+    """Several files of one method become one, a row group for each; `data` is the fingerprint of all their rows."""
+    import pyarrow
+    from pyarrow import parquet
+
+    headers = [json.loads(parquet.read_schema(part).metadata[_KEY]) for part in parts]
+    about = {name: headers[0][name] for name in ABOUT}
+    for part, header in zip(parts, headers, strict=True):
+        if {name: header[name] for name in ABOUT} != about:
+            raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
+    header = {"format": SHARDED, **about, "checksums": [one["checksum"] for one in headers], "data": data}
+    schema = parquet.read_schema(parts[0]).with_metadata({_KEY: canonical(header).encode()})
+    try:
+        with parquet.ParquetWriter(path, schema, **_HOW) as writer:
+            for part in parts:
+                table = parquet.read_table(part, memory_map=False)
+                writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=max(len(table), 1))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise RecordError(f"Could not write {path}: {error}.") from error
+
+
 def from_parquet(content: bytes, path: Path) -> "Explanations":
-    """What `to_parquet` wrote; `path` is named where it cannot be read."""
+    """What `to_parquet` or `join_files` wrote; `path` is named where it cannot be read."""
+    import pyarrow
+
+    source = pyarrow.BufferReader(content)
+    parts = list(_shards(source, path))
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def shards_of(path: Path) -> "Iterator[Explanations]":
+    """The shards of a file one after another; a file that was written at once is one shard."""
+    return _shards(path, path)
+
+
+def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
     import pyarrow
     from pyarrow import parquet
 
@@ -72,7 +113,7 @@ def from_parquet(content: bytes, path: Path) -> "Explanations":
     breaks = (pyarrow.ArrowException, *_BREAKS)
     damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
     try:
-        file = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True)
+        file = parquet.ParquetFile(source, page_checksum_verification=True)
         notes = file.schema_arrow.metadata or {}
     except breaks as error:
         raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
@@ -81,20 +122,31 @@ def from_parquet(content: bytes, path: Path) -> "Explanations":
     try:
         header = json.loads(notes[_KEY])
         version = int(header["format"])
-        if version > FORMAT:
+        if version > SHARDED:
             raise RecordError(
-                f"{path} was written by a newer didact (format {version}, this one reads {FORMAT}). Update didact."
+                f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
             )
-        maps = _from_table(file.read(), header)
-        intact = _checksum(maps) == header["checksum"]
+        sums = header["checksums"] if version == SHARDED else [header["checksum"]]
+        if version == SHARDED and len(sums) != file.num_row_groups:
+            raise RecordError(f"{path} has {file.num_row_groups} shards of {len(sums)}. {damaged}")
+        for place, told in enumerate(sums):
+            maps = _from_table(file.read_row_group(place) if version == SHARDED else file.read(), header)
+            if _checksum(maps) != told:
+                raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
+            if version == SHARDED:
+                maps = replace(maps, fingerprints={**maps.fingerprints, "data": header["data"]})
+            yield maps
     except RecordError:
         raise
     except breaks as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
-    if not intact:
-        raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
-    return maps
+
+
+def _joined(parts: "list[Explanations]") -> "Explanations":
+    from didact.records.explanations import Explanations
+
+    return Explanations.joined(parts)
 
 
 def is_ours(path: Path) -> bool:
