@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli.output import print_json, say
+from didact.records.remote import is_url
 from didact.registry import parse_spec, split_list
 
 
@@ -23,7 +24,10 @@ def compare(
     seeds: Annotated[
         str | None, typer.Option(help="How many seeds, or a list of them: 8, or 3,4,5. Default 8.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of the run; else runs/compare-DATA.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", help="Folder or URL (s3://…) of the run; else runs/compare-DATA.")
+    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="With a URL: the folder to work in, else in your cache.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes; as many as cores. 0: none beside this.")
     ] = None,
@@ -77,7 +81,7 @@ def compare(
         asked |= said
         if training and isinstance(asked.get("training", {}), dict):  # what is no table is told with the other faults
             asked["training"] = {**asked.get("training", {}), **training}
-        result = run_plan(asked, out=out, workers=workers, progress=True)
+        result = run_plan(asked, out=out, cache=cache, workers=workers, progress=True)
     except KeyboardInterrupt as stopped:
         say(f"didact: {str(stopped) or 'Stopped. Give the same command again to go on.'}")
         raise typer.Exit(130) from None
@@ -85,7 +89,8 @@ def compare(
         print_json(result.to_document())
     else:
         typer.echo(result.table())
-    say(f"The run is kept in {result.folder}; `didact report {result.folder}` makes a page of it.")
+    kept = out if out is not None and is_url(out) else result.folder
+    say(f"The run is kept in {kept}; `didact report {kept}` makes a page of it.")
     if result.failed:
         say(f"{len(result.failed)} cells failed; give the same command again to try them once more.")
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.seeds import seed_from
-from didact.errors import TrainingError
+from didact.errors import RecordError, TrainingError
 from didact.experiment.classroom import Classroom
 from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
@@ -199,6 +199,18 @@ def save_cell(store: Store, cell: Cell, payload: dict[str, Any], outputs: Output
 def load_outputs(store: Store, record: Record) -> Table:
     """The answers of a finished cell; damaged ones are an error."""
     return read_table(outputs_path(store, record.key), checksum=record.payload["outputs"])
+
+
+def finished(store: Store, key: str) -> Record | None:
+    """The record of a cell that is done and whole, its answers too."""
+    try:
+        record = store.load(key)
+        if record.status != "done":
+            return None
+        load_outputs(store, record)
+    except RecordError:
+        return None
+    return record
 
 
 def outputs_path(store: Store, key: str) -> Path:

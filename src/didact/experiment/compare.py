@@ -12,11 +12,12 @@ from typing import Any
 from didact.core.dataset import Dataset
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
-from didact.errors import OptionError, RecordError
+from didact.errors import OptionError
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine
 from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
+from didact.experiment.place import place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.run import Run
@@ -32,6 +33,7 @@ def compare(
     sizes: Sequence[int] | int | None = None,
     seeds: int | Sequence[int] | None = None,
     out: str | Path | None = None,
+    cache: str | Path | None = None,
     plan: str | Path | None = None,
     workers: int | None = None,
     progress: bool = False,
@@ -43,14 +45,15 @@ def compare(
     or files of them. The controls none, random, trivial and (where there are rationales) human are always there. All
     else is in docs/compare.md; a TOML file (`plan`) says the same, and what is given here wins over it.
 
-    With `out` every cell is kept, and the same call goes on where a run was stopped. `workers` processes share the
+    With `out` every cell is kept, and the same call goes on where a run was stopped; it is a folder or a URL such as
+    s3://bucket/run, with a folder `cache` on this machine to work in (docs/scale.md). `workers` processes share the
     cells (as many as there are cores); 0 does them in this process.
     """
     said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
     said |= {name: value for name, value in given.items() if value is not None}
     if out is not None:
-        return run_plan(said, teacher=teacher, data=data, out=Path(out), workers=workers, progress=progress)
+        return run_plan(said, teacher=teacher, data=data, out=out, cache=cache, workers=workers, progress=progress)
     folder = tempfile.mkdtemp(prefix="didact-")
     try:
         done = run_plan(said, teacher=teacher, data=data, out=Path(folder), workers=workers, progress=progress)
@@ -66,7 +69,8 @@ def run_plan(
     *,
     teacher: Any = None,
     data: Any = None,
-    out: Path | None = None,
+    out: str | Path | None = None,
+    cache: str | Path | None = None,
     workers: int | None = None,
     progress: bool = False,
 ) -> Comparison:
@@ -76,10 +80,12 @@ def run_plan(
     engine = _engine(workers, plan.threads)
     # Some systems refuse some signs in names of folders.
     folder = out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
-    _check_folder(folder)
+    place = place_of(folder, cache, progress=progress)
+    place.check()
     loaded = _loaded_data(plan, objects)
     roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
-    return Run(roster, folder, progress=progress).comparison(engine)
+    with place:
+        return Run(roster, place, progress=progress).comparison(engine)
 
 
 def _named(said: dict[str, Any], teacher: Any, data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -131,10 +137,3 @@ def _engine(workers: int | None, threads: int) -> Engine:
     return Local(workers or max(1, (os.cpu_count() or 1) // threads), threads)
 
 
-def _check_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise RecordError(f"Could not write into {folder}: {error.strerror or error}. Choose another place.") from error

@@ -14,14 +14,16 @@ from didact import __version__
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
-from didact.experiment.cell import VERSION, Cell, load_outputs
+from didact.experiment.cell import VERSION, Cell, finished
 from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.measure import Measuring
+from didact.experiment.place import Place
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.summary import agreement_of, rows_of_table, scores_of
+from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
 from didact.models.start import Start
@@ -45,10 +47,11 @@ _RESULTS: Final = {
 
 
 class Run:
-    """One comparison in its folder."""
+    """One comparison in its place."""
 
-    def __init__(self, roster: Roster, folder: Path, *, progress: bool = False) -> None:
-        self.roster, self.plan, self.folder, self.progress = roster, roster.plan, folder, progress
+    def __init__(self, roster: Roster, place: Place, *, progress: bool = False) -> None:
+        self.roster, self.plan, self.progress = roster, roster.plan, progress
+        self.place, self.folder = place, place.folder
         # By file of explanations: the cell whose explainer makes them, and for which row.
         self.derived: dict[str, tuple[str, Entrant]] = {}
 
@@ -58,8 +61,8 @@ class Run:
             return self._comparison(engine)
         except RecordError as error:
             raise RecordError(
-                f"{error} What was finished is kept in {self.folder}: mend this, and give the same command again to go "
-                "on."
+                f"{error} What was finished is kept in {self.place.name}: mend this, and give the same command again "
+                "to go on."
             ) from error
 
     def _comparison(self, engine: Engine) -> Comparison:
@@ -78,6 +81,7 @@ class Run:
         self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "teaching students")
         found = self._summary(cells, store, splits["test"])
         if self.plan.measure:
+            self.place.use("measured/*", "measured.json")
             learned = self._learned(cells, store)
             Measuring(
                 self.roster, self.folder, self.fingerprint, self._background(), learned, progress=self.progress
@@ -115,6 +119,7 @@ class Run:
         facts = {name: fingerprint_of(part) for name, part in rows.items()}
         self.rows_file = f"rows-{key_of({'teacher': self.fingerprint, **facts})}.parquet"
         path = self.folder / "classroom" / self.rows_file
+        self.place.use(f"classroom/{self.rows_file}")
         try:
             return read_rows(path)
         except RecordError:
@@ -142,6 +147,8 @@ class Run:
             if one.method is None:
                 continue
             shared: Kept | None = None
+            label = str(one.method) if one.role == "sharpened" else one.label
+            self.place.use(f"explanations/{slug(label)}-*.parquet")
             for seed in self.plan.seeds:
                 method = one.for_seed(seed)
                 assert method is not None
@@ -149,8 +156,7 @@ class Run:
                     shared = keep_explanations(
                         folder, self.roster.teacher, self.fingerprint,
                         self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method,
-                        label=str(one.method) if one.role == "sharpened" else one.label,
-                        background=background, outputs=outputs, progress=self.progress and not one.redrawn,
+                        label=label, background=background, outputs=outputs, progress=self.progress and not one.redrawn,
                     )  # fmt: skip
                 found[one.label, seed] = shared
         return found
@@ -166,6 +172,7 @@ class Run:
             if one.role != "fresh" or one.learner is None:
                 continue
             explainer = one.learner.explainer()
+            self.place.use(f"explanations/parts-{name_of(explainer)}-*")
             members: list[tuple[str, Kept]] = []
             if one.learner.family == "blend":
                 names = explainer.part_names(self.roster.teacher, self.roster.used[0])
@@ -272,6 +279,7 @@ class Run:
         by_key = {cell.key: cell for cell in cells}
         folder = self.folder / "explanations"
         waiting = {cell.maps: cell for cell in cells if cell.maps in self.derived}
+        self.place.use(*(f"explanations/{file}" for file in waiting))
         loaded: dict[str, Parts] = {}  # the largest thing of a run: one at a time
         for file, cell in waiting.items():
             assert file is not None
@@ -332,7 +340,8 @@ class Run:
         by_key: dict[str, list[Cell]] = {}
         for cell in cells:
             by_key.setdefault(cell.key, []).append(cell)
-        found = {key: _finished(store, key) for key in by_key}
+        self.place.share(by_key)
+        found = {key: finished(store, key) for key in by_key}
         hopeless = {cell.key for cell in cells if cell.maps in self.derived and not self._is_there(cell)}
         waiting = [key for key, record in found.items() if record is None and key not in hopeless]
         done = set(by_key) - set(waiting)
@@ -342,7 +351,7 @@ class Run:
                 board.add(key, record.payload["value"])
         with Progress(what, total=len(by_key), shown=self.progress) as bar:
             bar.skip(len(done))
-            told = _told(engine, manifest, waiting)
+            told = _told(engine, manifest, self.place.ordered(waiting))
             try:
                 for said in told:
                     if said.status == "unwritable":
@@ -356,8 +365,8 @@ class Run:
                     bar.advance(note=board.best())
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"Stopped. {len(done):,} of {len(by_key):,} cells are kept in {self.folder}; give the same command "
-                    "again to go on."
+                    f"Stopped. {len(done):,} of {len(by_key):,} cells are kept in {self.place.name}; give the same "
+                    "command again to go on."
                 ) from None
             finally:
                 close = getattr(told, "close", None)
@@ -427,18 +436,6 @@ def _holds(folder: Path, start: Start) -> bool:
 
 def _told(engine: Engine, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
     return engine.run(manifest, keys) if keys else iter(())
-
-
-def _finished(store: Store, key: str) -> Record | None:
-    """The record of a cell that is done and whole, its answers too."""
-    try:
-        record = store.load(key)
-        if record.status != "done":
-            return None
-        load_outputs(store, record)
-    except RecordError:
-        return None
-    return record
 
 
 def _write_results(path: Path, cells: Sequence[Cell], records: Mapping[str, Record], measure: str) -> None:

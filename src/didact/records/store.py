@@ -42,16 +42,10 @@ class Store:
     def load(self, key: str) -> Record:
         path = self._path(key)
         try:
-            sealed = json.loads(path.read_bytes())
-            body = sealed["body"]
-            intact = sealed["checksum"] == _checksum(body) and body["key"] == key
+            content = path.read_bytes()
         except FileNotFoundError:
             raise RecordError(f"There is no record {key} in {self.folder}.") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
-        if not intact:
-            raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
-        return Record(key, body["status"], body["payload"])
+        return opened(content, key, path)
 
     def is_done(self, key: str) -> bool:
         try:
@@ -64,6 +58,19 @@ class Store:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
+
+
+def opened(content: bytes, key: str, path: Path | str) -> Record:
+    """The record that was sealed as this content; `path` is named where it is damaged."""
+    try:
+        sealed = json.loads(content)
+        body = sealed["body"]
+        intact = sealed["checksum"] == _checksum(body) and body["key"] == key
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
+    if not intact:
+        raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
+    return Record(key, body["status"], body["payload"])
 
 
 def canonical(value: object) -> str:
