@@ -1,4 +1,4 @@
-"""Does memory grow with the rows that are explained? Peak memory of `didact explain --stream` for 20,000 and 200,000 rows.
+"""Does memory grow with the rows that are explained? Peak of `didact explain --stream` for 20,000 and 200,000 rows.
 
     python benchmarks/bench_stream.py [--rows 20000 200000] [--method gradient_input]
 
@@ -75,7 +75,8 @@ def peak(folder: Path, count: int, method: str, *, is_killed: bool) -> int:
     """Kilobytes that the largest process needed; children that were waited for are counted by the system."""
     command = [
         sys.executable, "-m", "didact.cli.main", "explain", "--model", str(folder / "teacher"), "--data",
-        str(folder / f"{count}.parquet"), "--method", method, "--stream", "--out", str(folder / f"{count}-maps.parquet"),
+        str(folder / f"{count}.parquet"), "--method", method, "--stream", "--out",
+        str(folder / f"{count}-maps.parquet"),
     ]  # fmt: skip
     if is_killed:
         running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
