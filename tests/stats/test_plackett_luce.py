@@ -73,16 +73,16 @@ def test_two_methods_without_ties_are_log_odds():
     # The slope by hand: wins − expected wins, plus half a win and half a loss against the ghost.
     assert 7 - 10 * chance + GHOST * (1 - 2 / (1 + np.exp(-first))) == pytest.approx(0, abs=1e-9)
     assert first == pytest.approx(-second)
-    many = fit_worths(Rankings.of(np.array([[1.0, 2.0]] * 70_00 + [[2.0, 1.0]] * 30_00))).log_worths
-    assert many[0] - many[1] == pytest.approx(np.log(7 / 3), abs=1e-3)  # the ghost is weak
+    many = fit_worths(Rankings.of(np.array([[1.0, 2.0]] * 700 + [[2.0, 1.0]] * 300))).log_worths
+    assert many[0] - many[1] == pytest.approx(np.log(7 / 3), abs=5e-3)  # the ghost is weak
 
 
 def test_davidson_of_two_with_ties():
     """Of many games 50 % won, 30 % drawn, 20 % lost: α₁/α₂ = 2.5 and δ = 0.3/√(0.5·0.2)."""
-    games = np.array([[1.0, 2.0]] * 5000 + [[1.0, 1.0]] * 3000 + [[2.0, 1.0]] * 2000)
+    games = np.array([[1.0, 2.0]] * 500 + [[1.0, 1.0]] * 300 + [[2.0, 1.0]] * 200)
     worths = fit_worths(Rankings.of(games))
-    assert worths.log_worths[0] - worths.log_worths[1] == pytest.approx(np.log(2.5), abs=1e-3)
-    assert worths.ties[2] == pytest.approx(0.3 / np.sqrt(0.1), rel=1e-3)
+    assert worths.log_worths[0] - worths.log_worths[1] == pytest.approx(np.log(2.5), abs=5e-3)
+    assert worths.ties[2] == pytest.approx(0.3 / np.sqrt(0.1), rel=5e-3)
 
 
 def test_slopes_by_finite_differences(ranks):
@@ -121,10 +121,10 @@ def test_influence_is_what_a_little_weight_changes(ranks):
 def test_covariance_is_the_inverse_information_of_many_draws():
     """Where rankings are independent, influences squared sum to the covariance."""
     dice = np.random.default_rng(0)
-    heights = np.array([0.5, 0.0, -0.5]) + dice.gumbel(size=(4000, 3))
+    heights = np.array([0.5, 0.0, -0.5]) + dice.gumbel(size=(1500, 3))
     worths = fit_worths(Rankings.of((-heights).argsort(1).argsort(1) + 1.0))
-    np.testing.assert_allclose(worths.log_worths, [0.5, 0, -0.5], atol=0.08)
-    np.testing.assert_allclose(worths.influence.T @ worths.influence, worths.covariance, rtol=0.1, atol=2e-5)
+    np.testing.assert_allclose(worths.log_worths, [0.5, 0, -0.5], atol=0.12)
+    np.testing.assert_allclose(worths.influence.T @ worths.influence, worths.covariance, rtol=0.15, atol=5e-5)
 
 
 def test_who_always_wins_is_finite_and_ahead():

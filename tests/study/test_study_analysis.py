@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.stats.concordance import kendall_w
+from didact.stats.crossed import Cells
+from didact.stats.ranking import kendall
 from didact.study.analyze import analyze
+from didact.study.analyze_ranking import taus_of
 from didact.study.analyze_rating import adjusted_means
 from didact.study.answers import Answer
 from didact.study.design import Design, Item
@@ -20,12 +24,12 @@ KINDS = ("ranking", "simulation", "rating")
 
 
 @pytest.fixture(autouse=True)
-def one_shuffle(monkeypatch):
+def no_shuffles(monkeypatch):
     """TrueSkill's shuffles have tests of their own, and take most of the time."""
-    monkeypatch.setattr("didact.study.skill._SHUFFLES", 1)
+    monkeypatch.setattr("didact.study.skill._SHUFFLES", 0)
 
 
-def design_of(kind, items=24, methods=METHODS, **changes):
+def design_of(kind, items=12, methods=METHODS, **changes):
     half = items // 2
     listed = tuple(
         Item(
@@ -43,7 +47,7 @@ def ranked(person, item, *places, step=1, methods=METHODS, **more):
     return Answer(person, "", step, "ranking", item, tuple(ranks), ranks=ranks, seconds=9.0, **more)
 
 
-def found(kind, answers, items=24, methods=METHODS, **options):
+def found(kind, answers, items=12, methods=METHODS, **options):
     return analyze(design_of(kind, items, methods), answers, **({"replicates": 200} | options)).to_document()
 
 
@@ -118,7 +122,7 @@ class TestRanking:
             for p in range(1, 4)
             for i in range(24)
         ]
-        document = found("ranking", answers, methods=("a", "b"))
+        document = found("ranking", answers, items=24, methods=("a", "b"))
         rows = by_method(document)
         assert (rows["a"]["rank_here"], rows["b"]["rank_here"]) == (1, 2)
         assert (rows["a"]["rank"], rows["b"]["rank"]) == (1, 1)
@@ -128,7 +132,7 @@ class TestRanking:
 
     def test_who_always_wins_has_finite_numbers(self):
         answers = [ranked(f"p{p:02d}", f"r{i}", 1, 2, 3) for p in range(1, 4) for i in range(24)]
-        rows = by_method(found("ranking", answers))
+        rows = by_method(found("ranking", answers, items=24))
         assert rows["a"]["high"] - rows["a"]["low"] > 0.5, "alike is not certain"
         assert rows["a"]["rank"] == 1
         assert rows["c"]["rank"] == 3
@@ -140,6 +144,22 @@ class TestRanking:
         document = found("ranking", answers)
         assert by_method(document)["c"]["mean_rank"] is None
         assert any("Nobody ranked c" in note for note in document["notes"])
+
+    def test_agreement_with_others_is_kendalls(self):
+        """As `stats.ranking.kendall` has it, page by page, with ties and with pages that show fewer methods."""
+        dice = np.random.default_rng(0)
+        ranks = dice.integers(1, 4, (15, 3)).astype(float)
+        ranks[3, 1] = ranks[7, 2] = np.nan
+        answers = [ranked(f"p{place % 3}", f"r{place // 3}") for place in range(15)]
+        found = taus_of(answers, ranks)
+        for person in range(3):
+            own = []
+            for item in range(5):
+                rows = [ranks[3 * item + other] for other in range(3)]
+                places = [stats.rankdata(row, nan_policy="omit") for row in rows]
+                means = np.nanmean([place for other, place in enumerate(places) if other != person], axis=0)
+                own.append(kendall(places[person], means))
+            assert found[f"p{person}"] == pytest.approx(np.nanmean(own))
 
     def test_somebody_who_disagrees_is_told_and_kept(self):
         design = design_of("ranking", items=40)
@@ -204,7 +224,7 @@ class TestSimulation:
         assert "people who saw a (+69 points) foresee the model better" in document["headline"]
 
     def test_right_and_wrong_items_are_split(self):
-        design, answers = self.answers([2, 2])
+        design, answers = self.answers([1, 1])  # of two items that the model has right and two that it has not, one
         errors = {item.id: item.is_error for item in design.items}
         tests = [one for one in answers if one.phase == "test" and one.cohort == "a"]
         said = {item.id: item.prediction for item in design.items}
@@ -212,6 +232,7 @@ class TestSimulation:
         for name, is_error in (("where_right", False), ("where_wrong", True)):
             own = [one.choice == said[one.item] for one in tests if errors[one.item] is is_error]
             assert row[name] == pytest.approx(np.mean(own))
+        assert (row["where_right"], row["where_wrong"]) == (0.5, 0.0)
 
     def test_few_people_have_no_p_and_are_told_why(self):
         design, answers = self.answers([0, 4, 1, 4, 0, 3])
@@ -314,10 +335,23 @@ class TestRating:
         assert "nothing to compare it with" in document["headline"]
         assert any("Nobody rated b, c" in note for note in document["notes"])
 
+    def test_influences_are_as_large_as_least_squares_say(self):
+        """Where nothing but chance varies, their squares sum to σ² times the inverse of the normal equations."""
+        dice = np.random.default_rng(0)
+        person, item = np.repeat(np.arange(8), 40), np.tile(np.arange(40), 8)
+        method, ratings = (person + item) % 4, dice.normal(size=320)
+        names = [[f"{one:02d}" for one in side] for side in (person, item)]
+        means = adjusted_means(ratings, method, 4, Cells.of(*names))
+        difference = means.influence[:, 0] - means.influence[:, 1]
+        dummies = [person[:, None] == np.arange(8), item[:, None] == np.arange(40), method[:, None] == np.arange(4)]
+        columns = np.column_stack(dummies).astype(float)
+        contrast = np.zeros(52)
+        contrast[48], contrast[49] = 1, -1
+        wanted = contrast @ np.linalg.pinv(columns.T @ columns) @ contrast  # σ is 1
+        assert (difference**2).sum() == pytest.approx(wanted, rel=0.15)
+
     @pytest.mark.parametrize("scale", [1.0, 3.0])
     def test_influences_sum_to_nothing_and_scale_with_ratings(self, scale):
-        from didact.stats.crossed import Cells
-
         design = design_of("rating", items=30)
         answers = simulated(design, people=5)
         cells = Cells.of([one.person for one in answers], [one.item for one in answers])
@@ -379,7 +413,7 @@ class TestEveryKind:
 
     def test_who_did_not_finish_is_told_and_counts(self, kind):
         answers = self.answers(kind)
-        cut = [one for one in answers if one.person != "p02" or one.step <= 20]
+        cut = [one for one in answers if one.person != "p02" or one.step <= 10]
         document = found(kind, cut)
         assert document["counts"]["dropouts"] == ["p02"]
         assert document["counts"]["finished"] == 7

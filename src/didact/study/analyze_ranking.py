@@ -11,7 +11,6 @@ from didact.errors import UnsupportedError
 from didact.stats.concordance import kendall_w, krippendorff_alpha
 from didact.stats.crossed import Cells, crossed_weights
 from didact.stats.plackett_luce import Rankings, Worths, centred, fit_worths, refit
-from didact.stats.ranking import kendall
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
@@ -116,16 +115,36 @@ def agreement_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer met
 
 
 def taus_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer method"]) -> dict[str, float]:
-    """By person the mean over items of Kendall's τ with the mean ranks that all others gave to that item."""
-    found: dict[str, list[float]] = {one.person: [] for one in answers}
-    for item in dict.fromkeys(one.item for one in answers):
-        rows = [place for place, one in enumerate(answers) if one.item == item]
-        for place in rows:
-            others = [other for other in rows if other != place]
-            if others:
-                found[answers[place].person].append(kendall(ranks[place], _mean_ranks(ranks[others])))
-    known = {person: [tau for tau in taus if np.isfinite(tau)] for person, taus in found.items()}
-    return {person: float(np.mean(taus)) for person, taus in known.items() if taus}
+    """By person the mean over items of Kendall's τ-b with the mean ranks that all others gave to that item."""
+    items = np.unique([one.item for one in answers], return_inverse=True)[1]
+    places = _middle(ranks)
+    own, known = np.nan_to_num(places), ~np.isnan(places)
+    sums, counts = np.zeros((items.max() + 1, ranks.shape[1])), np.zeros((items.max() + 1, ranks.shape[1]))
+    np.add.at(sums, items, own)
+    np.add.at(counts, items, known)
+    others = counts[items] - known
+    means = np.divide(sums[items] - own, others, out=np.full_like(own, np.nan), where=others > 0)
+    taus = _taus(places, means)
+    people = np.array([one.person for one in answers])
+    found = {person: taus[(people == person) & ~np.isnan(taus)] for person in dict.fromkeys(people.tolist())}
+    return {person: float(values.mean()) for person, values in found.items() if len(values)}
+
+
+def _taus(first: Float[np.ndarray, "answer method"], second: Float[np.ndarray, "_ _"]) -> Float[np.ndarray, " answer"]:
+    """τ-b of each row with each row, over what both have: as `stats.ranking.kendall`, for thousands of short rows."""
+    left, right = np.triu_indices(first.shape[1], 1)
+    ours, theirs = (np.sign(one[:, left] - one[:, right]) for one in (first, np.round(second, 9)))
+    both = ~(np.isnan(ours) | np.isnan(theirs))
+    ours, theirs = np.where(both, ours, 0.0), np.where(both, theirs, 0.0)
+    scale = np.sqrt((ours**2).sum(1) * (theirs**2).sum(1))
+    return np.divide((ours * theirs).sum(1), scale, out=np.full(len(first), np.nan), where=scale > 0)
+
+
+def _middle(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, "answer method"]:
+    """Places from 1 on where equal ones share their mean place; NaN stays NaN."""
+    before = (ranks[:, None, :] < ranks[:, :, None]).sum(2)
+    equal = (ranks[:, None, :] == ranks[:, :, None]).sum(2)
+    return np.where(np.isnan(ranks), np.nan, before + (equal + 1) / 2)
 
 
 def _first_places(ranks: Float[np.ndarray, "answer method"]) -> list[float]:
@@ -136,13 +155,7 @@ def _first_places(ranks: Float[np.ndarray, "answer method"]) -> list[float]:
 
 
 def _mean_ranks(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, " method"]:
-    from scipy import stats
-
-    places = np.full_like(ranks, np.nan)
-    for number, row in enumerate(ranks):
-        known = ~np.isnan(row)
-        places[number, known] = stats.rankdata(row[known])
-    return np.array([_mean(column[~np.isnan(column)]) for column in places.T])
+    return np.array([_mean(column[~np.isnan(column)]) for column in _middle(ranks).T])
 
 
 def _tied_share(ranks: Float[np.ndarray, "answer method"]) -> float:

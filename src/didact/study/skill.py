@@ -45,7 +45,7 @@ def skills(
 ) -> list[Skill]:
     """Skills after all games, one after another; from best to worst. A game gives the place of each method in it.
 
-    A method whose interval overlaps that of the best one of a rank shares the rank. With many games fewer than 20 orders
+    A method whose interval overlaps that of the best of a rank shares the rank. With many games fewer than 20 orders
     are tried, but at least 5.
     """
     if preset not in PRESETS:
@@ -79,7 +79,7 @@ def skills(
 
 def _world(preset: str) -> Any:
     try:
-        from trueskill import TrueSkill  # type: ignore[import-untyped]
+        from trueskill import TrueSkill
     except ImportError as error:
         raise MissingExtraError(
             'TrueSkill needs the package trueskill, which is not installed: pip install "didact[study]".'
