@@ -31,6 +31,13 @@ def compare(
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes; as many as cores. 0: none beside this.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who does the cells: local (processes here) or ray (a cluster).")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(metavar="auto|HOST:PORT", help="Of a Ray cluster; without it one is started here.")
+    ] = None,
+    gpus: Annotated[float | None, typer.Option(help="With ray and cuda: GPUs per cell, e.g. 0.5. Default 1.")] = None,
     tune: Annotated[
         str | None, typer.Option(help="`yes`, `no`, or what to choose from on dev: temperature=[1,0.5],beta=[1,5].")
     ] = None,
@@ -81,7 +88,9 @@ def compare(
         asked |= said
         if training and isinstance(asked.get("training", {}), dict):  # what is no table is told with the other faults
             asked["training"] = {**asked.get("training", {}), **training}
-        result = run_plan(asked, out=out, cache=cache, workers=workers, progress=True)
+        result = run_plan(
+            asked, out=out, cache=cache, workers=workers, engine=engine, address=address, gpus=gpus, progress=True
+        )  # fmt: skip
     except KeyboardInterrupt as stopped:
         say(f"didact: {str(stopped) or 'Stopped. Give the same command again to go on.'}")
         raise typer.Exit(130) from None

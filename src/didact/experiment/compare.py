@@ -1,5 +1,6 @@
 """Which explanations teach: students taught with each, and compared on rows they never saw."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from didact.core.dataset import Dataset
 from didact.core.teacher import Teacher
@@ -22,6 +23,9 @@ from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.run import Run
 from didact.models.load import checked_device, load_teacher
+from didact.registry import unknown
+
+ENGINES: Final = ("local", "ray")
 
 
 def compare(
@@ -36,6 +40,9 @@ def compare(
     cache: str | Path | None = None,
     plan: str | Path | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    gpus: float | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Comparison:
@@ -47,16 +54,19 @@ def compare(
 
     With `out` every cell is kept, and the same call goes on where a run was stopped; it is a folder or a URL such as
     s3://bucket/run, with a folder `cache` on this machine to work in (docs/scale.md). `workers` processes share the
-    cells (as many as there are cores); 0 does them in this process.
+    cells (as many as there are cores); 0 does them in this process. With `engine="ray"` a Ray cluster does them: the
+    one at `address`, or one started here for the run; docs/scale.md says more. `gpus` is the share of a GPU that a cell
+    takes there where the device is cuda.
     """
     said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
     said |= {name: value for name, value in given.items() if value is not None}
+    asked: dict[str, Any] = {"workers": workers, "engine": engine, "address": address, "gpus": gpus}
     if out is not None:
-        return run_plan(said, teacher=teacher, data=data, out=out, cache=cache, workers=workers, progress=progress)
+        return run_plan(said, teacher=teacher, data=data, out=out, cache=cache, progress=progress, **asked)
     folder = tempfile.mkdtemp(prefix="didact-")
     try:
-        done = run_plan(said, teacher=teacher, data=data, out=Path(folder), workers=workers, progress=progress)
+        done = run_plan(said, teacher=teacher, data=data, out=Path(folder), progress=progress, **asked)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -72,20 +82,24 @@ def run_plan(
     out: str | Path | None = None,
     cache: str | Path | None = None,
     workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    gpus: float | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Carry out what a plan says, not yet checked. Objects stand in for the names it cannot hold."""
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
-    engine = _engine(workers, plan.threads)
+    crew = _engine(plan, workers, engine, address, gpus)
     # Some systems refuse some signs in names of folders.
     folder = out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
     place = place_of(folder, cache, progress=progress)
     place.check()
-    loaded = _loaded_data(plan, objects)
-    roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
-    with place:
-        return Run(roster, place, progress=progress).comparison(engine)
+    with crew if isinstance(crew, contextlib.AbstractContextManager) else contextlib.nullcontext():
+        loaded = _loaded_data(plan, objects)
+        roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
+        with place:
+            return Run(roster, place, progress=progress).comparison(crew)
 
 
 def _named(said: dict[str, Any], teacher: Any, data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -129,11 +143,28 @@ def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
     )  # fmt: skip
 
 
-def _engine(workers: int | None, threads: int) -> Engine:
-    if workers == 0:
-        return Here()
+def _engine(plan: Plan, workers: int | None, name: str, address: str | None, gpus: float | None) -> Engine:
+    if name not in ENGINES:
+        raise OptionError(unknown("engine", name, list(ENGINES)))
     if workers is not None and workers < 0:
         raise OptionError(f"workers is the number of processes, 0 for none beside this one, not {workers}.")
-    return Local(workers or max(1, (os.cpu_count() or 1) // threads), threads)
+    if name == "ray":
+        from didact.experiment.engines.ray import Ray
+
+        return Ray(workers, plan.threads, address=address, gpus=_gpus(plan, gpus))
+    if address is not None or gpus is not None:
+        raise OptionError("address and gpus are for a cluster, and the engine is local. Ask for engine ray.")
+    return Here() if workers == 0 else Local(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
 
 
+def _gpus(plan: Plan, asked: float | None) -> float:
+    """How much of a GPU a cell takes on a cluster, where each process sees only what it was given."""
+    if ":" in plan.device:
+        raise OptionError(f"On a cluster a cell is given its device; ask for cuda, not {plan.device}.")
+    if plan.device != "cuda":
+        if asked is not None:
+            raise OptionError(f"gpus is for cells on cuda, and the device is {plan.device}.")
+        return 0.0
+    if asked is not None and not (0 < asked < 1 or (asked >= 1 and asked == int(asked))):
+        raise OptionError(f"gpus is a share of one GPU, e.g. 0.5, or a whole number of them, not {asked:g}.")
+    return 1.0 if asked is None else float(asked)

@@ -23,6 +23,7 @@ from didact.errors import MissingExtraError, OptionError, RecordError, Unsupport
 from didact.experiment.engines import Told
 from didact.experiment.engines.far import Errand, do_cell, forget
 from didact.records.atomic import with_folder, write_bytes
+from didact.records.store import Store
 
 _ATTEMPTS: Final = 3  # a cell whose process dies this often is given up
 _LOSSES: Final = 6  # a cell whose machine dies this often is given up, too
@@ -30,6 +31,7 @@ _AHEAD: Final = 2  # cells in flight per cell that the cluster can do at once: t
 _LOOK: Final = 2.0  # seconds between two looks at the size of the cluster
 _PATIENCE: Final = 60.0  # seconds that a cluster without a machine for a cell may take to find one
 _REACH: Final = 5.0  # seconds that an address may take to answer
+_SETTINGS: Final = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # the first thing that both sides of HTTP/2, and so gRPC, say
 
 
 class Ray:
@@ -132,7 +134,9 @@ class Ray:
     # -- the cells ----------------------------------------------------------------------------------------------------
 
     def _told(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
-        files = _Files(manifest)
+        from didact.experiment.cell import finished
+
+        files, store = _Files(manifest), Store(manifest.parent.parent / "cells")
         task = self._task()
         errand = Errand(self._name, manifest.name, self.module)
         waiting, flying = deque(keys), dict[Any, str]()
@@ -143,6 +147,10 @@ class Ray:
                 limit = crowd.limit()
                 while waiting and len(flying) < limit:
                     key = waiting.popleft()
+                    known = finished(store, key)
+                    if known is not None:  # by another run, while this key waited
+                        yield Told(key, "done", value=known.payload["value"])
+                        continue
                     flying[task.remote(errand, key, self._sent(files.folder, files.of(key)))] = key
                 if not flying:
                     time.sleep(_LOOK / 4)
@@ -291,20 +299,20 @@ def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
             raise OptionError(f"This process is connected to Ray at {here}, not at {address}. Call ray.shutdown first.")
         yield
         return
+    if address is not None:
+        _reach(address)
     with _as_it_was(ray):
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             if address is None:
                 ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
             else:
-                _reach(address)
                 ray.init(address=address, **quiet)
         except (OSError, RuntimeError, ValueError) as error:
             ray.shutdown()
-            where = "A Ray cluster could not be started here" if address is None else f"No Ray cluster at {address!r}"
-            raise UnsupportedError(
-                f"{where}: {error} Start one with `ray start --head`, and give --address auto on a machine of it."
-            ) from error
+            if address is None:
+                raise UnsupportedError(f"Ray could not start a cluster on this machine: {error}") from error
+            raise _unreached(address, error) from error
         try:
             yield
         finally:
@@ -312,14 +320,31 @@ def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
 
 
 def _reach(address: str) -> None:
-    """An error if nothing answers at HOST:PORT; Ray itself waits long."""
+    """An error if no server of Ray's kind answers at HOST:PORT; Ray itself waits for minutes."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
-    if not colon or not host or "/" in host or not port.isdigit():
+    if not colon or not host or "/" in host or not port.isdigit() or int(port) > 65535:
         raise OptionError(f"The address of a Ray cluster is auto or HOST:PORT, not {address!r}.")
-    with socket.create_connection((host, int(port)), timeout=_REACH):
-        pass
+    try:
+        with socket.create_connection((host, int(port)), timeout=_REACH) as line:
+            if os.environ.get("RAY_USE_TLS") == "1":
+                return
+            line.settimeout(_REACH)
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS)
+            answer = line.recv(9)
+    except OSError as error:
+        raise _unreached(address, error) from error
+    if len(answer) < 4 or answer[3] != _SETTINGS[3]:
+        raise _unreached(address, "what answers there is no Ray head")
+
+
+def _unreached(address: str, why: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"No Ray cluster could be reached at {address!r}: {str(why).rstrip('.')}. Start one with `ray start --head`, "
+        "run this on a machine of it, and give --address auto or what `ray start` said; without an address a cluster "
+        "is started here."
+    )
 
 
 @contextlib.contextmanager
