@@ -25,6 +25,8 @@ SMALL = (
     (r"--measure 200\b", "--measure 6"),
     (r"\bmeasure ?= ?200\b", "measure=6"),
     (r"--rows (20|50|500)\b", "--rows 6"),
+    (r"--items 60\b", "--items 6"),
+    (r"\bitems=60\b", "items=6"),
     (r"\[:(50|100)\]", "[:6]"),
 )
 
