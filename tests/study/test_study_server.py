@@ -107,6 +107,7 @@ def test_a_form_without_script_comes_back_with_the_reason(tmp_path):
     assert answer.status_code == 422
     assert "Something is not answered yet" in answer.text
     assert 'name="rank-a"' in answer.text
+    assert re.search(r'name="rank-b".*?<option selected>2</option>', answer.text, re.DOTALL)  # what was chosen is there
     good = someone.answer(1, json=False)
     assert (good.status_code, good.headers["location"]) == (303, "/task")
 

@@ -1,6 +1,7 @@
 """The study's pages: `create_app(folder)` is an ASGI application for any server."""
 
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from didact.study.database import Answers, Person, RepeatedError, open_answers
 from didact.study.design import Design, read_design
 from didact.study.export import FORMATS, exported
-from didact.study.forms import FormError, given_in, is_touched, seconds_in
+from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in
 from didact.study.guard import KEPT, Keys, Limiter, read_keys
 from didact.study.overview import overview
 from didact.study.sheet import example_of, sheet_of
@@ -284,7 +285,7 @@ def _add_tasks(app: FastAPI, study: Study) -> None:
         except FormError as error:
             if _wants_json(request):
                 raise ProblemError(422, str(error)) from None
-            return _shown(study, request, person, step, None, done, error=str(error))
+            return _shown(study, request, person, step, None, done, error=str(error), fields=fields)
         try:
             study.answers.add(person.number, step, given, seconds=seconds, is_touched=is_touched(fields))
         except RepeatedError:
@@ -407,11 +408,14 @@ def _shown(
     done: int,
     *,
     error: str = "",
+    fields: Mapping[str, str] | None = None,
 ) -> Response:
     stimulus = study.stimuli.items[step.item.id]
     page = sheet_of(study.design, step, stimulus, len(study.steps(person)), root=study.root, given=given)
     page["next"] = study.after(person, done) if given is not None else ""
     page["error"] = error
+    if fields is not None:
+        page["answer"] = draft_in(study.design, step, fields)
     status = 422 if error else 200
     return study.page(f"{study.design.kind}.html", request.cookies[COOKIE], status=status, page=page)
 

@@ -35,6 +35,14 @@ def given_in(design: Design, step: Step, fields: Mapping[str, str]) -> dict[str,
     return {"rating": _whole(fields.get("rating"), 1, design.points)}
 
 
+def draft_in(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
+    """What a form holds that was not taken, for the page to show again."""
+    if design.kind == "ranking":
+        return {code: fields.get(f"rank-{code}", "") for code in codes_of(step)}
+    told = fields.get("choice" if design.kind == "simulation" else "rating", "")
+    return int(told) if design.kind == "rating" and told.isdecimal() else told
+
+
 def seconds_in(fields: Mapping[str, str]) -> float | None:
     """For how long the page says it was seen; None where it cannot say."""
     told = fields.get("seconds", "")
