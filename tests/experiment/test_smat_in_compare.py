@@ -55,6 +55,7 @@ def test_one_temperature_is_fixed_and_rows_are_spared(compare):
     assert "Left out as the plan asks: matched, flattened." in told
 
 
+@pytest.mark.slow
 def test_outer_rows_from_dev_bring_the_control_that_got_them_too(compare):
     found = compare(explainers=["smat(outer=dev)"], **SMALL)
     assert {"none+extra", "smat(outer=dev, cotrained)", "attention_all(matched, smat(outer=dev))"} <= set(
@@ -79,6 +80,7 @@ def test_matched_maps_are_as_sharp_as_each_other(compare):
     assert mean_entropy(maps["smat"]) != pytest.approx(mean_entropy(chosen), rel=1e-7)
 
 
+@pytest.mark.slow
 def test_a_blend_brings_its_members_and_serves_black_boxes(compare, school):
     _, data = school()
     teacher = black_box()
@@ -101,6 +103,7 @@ def test_it_runs_on_every_task(compare, school, task):
     assert "smat" in found.explainers
 
 
+@pytest.mark.slow
 def test_a_second_call_computes_nothing_and_gives_the_same_bytes(compare):
     first = compare(explainers=["smat"], **SMALL)
     before = (first.folder / "comparison.json").read_bytes(), (first.folder / "results.parquet").read_bytes()
@@ -125,6 +128,7 @@ def test_other_options_are_other_cells(compare):
     assert len(more) == 4, "learned, fresh, flattened, matched; the static rows are shared"
 
 
+@pytest.mark.slow
 def test_a_cell_that_cannot_learn_takes_its_followers_with_it(compare, monkeypatch):
     tries = []
 

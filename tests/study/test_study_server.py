@@ -10,8 +10,13 @@ from didact.study.steps import steps_of
 from study.people import METHODS, Someone, study_of
 
 
-@pytest.mark.parametrize("task", ["classification", "pair", "image"])
-@pytest.mark.parametrize("kind", ["ranking", "simulation", "rating"])
+@pytest.mark.parametrize(("kind", "task"), [
+    ("ranking", "image"), ("simulation", "classification"), ("rating", "pair"),
+    *(pytest.param(kind, task, marks=pytest.mark.slow) for kind, task in [
+        ("ranking", "classification"), ("ranking", "pair"), ("simulation", "pair"), ("simulation", "image"),
+        ("rating", "classification"), ("rating", "image"),
+    ]),
+])  # fmt: skip
 def test_a_study_is_played_through_and_stored_in_order(tmp_path, kind, task):
     folder = study_of(tmp_path / "s", kind, task=task, pause=2)
     someone = Someone(folder, 2).agree()  # the second of a simulation sees the first method
