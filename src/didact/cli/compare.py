@@ -51,6 +51,9 @@ def compare(
     measure: Annotated[
         int | None, typer.Option(help="Explain so many test rows, too, and measure them by all else; for `report`.")
     ] = None,
+    together: Annotated[
+        bool | None, typer.Option("--together", help="Train the seeds of native students as one: faster.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Per cell; 1. Another number gives other weights.")] = None,
     task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
     length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
@@ -72,8 +75,8 @@ def compare(
         "model": model, "data": data, "explainers": None if explainers is None else split_list(explainers),
         "students": None if students is None else split_list(students), "sizes": _numbers(sizes),
         "seeds": _seeds(seeds), "base": base, "soft": soft, "tune": _tune(tune), "test": test,
-        "replicates": replicates, "measure": measure, "threads": threads, "task": task, "length": length,
-        "truncate": truncate,
+        "replicates": replicates, "measure": measure, "together": together, "threads": threads, "task": task,
+        "length": length, "truncate": truncate,
         "data_dir": data_dir, "device": device, "revision": revision, "trust_remote_code": trust_remote_code,
     }  # fmt: skip
     said = {name: value for name, value in given.items() if value is not None}

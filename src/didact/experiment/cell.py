@@ -21,6 +21,7 @@ from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
+from didact.records.explanations import Explanations
 from didact.records.store import Record, Store
 from didact.records.table import Table, read_table, write_table
 from didact.registry import parse_spec
@@ -39,7 +40,8 @@ class Cell:
     `trials` are changes to the strategy's options, tried one after another; the best on dev is kept. `maps` is the file
     with the explanations; without one the student sees the teacher's answers alone. With `learner`, an explainer is
     learned beside the student from the `parts` in that file, and becomes part of the record. With `extra` the student
-    learns from the dev rows too, and is kept as its last epoch leaves it.
+    learns from the dev rows too, and is kept as its last epoch leaves it. `together` are the keys of the cells that are
+    done in one with this, itself among them, seed by seed; without any it is done alone.
     """
 
     key: str
@@ -58,14 +60,41 @@ class Cell:
     learner: str | None = None
     parts: str | None = None
     extra: bool = False
+    together: Sequence[str] = ()
 
     def plain(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        if not self.together:  # cells done alone are described as they were before there was a choice
+            del found["together"]
+        return found
 
 
 def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]:
     """Teach the student and let it answer the test rows. Gives what is recorded, and the answers."""
     began = time.monotonic()
+    ready = ready_for(cell, classroom)
+    taught = (
+        _learned(cell, classroom, ready.train, ready.dev)
+        if cell.learner is not None
+        else _tried(cell, classroom, ready)
+    )
+    outputs = answers_in_order(taught.student, ready.test)
+    return record_of(cell, ready, taught, outputs, time.monotonic() - began)
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """The rows of a cell, as its student learns them, and what explains them."""
+
+    train: Examples
+    dev: Examples
+    test: Examples
+    scale: Scale
+    maps: Explanations | None
+
+
+def ready_for(cell: Cell, classroom: Classroom) -> Ready:
+    """What the cell's student is taught with."""
     examples = classroom.examples(cell.start, cell.soft)
     chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
     train, dev = examples["train"].select(chosen), examples["dev"]
@@ -74,33 +103,15 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]
         rows, said = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
         train = Examples.of(model, rows, said, soft=cell.soft)
     scale = Scale.of(train)
-    train, dev = scale.apply(train), scale.apply(dev)
-    taught = _learned(cell, classroom, train, dev) if cell.learner is not None else _tried(cell, classroom, train, dev)
-    outputs = scale.undo(answers_in_order(taught.student, examples["test"]))
-    if not np.isfinite(outputs.values).all():
-        raise TrainingError(
-            "The student's answers are not numbers. The learning rate "
-            f"({cell.training['rate']:g}) is probably too high: lower it (rate, --rate)."
-        )
-    payload = {
-        "cell": cell.plain(),
-        "value": _number(measure(outputs, examples["test"].outputs)),
-        "dev": _number(taught.epoch.dev_measure),
-        "epoch": taught.epoch.number,
-        "trial": taught.trial,
-        "trials": taught.trials,
-        "lost_rows": taught.lost_rows,
-        "epochs": [
-            {"loss": _number(one.loss), "dev_loss": _number(one.dev_loss), "dev": _number(one.dev_measure)}
-            for one in taught.history
-        ],
-        "seconds": round(time.monotonic() - began, 3),
-    }
-    return payload | ({} if taught.learned is None else {"learned": taught.learned}), outputs
+    maps = None
+    if cell.maps is not None:
+        found, places = classroom.maps(cell.maps)
+        maps = found.select([places[row.id] for row in train.rows])
+    return Ready(scale.apply(train), scale.apply(dev), examples["test"], scale, maps)
 
 
 @dataclass(frozen=True, eq=False)
-class _Done:
+class Done:
     """A student that was taught, and how it came about."""
 
     student: Model
@@ -112,33 +123,65 @@ class _Done:
     learned: Mapping[str, Any] | None = None
 
 
-def _tried(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> _Done:
+def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: float) -> tuple[dict[str, Any], Outputs]:
+    """What is recorded of a taught student, and its answers in the teacher's units."""
+    outputs = ready.scale.undo(said)
+    if not np.isfinite(outputs.values).all():
+        raise TrainingError(
+            "The student's answers are not numbers. The learning rate "
+            f"({cell.training['rate']:g}) is probably too high: lower it (rate, --rate)."
+        )
+    payload = {
+        "cell": cell.plain(),
+        "value": _number(measure(outputs, ready.test.outputs)),
+        "dev": _number(taught.epoch.dev_measure),
+        "epoch": taught.epoch.number,
+        "trial": taught.trial,
+        "trials": taught.trials,
+        "lost_rows": taught.lost_rows,
+        "epochs": [
+            {"loss": _number(one.loss), "dev_loss": _number(one.dev_loss), "dev": _number(one.dev_measure)}
+            for one in taught.history
+        ],
+        "seconds": round(seconds, 3),
+    }
+    return payload | ({} if taught.learned is None else {"learned": taught.learned}), outputs
+
+
+def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
     """The best on dev of the students that the trials teach."""
-    maps = None
-    if cell.maps is not None:
-        found, places = classroom.maps(cell.maps)
-        maps = found.select([places[row.id] for row in train.rows])
+    maps, train, dev = ready.maps, ready.train, ready.dev
     training = Training(**cell.training, seed=cell.seed)
     tried = []
-    best: _Done | None = None
+    best: Done | None = None
     keep = "last" if cell.extra else "best"
     for number, changes in enumerate(cell.trials):
-        # A student without explanations has nothing to tune: its trials start from other weights.
-        start = (cell.seed, "student") if maps is not None or number == 0 else (cell.seed, "student", number)
-        student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
-        strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
+        student, strategy = set_up(cell, classroom, number)
         taught = teach(student, strategy, maps, train, dev, training, keep=keep)
         epoch = taught.history[-1] if cell.extra else best_of(taught.history)
-        tried.append(
-            {"options": dict(changes) if maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)}
-        )
+        tried.append(trial_of(cell, number, changes, epoch))
         if best is None or epoch.rank > best.epoch.rank:
-            best = _Done(student, taught.history, epoch, number, tried, taught.lost_rows)
+            best = Done(student, taught.history, epoch, number, tried, taught.lost_rows)
     assert best is not None
     return best
 
 
-def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> _Done:
+def set_up(cell: Cell, classroom: Classroom, number: int) -> tuple[Model, Strategy]:
+    """The student of one trial, untaught, and how it will be taught."""
+    # A student without explanations has nothing to tune: its trials start from other weights.
+    start = (cell.seed, "student") if cell.maps is not None or number == 0 else (cell.seed, "student", number)
+    student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
+    return student, build_strategy(parse_spec(cell.strategy), **({} if cell.maps is None else cell.trials[number]))
+
+
+def trial_of(cell: Cell, number: int, changes: Mapping[str, Any], epoch: Epoch) -> dict[str, Any]:
+    """What is recorded of one trial."""
+    return {
+        "options": dict(changes) if cell.maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)
+    }  # fmt: skip
+
+
+def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> Done:
     """The student that an explainer was learned with, and what it learned.
 
     It starts from weights of its own: the students that the finished explainer teaches are new to it.
@@ -171,7 +214,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
         ],
     }  # fmt: skip
     trials: list[Mapping[str, Any]] = [{"options": {}, "dev": _number(done.kept.dev_measure)}]
-    return _Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
+    return Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
 
 
 def _strategy(cell: Cell) -> Strategy:

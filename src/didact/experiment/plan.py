@@ -46,6 +46,8 @@ class Plan:
     rows of `test` as `measure` says are explained, too, and the explanations measured by all but teaching.
     `sharpness` are the temperatures that a sharpened row may take; with one alone, nothing is chosen. `leave_out` names
     rows that would stand in the table by themselves, and the table says so. Without `replicates`, no intervals.
+    With `together` the seeds of one configuration are trained as one model where they can be: faster, and equal but for
+    rounding.
     """
 
     model: str | None = None
@@ -72,6 +74,7 @@ class Plan:
     measure: int = 0
     sharpness: tuple[float, ...] = SHARPNESS
     leave_out: tuple[str, ...] = ()
+    together: bool = False
 
     def trials(self, strategy: Spec) -> list[dict[str, Any]]:
         """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
@@ -85,7 +88,7 @@ class Plan:
         import tomli_w
 
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-        unsaid = {"measure": 0, "sharpness": SHARPNESS}
+        unsaid = {"measure": 0, "sharpness": SHARPNESS, "together": False}
         said = {name: value for name, value in said.items() if name not in unsaid or value != unsaid[name]}
         if self.students:
             said["students"] = [str(student) for student in self.students]
@@ -120,7 +123,7 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
         "explainers": _explainers, "students": _students, "sizes": _sizes, "seeds": _seeds, "tune": _tune,
         "training": _training, "test": _test, "data": _data, "data_seed": _seed,
         **dict.fromkeys(("model", "base", "task", "data_dir", "revision", "device"), _word),
-        **dict.fromkeys(("soft", "truncate", "trust_remote_code"), _switch),
+        **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
         **dict.fromkeys(("threads", "length"), _count),
         "replicates": lambda value: _count(value) if value != 0 else 0,
         "measure": lambda value: _count(value, what="a number of rows") if value != 0 else 0,

@@ -19,6 +19,7 @@ from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
+from didact.experiment.group import grouped, leaders
 from didact.experiment.measure import Measuring
 from didact.experiment.place import Place
 from didact.experiment.roster import Entrant, Roster
@@ -26,16 +27,18 @@ from didact.experiment.summary import agreement_of, rows_of_table, scores_of
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
+from didact.learning.fit import Training
+from didact.learning.together import why_not_together
 from didact.models.start import Start
 from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts
 from didact.records.sharpness import matching_temperature, mean_entropy, tempered
 from didact.records.store import Record, Store, canonical, key_of
 from didact.records.table import Table, write_table
-from didact.registry import Spec
+from didact.registry import Spec, parse_spec
 from didact.render.progress import Progress
 from didact.students import STRATEGIES
-from didact.students.build import StudentSpec, strategy_options
+from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 _ASKED: Final = 256  # rows the teacher answers between two looks at the clock
 _PLACES: Final = ("cells", "classroom", "explanations")
@@ -71,7 +74,7 @@ class Run:
         splits = self._labelled()
         kept = self._explanations(splits["train"].outputs)
         parts = self._parts(splits["train"].outputs, kept)
-        cells = self._cells(splits, kept, parts)
+        cells = self._grouped(self._cells(splits, kept, parts))
         store = Store(self.folder / "cells")
         manifest = self._manifest(cells)
         learning = [cell for cell in cells if cell.learner is not None]
@@ -225,6 +228,21 @@ class Run:
             cells, key=lambda cell: (order[cell.seed], cell.size, columns[cell.student], places[cell.explainer])
         )
 
+    def _grouped(self, cells: list[Cell]) -> list[Cell]:
+        """The cells as they are done: alone, or with the other seeds of their kind where the plan asks for that."""
+        if not self.plan.together:
+            return cells
+        found, reasons = grouped(cells, self._why_alone)
+        self.roster.notes += [f"{name} is trained seed by seed: {reason}." for name, reason in reasons.items()]
+        return found
+
+    def _why_alone(self, cell: Cell) -> str | None:
+        if cell.learner is not None or cell.maps in self.derived:
+            return "a learned explainer, and what it teaches, is of one seed"
+        model = self.roster.starts[parse_student(cell.student).architecture].build(0)
+        strategy = None if cell.maps is None else build_strategy(parse_spec(cell.strategy))
+        return why_not_together(model, strategy, Training(**cell.training))
+
     def _cell(
         self,
         one: Entrant,
@@ -342,6 +360,11 @@ class Run:
             by_key.setdefault(cell.key, []).append(cell)
         self.place.share(by_key)
         found = {key: finished(store, key) for key in by_key}
+        units = leaders(cells)  # what engines are told of: a cell, or a group, which is done whole
+        for first, keys in units.items():
+            if any(found[key] is None for key in keys) and len(keys) > 1:
+                store.remove(first)  # a group is done when its first cell is
+                found |= dict.fromkeys(keys)
         hopeless = {cell.key for cell in cells if cell.maps in self.derived and not self._is_there(cell)}
         waiting = [key for key, record in found.items() if record is None and key not in hopeless]
         done = set(by_key) - set(waiting)
@@ -351,18 +374,20 @@ class Run:
                 board.add(key, record.payload["value"])
         with Progress(what, total=len(by_key), shown=self.progress) as bar:
             bar.skip(len(done))
-            told = _told(engine, manifest, self.place.ordered(waiting))
+            told = _told(engine, manifest, self.place.ordered([key for key in waiting if key in units]))
             try:
                 for said in told:
                     if said.status == "unwritable":
                         raise RecordError(f"{said.error} {len(done):,} of {len(by_key):,} cells are done.")
-                    if said.status == "died":
-                        first = by_key[said.key][0]
-                        payload = {"cell": first.plain(), "error": said.error, "traceback": ""}
-                        store.save(Record(said.key, "failed", payload))
-                    done.add(said.key)
-                    board.add(said.key, said.value)
-                    bar.advance(note=board.best())
+                    keys = units[said.key]
+                    for key in keys:
+                        if said.status == "died":
+                            payload = {"cell": by_key[key][0].plain(), "error": said.error, "traceback": ""}
+                            store.save(Record(key, "failed", payload))
+                        is_alone = len(keys) == 1
+                        board.add(key, said.value if is_alone else store.load(key).payload.get("value"))
+                    done.update(keys)
+                    bar.advance(len(keys), note=board.best())
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     f"Stopped. {len(done):,} of {len(by_key):,} cells are kept in {self.place.name}; give the same "

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
@@ -84,11 +84,16 @@ class Attention(Strategy):
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.mass is not None
-        sent = lesson.mass.to(trace.logits)
-        own = self.own(trace, batch).clamp_min(_LEAST).masked_fill(~batch.units, 0.0)
+        return self.gap(lesson.mass.to(trace.logits), self.own(trace, batch), batch.units)
+
+    def gap(
+        self, sent: Float[Tensor, "batch token"], own: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, " batch"]:
+        """The loss of each row, of what it was sent and its own log-probabilities."""
+        own = own.clamp_min(_LEAST).masked_fill(~units, 0.0)
         if self.direction == "reverse":
-            theirs = sent.clamp_min(math.exp(_LEAST)).log().masked_fill(~batch.units, 0.0)
-            return self.beta * (own.exp() * batch.units * (own - theirs)).sum(-1)
+            theirs = sent.clamp_min(math.exp(_LEAST)).log().masked_fill(~units, 0.0)
+            return self.beta * (own.exp() * units * (own - theirs)).sum(-1)
         # What was sent has an entropy that no student can change; its slope at 0 is infinite, so it is left out.
         return self.beta * (torch.xlogy(sent, sent).detach() - sent * own).sum(-1)
 

@@ -17,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.experiment.engines import Told
@@ -64,7 +64,7 @@ class Ray:
         self._name = ""
         self._objects: dict[Path, Any] = {}  # by file what holds its content in the object store
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Ray":
         self._open = contextlib.ExitStack()
         if self.address is not None:
             self._connect()
@@ -147,9 +147,9 @@ class Ray:
                 limit = crowd.limit()
                 while waiting and len(flying) < limit:
                     key = waiting.popleft()
-                    known = finished(store, key)
-                    if known is not None:  # by another run, while this key waited
-                        yield Told(key, "done", value=known.payload["value"])
+                    known = [finished(store, one) for one in files.together(key)]
+                    if known[0] is not None and None not in known:  # by another run, while this key waited
+                        yield Told(key, "done", value=known[0].payload["value"] if len(known) == 1 else None)
                         continue
                     flying[task.remote(errand, key, self._sent(files.folder, files.of(key)))] = key
                 if not flying:
@@ -200,7 +200,8 @@ class Ray:
                 return None
             return Told(key, "died", f"The worker process ended {most} times while it did this cell. Ray says: {error}")
         try:
-            for name in sorted(said["kept"], key=lambda name: name.endswith(".json")):  # the record vouches: it is last
+            # A record vouches for the answers beside it, and that of the key for those done in one with it.
+            for name in sorted(said["kept"], key=lambda name: (name.endswith(".json"), name == f"{key}.json")):
                 write_bytes(with_folder(manifest.parent.parent / "cells" / name), said["kept"][name])
         except RecordError as error:
             return Told(key, "unwritable", str(error))
@@ -246,10 +247,16 @@ class _Files:
         self._cells = {cell["key"]: cell for cell in content["cells"]}
         self._found: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
 
+    def together(self, key: str) -> list[str]:
+        """The cells that are done in one with this, itself among them."""
+        return list(self._cells[key].get("together") or [key])
+
     def of(self, key: str) -> list[str]:
         cell = self._cells[key]
         names = [f"classroom/starts/{cell['start']}"] if cell.get("start") else []
-        names += [f"explanations/{cell[name]}" for name in ("maps", "parts") if cell.get(name)]
+        group = [self._cells[one] for one in self.together(key)]  # each with its own explanations
+        found = [one[name] for one in group for name in ("maps", "parts") if one.get(name)]
+        names += [f"explanations/{name}" for name in dict.fromkeys(found)]
         return self._common + [file for name in names for file in self._below(name)]
 
     def _below(self, name: str) -> list[str]:
