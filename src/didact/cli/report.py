@@ -8,10 +8,13 @@ import typer
 
 from didact.cli import options
 from didact.cli.output import print_json, say
+from didact.errors import RecordError
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `didact compare … --out RUN` wrote.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="The folder or URL that `didact compare … --out RUN` wrote.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="The page; default: RUN/report.html.")] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG) and tables (CSV, LaTeX) there.")
@@ -29,14 +32,22 @@ def report(
     It opens offline and needs neither the model nor the data. Give `didact compare` the option `--measure 200` for all
     other measures and for examples.
     """
-    from didact.reports.build import parts_of, write
+    from didact.records.remote import Remote, is_url
+    from didact.reports.build import FILE, parts_of, write
     from didact.reports.read import read_run
     from didact.reports.read_study import read_study
     from didact.reports.verdict import verdict_of
 
     began = time.monotonic()
     found = read_run(run)
-    path = write(found, parts_of(found, [read_study(one) for one in study or []]), out, figures=figures)
+    path: Path | str = write(found, parts_of(found, [read_study(one) for one in study or []]), out, figures=figures)
+    if out is None and is_url(run):
+        store = Remote(run)
+        try:
+            store.upload(Path(path), FILE)
+        except RecordError as error:
+            raise RecordError(f"{error} Choose a file of this machine for the page (--out).") from None
+        path = f"{store.url}/{FILE}"
     verdict = verdict_of(found)
     if as_json:
         print_json(

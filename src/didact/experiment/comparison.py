@@ -11,6 +11,7 @@ import numpy as np
 
 from didact.errors import OptionError, RecordError
 from didact.records.atomic import with_folder, write_text
+from didact.records.remote import fetched_run, is_url
 from didact.records.store import canonical
 from didact.render.grid import Cell, Line, grid
 from didact.render.mix import MixView
@@ -163,7 +164,9 @@ class Comparison:
 
     @classmethod
     def load(cls, folder: Path | str) -> "Comparison":
-        """What a run kept in its folder. The students' answers stay on disk."""
+        """What a run kept in its folder, or in a store (a URL). The students' answers stay where they are."""
+        if is_url(folder):
+            folder = fetched_run(str(folder))
         path = Path(folder) / "comparison.json"
         try:
             found = json.loads(path.read_bytes())

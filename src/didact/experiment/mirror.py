@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +21,16 @@ from typing import Final
 from didact.errors import RecordError
 from didact.experiment.place import Place
 from didact.records.atomic import with_folder, write_bytes
-from didact.records.remote import Remote, cache_of
+from didact.records.remote import RUN, Remote, cache_of
 from didact.records.store import Record, opened
 from didact.render.progress import Progress
 
-EVERY: Final = 2.0  # seconds between two looks at both sides
+PUT_EVERY: Final = 0.5  # seconds between two looks at what is new here
+TAKE_EVERY: Final = 2.0  # and there
 _CALM: Final = 10  # a store that takes long to list is asked less often, so that listing takes a tenth of the time
-_END: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json")  # the last says that all is there
+_AT_ONCE: Final = 8  # cells that are put at a time
+_LATER: Final = 10.0  # seconds before a store that failed is tried again
+_SPEAK: Final = 600.0  # seconds before that is told again
 _MANY: Final = 200  # cells that are fetched before the next are looked at
 
 log = logging.getLogger(__name__)
@@ -96,7 +100,7 @@ class Mirror(Place):
         self._thread.join()
         try:
             self._put()
-            for name in _END:
+            for name in RUN:
                 if (self.folder / name).is_file():
                     self.remote.upload(self.folder / name, name)
         except RecordError as failed:
@@ -110,19 +114,22 @@ class Mirror(Place):
 
     def _keep_step(self) -> None:
         """Until the run ends: put what is new here, take what is new there. Work goes on where the store does not."""
-        pause, told = EVERY, ""
-        while not self._ended.wait(pause):
-            began = time.monotonic()
+        next_put = next_take = told = 0.0
+        while not self._ended.wait(max(0.0, min(next_put, next_take) - time.monotonic())):
             try:
                 with self._lock:
                     self._put()
-                    self._take()
-                told = ""
+                next_put = time.monotonic() + PUT_EVERY
+                if time.monotonic() >= next_take:
+                    began = time.monotonic()
+                    with self._lock:
+                        self._take()
+                    next_take = time.monotonic() + max(TAKE_EVERY, _CALM * (time.monotonic() - began))
             except RecordError as error:
-                if str(error) != told:
+                if time.monotonic() - told > _SPEAK or not told:
                     log.warning("%s Work goes on in %s, and the store is tried again.", error, self.folder)
-                told = str(error)
-            pause = max(EVERY, _CALM * (time.monotonic() - began))
+                    told = time.monotonic()
+                next_put = next_take = time.monotonic() + _LATER
 
     def _put(self) -> None:
         """Write to the store what is here and not there."""
@@ -131,8 +138,9 @@ class Mirror(Place):
             if stamp is not None and self._stamps.get(name) != stamp:
                 self.remote.upload(self.folder / name, name)
                 self._stamps[name] = stamp
-        for key in sorted(self._keys - self._whole):
-            self._put_cell(key)
+        here = {path.stem for path in (self.folder / "cells").glob("*.json")}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(self._put_cell, sorted((self._keys - self._whole) & here)))
 
     def _put_cell(self, key: str) -> None:
         path = self.folder / "cells" / f"{key}.json"

@@ -19,6 +19,8 @@ from didact.records.atomic import with_folder, write_bytes
 
 T = TypeVar("T")
 
+# What a finished run leaves beside its folders; the last says that all is there.
+RUN: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json")
 PAUSES: Final = (0.5, 2.0, 8.0)  # seconds before a failed call is given another try; s3fs has its own below these
 _AT_ONCE: Final = 8  # small files that are read at a time
 _EXTRAS: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"', "gs": "pip install gcsfs"}
@@ -202,21 +204,25 @@ def cache_of(url: str) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "didact" / "stores" / key_of({"url": checked_url(url)})
 
 
-def fetched(url: str, *, names: Iterable[str], folders: Iterable[str] = (), cache: Path | None = None) -> Path:
-    """The folder on this machine that holds these files of a store, and all below these folders, as they are there."""
+def fetched_run(url: str) -> Path:
+    """A folder of this machine with what a finished run left in a store, as far as tables and reports need it."""
     remote = Remote(url)
-    folder = cache or cache_of(url)
-    for name in names:
-        content = remote.read(name)
-        if content is None:
-            (folder / name).unlink(missing_ok=True)
+    found = remote.read_all(RUN)
+    if "comparison.json" not in found:
+        raise OptionError(
+            f"{remote.url} holds no finished comparison, or is not there. Run `didact compare … --out {remote.url}` "
+            "first (the same command goes on where it was stopped)."
+        )
+    folder = cache_of(url)
+    for name in RUN:
+        if name in found:
+            write_bytes(with_folder(folder / name), found[name])
         else:
-            write_bytes(with_folder(folder / name), content)
-    for inside in folders:
-        for name, (size, _) in remote.list(inside).items():
-            path = folder / name
-            if not path.is_file() or path.stat().st_size != size:
-                remote.download(name, path)
+            (folder / name).unlink(missing_ok=True)
+    for name, (size, _) in remote.list("measured").items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
+            remote.download(name, path)
     return folder
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from didact import __version__
 from didact.errors import OptionError
 from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.records.remote import Remote, is_url
 from didact.render.page import safe, shades
 from didact.reports.assets import asset
 from didact.reports.part import Part
@@ -51,15 +52,19 @@ def report(
 ) -> Path:
     """Write the report of a run, and tell where it is: `report.html` in the run's folder, or `path`.
 
-    `run` is the folder that `didact compare` wrote, or the `Comparison` that `didact.compare` gave. With `figures`
+    `run` is the folder that `didact compare` wrote, or the `Comparison` that `didact.compare` gave, or the URL of a
+    store: the page is then put there, too, and the path is that of a copy on this machine. With `figures`
     every chart is also written there as PNG and SVG, and every table as CSV and LaTeX. `studies` are folders of studies
     with people that `didact study analyze` has analysed; each becomes a section.
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
         raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
-    found = read_run(Path(folder))
-    return write(found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures)
+    found = read_run(folder)
+    target = write(found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures)
+    if path is None and is_url(folder):
+        Remote(str(folder)).upload(target, FILE)
+    return target
 
 
 def write(

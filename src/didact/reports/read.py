@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from didact.errors import DidactError, OptionError, RecordError
 from didact.records.explanations import Explanations
+from didact.records.remote import fetched_run, is_url
 from didact.records.table import read_table
 
 FEW: Final = 5  # seeds below which an interval says little
@@ -216,8 +217,9 @@ class Run:
             return str(error)
 
 
-def read_run(folder: Path) -> Run:
-    """Read what `didact compare` wrote."""
+def read_run(folder: Path | str) -> Run:
+    """Read what `didact compare` wrote into a folder, or into a store (a URL)."""
+    folder = fetched_run(str(folder)) if is_url(folder) else Path(folder)
     path = folder / "comparison.json"
     if not folder.is_dir():
         raise OptionError(f"There is no folder {folder}. Name the folder that `didact compare … --out FOLDER` wrote.")
