@@ -41,6 +41,15 @@ def test_items_depend_on_ids_and_seed_and_not_on_the_order_of_rows():
     assert chosen(rows, count=10, seed=1) != chosen(rows, count=10, seed=2)
 
 
+def test_where_every_answer_is_another_rows_are_drawn_from_all_of_them():
+    """A regression has as many answers as rows: those that come first as words are no better than others."""
+    rows = [Item(f"r{number}", f"{number / 1000:.3f}") for number in range(1000)]
+    picked = [float(item.prediction) for item in chosen(rows, count=60, seed=0)]
+    assert min(picked) < 0.2
+    assert max(picked) > 0.8
+    assert 0.35 < sum(picked) / 60 < 0.65
+
+
 def test_too_few_rows_are_told_with_their_number():
     with pytest.raises(OptionError, match=r"60 items .* only 8 different rows.*--items 8"):
         chosen(items_of({"good": 8}), count=60, seed=0)

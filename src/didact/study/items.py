@@ -62,11 +62,15 @@ def _in_phases(items: Sequence[Item], needed: Mapping[str, int]) -> list[Item]:
 
 
 def _evenly(pool: Sequence[Item], count: int, seed: int) -> list[Item]:
-    """One of each answer in turn, until there are enough or an answer has no more rows."""
+    """One of each answer in turn, until there are enough or an answer has no more rows.
+
+    Turns go by the draw and not by name: where there are more answers than rows to choose (numbers, spans of a text),
+    those that are first in the alphabet would be all that is chosen.
+    """
     strata: dict[str, list[Item]] = {}
     for item in sorted(pool, key=lambda item: _draw(item, seed)):
         strata.setdefault(item.prediction, []).append(item)
-    queues = [strata[name] for name in sorted(strata)]
+    queues = list(strata.values())
     found: list[Item] = []
     while len(found) < count:
         for queue in queues:
