@@ -1,0 +1,108 @@
+"""What Ray costs beside `local`, on the same cores, and whether many cells make it grow. Nothing here trains a student.
+
+- overhead: cells that add numbers in one thread until 5 seconds have passed, on two processes of the local engine and
+  on a Ray cluster of two CPUs started for the run. Once until the process has had 5 seconds of CPU time, so that what
+  Ray takes of the cores counts, and anybody else's work, too; once until the clock has gone on by 5 seconds, so that
+  only the time between cells counts. The start of either engine is measured apart, by a run of two cells that do
+  nothing, and taken off as well as left in;
+- many: 10,000 cells that do nothing, on a Ray cluster of two CPUs: cells per second, and the resident memory of the
+  calling process after 1,000 cells and at its highest.
+
+Both engines are told their worker by name (`module`), as in their tests; each cell writes and sends back a record of
+200 bytes.
+"""
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from didact.experiment.engines import Engine
+from didact.experiment.engines.local import Local
+from didact.experiment.engines.ray import Ray
+
+CELLS, SECONDS, MANY = 8, 5.0, 10_000
+WORKER = """
+import json, sys, time
+from pathlib import Path
+
+
+class Desk:
+    threads = 1
+
+    def __init__(self, manifest):
+        self.cells = manifest.parent.parent / "cells"
+        self.cells.mkdir(exist_ok=True)
+
+    def work(self, key):
+        kind, seconds, _ = key.split("-")
+        clock = time.process_time if kind == "cpu" else time.monotonic
+        end = clock() + float(seconds)
+        while clock() < end:
+            sum(range(1000))
+        (self.cells / f"{key}.json").write_text("x" * 200)
+        return {"key": key, "status": "done", "value": 0.5}
+
+
+if __name__ == "__main__":
+    desk = Desk(Path(sys.argv[1]))
+    for line in sys.stdin:
+        print(json.dumps(desk.work(line.strip())), flush=True)
+"""
+
+
+def done(
+    engine: Engine, count: int, seconds: float, kind: str = "cpu", *, look: bool = False
+) -> tuple[float, list[int]]:
+    """Seconds that so many cells take, and the resident megabytes of this process on the way."""
+    with tempfile.TemporaryDirectory() as place:
+        manifest = Path(place) / "run" / "classroom" / "cells.json"
+        manifest.parent.mkdir(parents=True)
+        keys = [f"{kind}-{seconds}-{number}" for number in range(count)]
+        manifest.write_text(json.dumps({"cells": [{"key": key} for key in keys]}))
+        began, sizes = time.perf_counter(), []
+        for number, told in enumerate(engine.run(manifest, keys), 1):
+            assert told.status == "done", told
+            if look and number % 1000 == 0:
+                sizes.append(resident())
+        return time.perf_counter() - began, sizes
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 2**20
+
+
+def overhead() -> None:
+    engines = {"local": lambda: Local(2, 1, module="bench_cells"), "ray": lambda: Ray(2, module="bench_cells")}
+    start = {name: done(made(), 2, 0.0)[0] for name, made in engines.items()}
+    print("start: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in start.items()))
+    for kind in ("cpu", "clock"):
+        whole = {name: done(made(), CELLS, SECONDS, kind)[0] for name, made in engines.items()}
+        both = whole["ray"] / whole["local"] - 1
+        rest = (whole["ray"] - start["ray"]) / (whole["local"] - start["local"]) - 1
+        told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in whole.items())
+        print(
+            f"{CELLS} cells of {SECONDS:g} s by {kind}: {told}; ray over local {rest:+.1%}, with its start {both:+.1%}"
+        )
+
+
+def many() -> None:
+    with Ray(2, module="bench_cells") as engine:
+        done(engine, 2, 0.0)  # the cluster is up
+        seconds, sizes = done(engine, MANY, 0.0, look=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
+    print(f"{MANY:,} empty cells: {MANY / seconds:.0f} cells per second; resident {sizes} MB, highest {peak} MB")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "bench_cells.py").write_text(WORKER)
+        os.environ["PYTHONPATH"] = folder
+        sys.path.insert(0, folder)
+        print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+        overhead()
+        many()

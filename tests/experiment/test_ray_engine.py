@@ -1,0 +1,463 @@
+"""Cells on Ray clusters: machines and processes die, addresses are wrong, and the results are those of `local`."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from didact.errors import MissingExtraError, OptionError, RecordError, RequestError, UnsupportedError
+from didact.experiment import compare as module
+from didact.experiment.engines import Engine, far
+from didact.experiment.engines import ray as ray_module
+from didact.experiment.engines.far import Errand, do_cell, folder_of, forget
+from didact.experiment.engines.ray import Ray
+from didact.experiment.plan import Plan
+from didact.records.store import Store
+
+cluster = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+# A desk as didact.experiment.worker has one, without its imports. What it does is said by the key.
+DESK = """
+import os, pathlib, signal, time
+class Desk:
+    threads = 1
+    def __init__(self, manifest):
+        self.seen = pathlib.Path({seen!r})
+        self.cells = manifest.parent.parent / "cells"
+        (self.seen / f"desk-{{os.getpid()}}").write_text(manifest.read_text())
+    def work(self, key):
+        (self.seen / f"{{key}}-{{time.monotonic_ns()}}-{{os.getpid()}}").write_text(os.environ["OMP_NUM_THREADS"])
+        times = len(list(self.seen.glob(f"{{key}}-*")))
+        if key.startswith("segfaults") or (key.startswith("once") and times == 1):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if key.startswith("exits"):
+            os._exit(7)
+        if key.startswith("sleeps"):
+            time.sleep(600)
+        if key.startswith("breaks"):
+            import no_such_package
+        time.sleep(0.05)
+        self.cells.mkdir(exist_ok=True)
+        (self.cells / f"{{key}}.json").write_text("{{}}")
+        return {{"key": key, "status": "failed" if key.startswith("fails") else "done", "value": 0.5, "error": ""}}
+"""
+
+
+def pids(seen: Path, pattern: str = "*") -> set[int]:
+    return {int(path.name.rpartition("-")[2]) for path in seen.glob(pattern)}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def waited(condition, seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def manifest_of(folder: Path, keys) -> Path:
+    path = folder / "run" / "classroom" / "cells-0.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"cells": [{"key": key} for key in keys]}))
+    return path
+
+
+@pytest.fixture
+def seen(tmp_path, monkeypatch) -> Path:
+    """Where quick desks leave traces."""
+    found = tmp_path / "seen"
+    found.mkdir()
+    (tmp_path / "quick_desk.py").write_text(DESK.format(seen=str(found)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return found
+
+
+def left_behind() -> set[str]:
+    return {path.name for path in folder_of("x").parent.glob("didact-far-*")}
+
+
+def same(first: Path, second: Path) -> bool:
+    """Whether two runs are kept in the same bytes, but for the seconds that a cell took."""
+    for name in ("results.parquet", "comparison.json"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    names = sorted(path.name for path in (first / "cells").iterdir())
+    assert names == sorted(path.name for path in (second / "cells").iterdir())
+    for name in names:
+        if name.endswith(".parquet"):
+            assert (first / "cells" / name).read_bytes() == (second / "cells" / name).read_bytes(), name
+        else:
+            one, other = (dict(Store(folder / "cells").load(Path(name).stem).payload) for folder in (first, second))
+            assert {**one, "seconds": 0} == {**other, "seconds": 0}, name
+    return True
+
+
+# -- without a cluster ------------------------------------------------------------------------------------------------
+
+
+class TestFar:
+    """What a machine of a cluster does, done here."""
+
+    @pytest.fixture(autouse=True)
+    def _own_place(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+        (tmp_path / "tmp").mkdir()
+        monkeypatch.setattr(far, "_kept", {})
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def test_fetches_each_file_once_and_hands_back_what_was_written(self, seen):
+        fetched = []
+
+        def fetch(content):
+            fetched.append(content)
+            return content
+
+        errand = Errand("run", "m.json", "quick_desk")
+        for key in ("a", "b"):
+            said = do_cell(errand, key, {"classroom/m.json": b"{}", "explanations/x": b"!"}, fetch)
+            assert (said["status"], said["kept"]) == ("done", {f"{key}.json": b"{}"})
+        assert fetched == [b"{}", b"!"]
+        assert len(list(seen.glob("desk-*"))) == 1, "read once"
+        forget("run")
+        assert not folder_of("run").exists()
+
+    def test_another_version_is_refused(self):
+        with pytest.raises(UnsupportedError, match="didact 0.0.1.*Install the same version"):
+            do_cell(Errand("run", "m.json", "quick_desk", version="0.0.1"), "a", {}, bytes)
+
+    def test_folders_of_killed_runs_are_swept_away(self, seen):  # noqa: ARG002
+        old, new = folder_of("old"), folder_of("new")
+        for place in (old, new):
+            place.mkdir()
+        os.utime(old, (0, 0))
+        do_cell(Errand("run", "m.json", "quick_desk"), "a", {"classroom/m.json": b"{}"}, bytes)
+        assert (old.exists(), new.exists()) == (False, True)
+
+
+class TestRequests:
+    def test_is_an_engine(self):
+        assert isinstance(Ray(), Engine)
+
+    def test_without_the_package(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "ray", None)
+        with pytest.raises(MissingExtraError, match=r'pip install "didact\[ray\]"'):
+            Ray()
+
+    def test_no_workers_are_refused(self, compare):
+        with pytest.raises(OptionError, match="workers=0 .*engine local"):
+            compare(engine="ray", workers=0)
+
+    def test_engines_by_name(self, compare):
+        with pytest.raises(OptionError, match="rey.*ray"):
+            compare(engine="rey")
+        with pytest.raises(OptionError, match="address and gpus are for a cluster"):
+            compare(address="auto")
+
+    @pytest.mark.parametrize("address", ["nonsense", "ray://host:1", ":7", "host:x", "host:70000"])
+    def test_addresses_that_are_none(self, address):
+        with pytest.raises(OptionError, match="auto or HOST:PORT"), Ray(address=address):
+            pass
+
+    def test_an_address_where_nobody_answers_is_told_before_anything_is_loaded(self, compare, monkeypatch):
+        monkeypatch.setattr(module, "_loaded_data", lambda *_: pytest.fail("something was loaded"))
+        began = time.monotonic()
+        with pytest.raises(RequestError, match="No Ray cluster could be reached at '127.0.0.1:1'.*ray start --head"):
+            compare(engine="ray", address="127.0.0.1:1", workers=None)
+        assert time.monotonic() - began < 10
+
+    def test_an_address_where_somebody_else_answers(self):
+        def answer(server):
+            line, _ = server.accept()
+            with line:
+                line.sendall(b"220 hello there\r\n")
+
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            thread = threading.Thread(target=answer, args=(server,))
+            thread.start()
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            with pytest.raises(UnsupportedError, match="no Ray head"), Ray(address=address):
+                pass
+            thread.join()
+
+    @pytest.mark.parametrize(
+        ("device", "asked", "wanted"), [("cpu", None, 0.0), ("cuda", None, 1.0), ("cuda", 0.25, 0.25), ("cuda", 2, 2.0)]
+    )
+    def test_gpus(self, device, asked, wanted):
+        assert module._gpus(Plan(device=device), asked) == wanted
+
+    @pytest.mark.parametrize(("device", "asked"), [("cpu", 1), ("cuda:1", None), ("cuda", 1.5), ("cuda", 0)])
+    def test_gpus_that_cannot_be_given(self, device, asked):
+        with pytest.raises(OptionError):
+            module._gpus(Plan(device=device), asked)
+
+
+class TestRecords:
+    """What comes back from a cluster, without one."""
+
+    @pytest.fixture
+    def landed(self, tmp_path):
+        def run(kept):
+            engine, said = Ray(), {"status": "done", "value": 0.5, "kept": kept}
+            engine.ray = SimpleNamespace(get=lambda _: said, exceptions=engine.ray.exceptions)
+            return engine._landed(None, "b", manifest_of(tmp_path, ["b"]), Counter(), Counter())
+
+        return run
+
+    def test_are_written_after_what_they_vouch_for(self, landed, tmp_path, monkeypatch):
+        names = []
+        plain = ray_module.write_bytes
+        monkeypatch.setattr(
+            ray_module, "write_bytes", lambda path, content: names.append(path.name) or plain(path, content)
+        )
+        assert landed(dict.fromkeys(["b.json", "b.parquet", "c.json", "c.parquet"], b"x")).status == "done"
+        assert names == ["b.parquet", "c.parquet", "c.json", "b.json"]
+        assert (tmp_path / "run" / "cells" / "b.json").read_bytes() == b"x"
+
+    def test_that_cannot_be_written_are_told(self, landed, monkeypatch):
+        def full(*_):
+            raise RecordError("No space left.")
+
+        monkeypatch.setattr(ray_module, "write_bytes", full)
+        told = landed({"b.json": b"x"})
+        assert (told.status, told.error) == ("unwritable", "No space left.")
+
+    def test_files_of_cells_done_as_one(self, tmp_path):
+        manifest = manifest_of(tmp_path, [])
+        cells = [
+            {"key": "a", "start": "s", "maps": "m-0.parquet", "together": ["a", "b"]},
+            {"key": "b", "start": "s", "maps": "m-1.parquet", "together": ["a", "b"]},
+            {"key": "c", "start": "s", "maps": None, "parts": "p"},
+        ]
+        manifest.write_text(json.dumps({"rows": "rows.parquet", "cells": cells}))
+        for name in ("m-0.parquet", "m-1.parquet", "p.parquet", "p.safetensors", "q.parquet"):
+            path = tmp_path / "run" / "explanations" / name
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+        (manifest.parent / "starts" / "s").mkdir(parents=True)
+        (manifest.parent / "starts" / "s" / "start.json").touch()
+        files = ray_module._Files(manifest)
+        common = ["classroom/cells-0.json", "classroom/rows.parquet", "classroom/starts/s/start.json"]
+        assert files.of("a") == [*common, "explanations/m-0.parquet", "explanations/m-1.parquet"]
+        assert files.of("c") == [*common, "explanations/p.parquet", "explanations/p.safetensors"]
+
+
+# -- on clusters ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """The package, without its news on this process's output."""
+    found = pytest.importorskip("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    yield found
+    found.shutdown()
+
+
+@pytest.fixture
+def two_nodes(ray):
+    """A head that does nothing, and two nodes of one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    found = Cluster()
+    found.add_node(num_cpus=0, include_dashboard=False, _system_config=soon)
+    nodes = [found.add_node(num_cpus=1) for _ in range(2)]
+    yield found, nodes
+    assert not ray.is_initialized(), "somebody forgot to leave"
+    found.shutdown()
+
+
+class TestOwnCluster:
+    pytestmark = cluster
+
+    def test_cells_are_told_and_processes_that_die_are_told_too(self, seen, tmp_path, capfd):
+        keys = [*(f"k{number}" for number in range(9)), "once", "fails", "segfaults", "exits"]
+        manifest, before = manifest_of(tmp_path, keys), left_behind()
+        told = {one.key: one for one in Ray(2, module="quick_desk").run(manifest, keys)}
+        assert sorted(told) == sorted(keys)
+        assert {key: one.status for key, one in told.items() if one.status != "done"} == {
+            "fails": "failed", "segfaults": "died", "exits": "died",
+        }  # fmt: skip
+        assert "ended 3 times" in told["segfaults"].error
+        assert len(list(seen.glob("segfaults-*"))) == 3
+        assert len(list(seen.glob("once-*"))) == 2, "tried again"
+        kept = {path.stem for path in (tmp_path / "run" / "cells").iterdir()}
+        assert kept == set(keys) - {"segfaults", "exits"}
+        alone = [path for path in seen.iterdir() if not path.name.startswith("desk")]
+        assert {path.read_text() for path in alone} == {"1"}, "threads are limited before anything is imported"
+        assert len(list(seen.glob("desk-*"))) <= 2 + 6, "files are read per process, not per cell"
+        assert waited(lambda: not any(map(is_alive, pids(seen))))
+        assert left_behind() == before
+        assert "".join(capfd.readouterr()) == "", "Ray is quiet, on both streams"
+
+    def test_closing_stops_everybody(self, seen, tmp_path, ray):
+        keys = ["a", "sleeps1", "b", "sleeps2", *(f"k{number}" for number in range(50))]
+        handler = signal.getsignal(signal.SIGTERM)
+        engine = Ray(2, module="quick_desk").run(manifest_of(tmp_path, keys), keys)
+        assert next(engine).key == "a"
+        assert waited(lambda: len(list(seen.glob("sleeps*"))) >= 1)
+        engine.close()
+        assert not ray.is_initialized()
+        assert waited(lambda: not any(map(is_alive, pids(seen))))
+        assert not list(seen.glob("k4*")), "no more was in flight than useful"
+        assert signal.getsignal(signal.SIGTERM) is handler
+
+    def test_a_node_without_the_packages(self, seen, tmp_path):  # noqa: ARG002
+        with pytest.raises(UnsupportedError, match="no_such_package.*must be installed there"):
+            list(Ray(1, module="quick_desk").run(manifest_of(tmp_path, ["breaks"]), ["breaks"]))
+
+    def test_equal_to_local_with_a_learned_explainer(self, compare, tmp_path):
+        """Two rounds of cells over one connection: explainers are learned, then students taught with them."""
+        from didact.data.load import load_data
+        from didact.learning.train import train_teacher
+
+        data = load_data("planted/sentiment(teach=40, explain=10, train=70, dev=8, test=16)")
+        teacher = train_teacher(data, "native(width=16, layers=1, heads=2)", epochs=1, progress=False)
+        asked = {"sizes": [64], "seeds": 2, "explainers": ["gradient_norm", "smat"], "leave_out": ["extra", "human"]}
+        for name, options in (("local", {"workers": 2}), ("ray", {"workers": 2, "engine": "ray"})):
+            result = compare(teacher, data, out=tmp_path / name, **asked, **options)
+            assert not result.failed
+        assert same(tmp_path / "local", tmp_path / "ray")
+
+    def test_dead_cells_are_failed_records_and_exit_code_1(self, folder, tmp_path, seen, monkeypatch):  # noqa: ARG002
+        from typer.testing import CliRunner
+
+        from didact.cli.main import app
+
+        (tmp_path / "fatal_desk.py").write_text(FATAL)
+        monkeypatch.setattr(
+            module, "_engine", lambda plan, workers, *_: Ray(workers, plan.threads, module="fatal_desk")
+        )
+        data = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
+        asked = {
+            "model": folder, "data": data, "explainers": "gradient_norm", "sizes": 12, "seeds": 1, "epochs": 1,
+            "workers": 2, "replicates": 20, "engine": "ray", "out": tmp_path / "run",
+        }  # fmt: skip
+        flags = [part for name, value in asked.items() for part in (f"--{name}", str(value))]
+        result = CliRunner().invoke(app, ["compare", *flags, "--json"])
+        assert result.exit_code == 1, result.output
+        failed = json.loads(result.stdout)["failed"]
+        assert [one["explainer"] for one in failed] == ["random"]
+        assert "ended 3 times" in failed[0]["error"]
+
+
+# The real desk, which the students of one row kill.
+FATAL = """
+import os, signal
+from didact.experiment.worker import Desk as Plain
+class Desk(Plain):
+    def work(self, key):
+        if self.cells[key].explainer == "random":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().work(key)
+"""
+
+
+class TestExistingCluster:
+    pytestmark = cluster
+
+    def test_one_of_two_nodes_killed_in_the_middle(self, compare, tmp_path, two_nodes, ray, monkeypatch):
+        """24 cells and more; the node's raylet is killed, and its workers with it."""
+        found, (_, doomed) = two_nodes
+        asked = {"explainers": ["gradient_norm", "lime(samples=20)"], "sizes": [12, 20], "seeds": 2}
+        asked["training"] = {"epochs": 3}
+        compare(out=tmp_path / "local", workers=2, **asked)
+        nodes, killed, before = [], [], left_behind()
+        plain = Ray._landed
+
+        def landed(self, *arguments):
+            said = plain(self, *arguments)
+            if said is not None:
+                nodes.append(len(self._nodes()))
+            if len(nodes) == 6 and not killed:
+                killed.append(doomed)
+                found.remove_node(doomed, allow_graceful=False)  # SIGKILL
+            return said
+
+        monkeypatch.setattr(Ray, "_landed", landed)
+        result = compare(out=tmp_path / "ray", engine="ray", address=found.address, workers=None, **asked)
+        assert killed
+        assert (nodes[0], nodes[-1]) == (3, 2)
+        assert not result.failed
+        assert len(list((tmp_path / "ray" / "cells").glob("*.json"))) >= 24
+        assert same(tmp_path / "local", tmp_path / "ray")
+        assert not ray.is_initialized()
+        assert left_behind() == before
+        with Ray(address=found.address) as engine:
+            assert engine._slots() == 1, "the cluster is there as it was"
+
+    def test_what_no_node_can_do(self, seen, two_nodes, tmp_path, ray):
+        found, nodes = two_nodes
+        for options, wanted in (({"threads": 2}, "2 CPUs, and no node"), ({"gpus": 1.0}, "1 CPU and 1 GPU")):
+            with pytest.raises(UnsupportedError, match=wanted), Ray(address=found.address, **options):
+                pass
+            assert not ray.is_initialized()
+        # And when the last node that could goes away in the middle.
+        engine = Ray(address=found.address, module="quick_desk", patience=2.0).run(
+            manifest_of(tmp_path, ["sleeps1", "sleeps2", "a"]), ["sleeps1", "sleeps2", "a"]
+        )
+        said = []
+        thread = threading.Thread(target=lambda: said.append(_raised(engine)))
+        thread.start()
+        assert waited(lambda: len(list(seen.glob("sleeps*"))) == 2 or said), said
+        for node in nodes:
+            found.remove_node(node, allow_graceful=False)
+        thread.join(60)
+        assert "No node of the Ray cluster can do a cell any more" in said[0]
+        assert "same command again" in said[0]
+
+    def test_ctrl_c(self, two_nodes, folder, tmp_path):
+        """The command as people stop it: its cells are cancelled, the cluster stays, a new run goes on."""
+        found, _ = two_nodes
+        data = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
+        asked = {
+            "model": folder, "data": data, "explainers": "gradient_norm", "sizes": "12,20", "seeds": 2, "epochs": 40,
+            "replicates": 20, "out": tmp_path / "run",
+        }  # fmt: skip
+        flags = [part for name, value in asked.items() for part in (f"--{name}", str(value))]
+        command = [sys.executable, "-m", "didact.cli.main", "compare", *flags]
+        on_ray = [*command, "--engine", "ray", "--address", found.address]
+        run = subprocess.Popen(on_ray, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        cells = tmp_path / "run" / "cells"
+        assert waited(lambda: len(list(cells.glob("*.json"))) >= 2 or run.poll() is not None, 120)
+        run.send_signal(signal.SIGINT)
+        said, told = run.communicate(timeout=60)
+        assert run.returncode == 130, told
+        assert "give the same command again to go on" in told
+        assert "Traceback" not in told
+        assert said == ""
+        done = subprocess.run(on_ray, capture_output=True, text=True, check=True)
+        assert "none" in done.stdout
+        assert "(raylet)" not in done.stdout + done.stderr
+        command[command.index(str(tmp_path / "run"))] = str(tmp_path / "local")
+        subprocess.run([*command, "--workers", "0"], capture_output=True, check=True)
+        assert same(tmp_path / "local", tmp_path / "run")
+
+
+def _raised(told) -> str:
+    with contextlib.suppress(StopIteration):
+        try:
+            list(told)
+        except (UnsupportedError, RecordError) as error:
+            return str(error)
+    return ""
