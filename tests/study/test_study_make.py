@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from didact.errors import DataError, OptionError, ShapeError
+from didact.errors import DataError, OptionError, RecordError, ShapeError
+from didact.study.database import open_answers
 from didact.study.design import read_design
 from didact.study.guard import read_keys
 from didact.study.make import new_study
@@ -86,6 +87,31 @@ def test_only_the_owner_reads_secret_and_links_and_the_database_has_no_code(tmp_
     assert code in (folder / "invites.csv").read_text()
     assert code.encode() not in (folder / "answers.sqlite").read_bytes()
     assert len({read_keys(folder).code(number) for number in range(1, 500)}) == 499
+
+
+def test_a_database_that_has_the_people_of_such_a_study_is_refused(tmp_path):
+    url = f"sqlite:///{tmp_path / 'shared.sqlite'}"
+    study_of(tmp_path / "one", database=url)
+    with pytest.raises(RecordError, match="people p01 and on already.*database of its own"):
+        study_of(tmp_path / "other", database=url)
+    assert not (tmp_path / "other").exists()
+
+
+def test_answers_that_lie_elsewhere_are_asked_for_and_no_empty_file_is_made(tmp_path):
+    url = f"sqlite:///{tmp_path / 'elsewhere.sqlite'}"
+    folder = study_of(tmp_path / "s", database=url)
+    with pytest.raises(RecordError, match=r"answers.sqlite is missing.*--database"):
+        open_answers(folder, read_design(folder))
+    assert not (folder / "answers.sqlite").exists()
+    assert len(open_answers(folder, read_design(folder), url).people()) == 2
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secretword@host:port/x", "secretword", "nosuch://u:secretword@h/x"])
+def test_a_database_that_cannot_be_used_is_told_without_its_password(tmp_path, url):
+    folder = study_of(tmp_path / "s")
+    with pytest.raises(RecordError, match="cannot be used") as told:
+        open_answers(folder, read_design(folder), url)
+    assert "secretword" not in str(told.value)
 
 
 def test_two_studies_of_the_same_data_have_other_codes(tmp_path):

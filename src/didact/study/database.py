@@ -85,7 +85,7 @@ class Answers:
             self._writer = self._engine.execution_options(writes=True)
             _META.create_all(self._engine)
             self._claim(study)
-        except (SQLAlchemyError, ImportError) as error:
+        except (SQLAlchemyError, ImportError, ValueError) as error:  # a port that is no number is a ValueError
             raise RecordError(f"The database {_named(url)} cannot be used: {_first_line(error)}.") from error
 
     def close(self) -> None:
@@ -103,8 +103,14 @@ class Answers:
             }
             for place, (number, code) in enumerate(codes)
         ]  # fmt: skip
-        with self._writer.begin() as connection:
-            connection.execute(sql.insert(_PEOPLE), rows)
+        try:
+            with self._writer.begin() as connection:
+                connection.execute(sql.insert(_PEOPLE), rows)
+        except IntegrityError:
+            raise RecordError(
+                f"The database has people {person_name(codes[0][0])} and on already: a study like this one, or another "
+                "command that invites just now. Give each study a database of its own; if this one has, invite again."
+            ) from None
 
     def people(self) -> list[Person]:
         with self._engine.connect() as connection:
@@ -257,8 +263,13 @@ class Answers:
         return None if found is None or found["is_erased"] else _person(found)
 
 
-def open_answers(folder: Path, design: Design, url: str | None = None) -> Answers:
-    """The answers of the study in `folder`, or in the database that `url` names."""
+def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new: bool = False) -> Answers:
+    """The answers of the study in `folder`, or in the database that `url` names. Only a study `is_new` has none yet."""
+    if url is None and not is_new and not (folder / FILE).is_file():
+        raise RecordError(
+            f"{folder / FILE} is missing. If the answers lie in another database, name it (--database URL, or "
+            "DIDACT_STUDY_DATABASE); else restore the file."
+        )
     study = hashed(f"{design.seed}/{design.kind}/{'/'.join(item.id for item in design.items)}/{design.methods}")
     return Answers(url or f"sqlite:///{(folder / FILE).absolute()}", study)
 
@@ -276,8 +287,8 @@ def number_of(people: Sequence[Person], asked: str) -> int:
 
 def _engine(url: str) -> sql.Engine:
     if not url.startswith("sqlite"):
-        return sql.create_engine(url, pool_pre_ping=True, pool_size=20)
-    engine = sql.create_engine(url, pool_size=40, connect_args={"timeout": 30})
+        return sql.create_engine(url, pool_pre_ping=True, pool_size=20, hide_parameters=True)
+    engine = sql.create_engine(url, pool_size=40, connect_args={"timeout": 30}, hide_parameters=True)
 
     @sql.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -335,7 +346,7 @@ def _named(url: str) -> str:
     """The address without a password."""
     try:
         return sql.make_url(url).render_as_string(hide_password=True)
-    except SQLAlchemyError:
+    except (SQLAlchemyError, ValueError):
         return "(not an SQLAlchemy URL)"
 
 

@@ -102,7 +102,7 @@ def new_study(
         design.save(draft)
         _freeze(design, named, rows, data, draft)
         keys = new_keys(draft)
-        answers = open_answers(draft, design, database)
+        answers = open_answers(draft, design, database, is_new=True)
         try:
             invited = invitations(design, keys, range(1, annotators * len(design.cohorts) + 1))
             answers.invite(design, [(one.number, one.code) for one in invited])
