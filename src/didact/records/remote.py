@@ -23,7 +23,7 @@ T = TypeVar("T")
 RUN: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json")
 PAUSES: Final = (0.5, 2.0, 8.0)  # seconds before a failed call is given another try; s3fs has its own below these
 _AT_ONCE: Final = 8  # small files that are read at a time
-_EXTRAS: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"', "gs": "pip install gcsfs"}
+_EXTRA: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
 # Where folders are but parts of names: nothing has to be made before a file is written.
 _FLAT: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 _S3: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 2}}
@@ -180,10 +180,9 @@ class Remote:
         """Why nothing can be kept there, and what to do."""
         reason = _reason(error)
         if type(error).__name__ in _NOBODY:
-            return OptionError(
-                f"{self.url} cannot be used: {reason} Say who you are by AWS_PROFILE, or by AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY; never in the URL."
-            )
+            by = "AWS_PROFILE, or by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            by = by if self.protocol in _EXTRA else "what its library reads (environment variables, a file of settings)"
+            return OptionError(f"{self.url} cannot be used: {reason} Say who you are by {by}; never in the URL.")
         if isinstance(error, FileNotFoundError):
             return OptionError(f"{self.url} cannot be used: {reason} Make the bucket first, or mend its name.")
         if isinstance(error, PermissionError):
@@ -230,11 +229,12 @@ def _opened(url: str, protocol: str) -> tuple[Any, str]:
     try:
         import fsspec
 
-        options: dict[str, Any] = {"config_kwargs": _S3} if protocol in ("s3", "s3a") else {}
+        options: dict[str, Any] = {"config_kwargs": _S3} if protocol in _EXTRA else {}
         system, root = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
-    except ImportError:
-        how = _EXTRAS.get(protocol, f"install the package that fsspec names for {protocol}://")
-        raise MissingExtraError(f"{url} needs a package that is not installed: {how}") from None
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{url} needs a package that is not installed: {_EXTRA.get(protocol) or _reason(error)}"
+        ) from None
     except ValueError as error:
         raise OptionError(
             f"{url} cannot be opened: {_reason(error)} Known are paths, s3://, gs:// and file://."
