@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from didact.errors import RecordError
 from didact.study.app import COOKIE, ORGANISER, create_app
 from didact.study.database import open_answers
 from didact.study.design import read_design
@@ -334,6 +335,39 @@ def test_an_erased_person_is_gone_from_the_file(folder):
     assert Someone(folder).client.get(f"/i/{someone.code}").status_code == 403
     held = b"".join(path.read_bytes() for path in folder.glob("answers.sqlite*"))
     assert b'"ranks"' not in held
+
+
+@pytest.mark.parametrize("send", [
+    lambda someone, fields: someone.send(1, fields),
+    lambda someone, _: someone.client.get("/task/1"),
+    lambda someone, fields: someone.client.post("/consent", data={"csrf": fields["csrf"], "agree": "yes"}),
+])  # fmt: skip
+def test_nothing_is_stored_of_a_person_who_is_erased_while_a_request_is_on_its_way(folder, monkeypatch, send):
+    someone = Someone(folder).agree()
+    fields, answers = someone.fields(1), someone.app.state.study.answers
+    person = answers.person(1)
+    answers.erase(1)
+    before = everything(folder)
+    monkeypatch.setattr(answers, "person", lambda _: person)  # as it was read before the erasure
+    assert send(someone, fields).status_code in (200, 403)
+    assert everything(folder) == before
+    with sqlite3.connect(folder / "answers.sqlite") as connection:
+        assert connection.execute("SELECT count(*) FROM sights").fetchone() == (0,)
+
+
+def test_erasing_says_when_the_log_of_changes_cannot_be_folded_in(folder, monkeypatch):
+    monkeypatch.setattr("didact.study.database._WAIT", 0.1)
+    someone = Someone(folder).agree()
+    someone.answer(1)
+    reader = sqlite3.connect(folder / "answers.sqlite", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM answers").fetchone()
+    answers = open_answers(folder, read_design(folder))
+    with pytest.raises(RecordError, match="1 answers of p01 are removed, but .* erase the person once more"):
+        answers.erase(1)
+    reader.close()
+    assert answers.erase(1) == 0
+    assert not any(b'"ranks"' in path.read_bytes() for path in folder.glob("answers.sqlite*"))
 
 
 def test_methods_are_nowhere_in_what_a_browser_loads(folder):

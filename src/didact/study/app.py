@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from didact.study.database import Answers, Person, RepeatedError, open_answers
+from didact.study.database import Answers, GoneError, Person, RepeatedError, open_answers
 from didact.study.design import Design, read_design
 from didact.study.export import FORMATS, exported
 from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in
@@ -27,6 +27,7 @@ from didact.study.wall import TooLargeError, Wall, is_too_large
 COOKIE: Final = "didact_person"
 ORGANISER: Final = "didact_organiser"
 ESTIMATE: Final = {"ranking": 40.0, "simulation": 25.0, "rating": 20.0}  # seconds a page, before anybody's are known
+UNKNOWN: Final = "We do not know who you are. Use the link that you were sent."
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADINGS: Final = {
@@ -107,7 +108,7 @@ class Study:
         who = self.keys.who(request.cookies.get(COOKIE))
         person = self.answers.person(who) if isinstance(who, int) else None
         if person is None:
-            raise ProblemError(403, "We do not know who you are. Use the link that you were sent.", f"{self.root}/")
+            raise ProblemError(403, UNKNOWN, f"{self.root}/")
         return person
 
     def participant(self, request: Request) -> Person:
@@ -377,6 +378,10 @@ def _add_problems(app: FastAPI, study: Study) -> None:
         if isinstance(error, CodeError) and not _wants_json(request):
             return study.page("welcome.html", status=error.status, error=error.message)
         return told(request, error.status, error.message, error.next)
+
+    @app.exception_handler(GoneError)
+    async def gone(request: Request, _: GoneError) -> Response:
+        return told(request, 403, UNKNOWN, f"{study.root}/")
 
     @app.exception_handler(ElsewhereError)
     async def elsewhere(_: Request, error: ElsewhereError) -> Response:

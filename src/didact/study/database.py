@@ -18,6 +18,7 @@ from didact.study.guard import hashed
 from didact.study.steps import Step
 
 FILE: Final = "answers.sqlite"
+_WAIT: Final = 30.0  # seconds for somebody else's lock
 
 _META: Final = sql.MetaData()
 _PEOPLE: Final = sql.Table(
@@ -76,6 +77,10 @@ class RepeatedError(Exception):
     """The step was answered before; what was answered then stands."""
 
 
+class GoneError(Exception):
+    """The person was erased; nothing of them is stored any more."""
+
+
 class Answers:
     """The people of a study and what they said. Every method is one transaction; any number of threads may call."""
 
@@ -129,24 +134,31 @@ class Answers:
         with self._writer.begin() as connection:
             connection.execute(
                 sql.update(_PEOPLE)
-                .where(_PEOPLE.c.number == number, _PEOPLE.c.consented.is_(None))
+                .where(_PEOPLE.c.number == number, _PEOPLE.c.consented.is_(None), _PEOPLE.c.is_erased.is_(False))
                 .values(consented=time.time())
             )
 
     def erase(self, number: int) -> int:
         """Remove all that is known of a person but that there was one; their code opens nothing from then on."""
         with self._writer.begin() as connection:
-            removed = connection.execute(sql.delete(_ANSWERS).where(_ANSWERS.c.person == number)).rowcount
-            connection.execute(sql.delete(_SIGHTS).where(_SIGHTS.c.person == number))
-            connection.execute(
+            connection.execute(  # first: it waits for an answer that is being stored, and keeps the next one out
                 sql.update(_PEOPLE)
                 .where(_PEOPLE.c.number == number)
                 .values(code=None, name=None, consented=None, is_erased=True)
             )
+            removed = connection.execute(sql.delete(_ANSWERS).where(_ANSWERS.c.person == number)).rowcount
+            connection.execute(sql.delete(_SIGHTS).where(_SIGHTS.c.person == number))
         if self._engine.dialect.name == "sqlite":  # the log of changes holds what was removed until it is folded in
             raw = self._engine.raw_connection()
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-            raw.close()
+            try:
+                is_busy = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                raw.close()
+            if is_busy:
+                raise RecordError(
+                    f"{removed} answers of {person_name(number)} are removed, but something reads the database all the "
+                    "time, and its log (-wal) holds them still. End that, and erase the person once more."
+                )
         return removed
 
     # Answers
@@ -155,6 +167,7 @@ class Answers:
         """Remember when a page was first shown."""
         try:
             with self._writer.begin() as connection:
+                _check_present(connection, number)
                 connection.execute(sql.insert(_SIGHTS).values(person=number, step=step, at=time.time()))
         except IntegrityError:
             pass  # a reload
@@ -172,6 +185,7 @@ class Answers:
         now = time.time()
         try:
             with self._writer.begin() as connection:
+                _check_present(connection, number)
                 asked = sql.select(_SIGHTS.c.at).where(_SIGHTS.c.person == number, _SIGHTS.c.step == step.number)
                 seen = connection.execute(asked).scalar()
                 waited = None if seen is None else max(now - seen, 0.0)
@@ -288,7 +302,7 @@ def number_of(people: Sequence[Person], asked: str) -> int:
 def _engine(url: str) -> sql.Engine:
     if not url.startswith("sqlite"):
         return sql.create_engine(url, pool_pre_ping=True, pool_size=20, hide_parameters=True)
-    engine = sql.create_engine(url, pool_size=40, connect_args={"timeout": 30}, hide_parameters=True)
+    engine = sql.create_engine(url, pool_size=40, connect_args={"timeout": _WAIT}, hide_parameters=True)
 
     @sql.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -303,6 +317,13 @@ def _engine(url: str) -> sql.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
     return engine
+
+
+def _check_present(connection: sql.Connection, number: int) -> None:
+    """An error if the person was erased since the request began; until it ends they are not."""
+    asked = sql.select(_PEOPLE.c.is_erased).where(_PEOPLE.c.number == number).with_for_update()
+    if connection.execute(asked).scalar() is not False:
+        raise GoneError(f"person {number} was erased")
 
 
 def _person(row: Any) -> Person:
