@@ -97,8 +97,9 @@ def test_another_persons_token_is_refused(folder):
 
 def test_a_form_from_another_site_lets_nobody_in(folder):
     someone = Someone(folder)
-    answer = someone.client.post("/enter", data={"code": someone.code}, headers={"origin": "https://evil.test"})
-    assert answer.status_code == 403
+    for origin in ("https://evil.test", "http://[", "null", "study.test"):
+        answer = someone.client.post("/enter", data={"code": someone.code}, headers={"origin": origin})
+        assert answer.status_code == 403, origin
     assert COOKIE not in someone.client.cookies
     assert someone.client.post(
         "/enter", data={"code": someone.code}, headers={"origin": "http://study.test"}
@@ -181,6 +182,12 @@ def test_sql_in_codes_and_paths_is_refused(folder, text):
     assert everything(folder) == before
 
 
+def test_a_rating_of_thousands_of_digits_is_refused(tmp_path):
+    someone = Someone(study_of(tmp_path / "s", "rating")).agree()
+    assert someone.answer(1, rating="1" * 5000, json=False).status_code == 422
+    assert someone.stored() == []
+
+
 def test_a_body_that_is_too_large_is_refused_unread(folder):
     someone = Someone(folder).agree()
     fields = someone.fields(1)
@@ -249,6 +256,16 @@ def test_a_thousand_wrong_codes_are_stopped_after_ten_and_people_inside_go_on(fo
     assert inside.answer(1).status_code == 200
 
 
+def test_the_limit_counts_one_household_together_and_no_two():
+    limiter = Limiter(most=1)
+    limiter.count("2001:db8::1")
+    assert limiter.is_blocked("2001:db8::2")
+    assert not limiter.is_blocked("2001:db8:0:1::1")
+    limiter.count("::ffff:10.0.0.1")  # what a server that listens on :: calls 10.0.0.1
+    assert limiter.is_blocked("::ffff:10.0.0.1")
+    assert not limiter.is_blocked("::ffff:10.0.0.2")
+
+
 def test_the_limit_ends_and_is_per_address_and_bounded(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("didact.study.guard.time.monotonic", lambda: now[0])
@@ -280,6 +297,8 @@ def test_an_error_inside_shows_nothing_of_the_inside(folder, monkeypatch):
         assert answer.status_code == 500
         assert "secret place" not in answer.text
         assert "Traceback" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-store"
 
 
 def test_every_answer_carries_the_headers(folder):

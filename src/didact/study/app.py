@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,7 +21,7 @@ from didact.study.overview import overview
 from didact.study.sheet import example_of, sheet_of
 from didact.study.steps import Step, steps_of
 from didact.study.stimuli import PICTURES, Stimuli, read_stimuli
-from didact.study.wall import TooLargeError, Wall, is_too_large
+from didact.study.wall import HEADERS, TooLargeError, Wall, is_too_large
 
 COOKIE: Final = "didact_person"
 ORGANISER: Final = "didact_organiser"
@@ -208,7 +207,7 @@ def _add_doors(app: FastAPI, study: Study) -> None:
     @app.post("/enter")
     def enter(request: Request, fields: Fields) -> Response:
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
             raise ProblemError(403, "This form is not from this study.", f"{study.root}/")
         return study.enter(fields.get("code", "").strip().rsplit("/", 1)[-1], _address(request))
 
@@ -401,7 +400,9 @@ def _add_problems(app: FastAPI, study: Study) -> None:
 
     @app.exception_handler(Exception)
     async def failed(request: Request, _: Exception) -> Response:
-        return told(request, 500, "This is our fault, and was noted. Nothing you saved is lost.", f"{study.root}/")
+        found = told(request, 500, "This is our fault, and was noted. Nothing you saved is lost.", f"{study.root}/")
+        found.headers.update(HEADERS)  # the wall lies inside of what catches everything
+        return found
 
 
 def _shown(

@@ -39,7 +39,7 @@ def draft_in(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
     """What a form holds that was not taken, for the page to show again."""
     if design.kind == "ranking":
         return {code: fields.get(f"rank-{code}", "") for code in codes_of(step)}
-    told = fields.get("choice" if design.kind == "simulation" else "rating", "")
+    told = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no answer is longer
     return int(told) if design.kind == "rating" and told.isdecimal() else told
 
 

@@ -8,7 +8,8 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS: Final = {
+HEADERS: Final = {
+    "cache-control": "no-store",
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -53,10 +54,9 @@ class Wall:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {name for name, _ in message.get("headers", [])}
-                added = {"cache-control": "no-store", **_HEADERS}
                 message["headers"] = [
                     *message.get("headers", []),
-                    *((name.encode(), value.encode()) for name, value in added.items() if name.encode() not in own),
+                    *((name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in own),
                 ]
             await send(message)
 
