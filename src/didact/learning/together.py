@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from didact.core.loss import task_loss
 from didact.core.measure import measure
@@ -196,11 +196,11 @@ class _School:
         self.shelf = Shelf.of([one.batch for one in trains], device)
         self.goal = torch.cat([goal_on(stack.first, one.goal) for one in trains])
         self.leaves = list(stack.weights.values())
-        self.flats = [stack.flat]
+        self.flats = [nn.Parameter(stack.flat)]  # of the same memory
         if lessons is not None and lessons.coefficients is not None:
             self.leaves.append(lessons.coefficients)
-            self.flats.append(lessons.coefficients)
-        self.optimiser = make_optimiser(self.flats, self.training)  # type: ignore[arg-type]
+            self.flats.append(nn.Parameter(lessons.coefficients.detach()))
+        self.optimiser = make_optimiser(self.flats, self.training)
         steps = -(-self.size // self.training.batch_size) * self.training.epochs
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimiser, lambda step: rate_at(step, steps, self.training)
@@ -220,7 +220,7 @@ class _School:
             found.append(self._step(rows, number))
         return np.stack(found, 1)
 
-    def _step(self, rows: Sequence[Int[np.ndarray, " chosen"]], epoch: int) -> Float[np.ndarray, " seed"]:
+    def _step(self, rows: Sequence[Int[np.ndarray, " _"]], epoch: int) -> Float[np.ndarray, " seed"]:
         stack = self.stack
         packed = stack.pack(self.shelf, rows)
         noise = Noise.drawn(stack, packed, self.generators)

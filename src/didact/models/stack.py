@@ -74,7 +74,7 @@ class Packed:
 
 
 def pack(
-    shelf: Shelf, chosen: Sequence[Int[np.ndarray, " chosen"]], dtype: torch.dtype, reading: str = "mean"
+    shelf: Shelf, chosen: Sequence[Int[np.ndarray, " _"]], dtype: torch.dtype, reading: str = "mean"
 ) -> Packed:
     """The chosen rows of each seed, as numbers of rows of the shelf."""
     device, wide = shelf.tokens.device, shelf.tokens.shape[1]
@@ -145,7 +145,7 @@ class Stack:
     def __len__(self) -> int:
         return len(self.models)
 
-    def pack(self, shelf: Shelf, chosen: Sequence[Int[np.ndarray, " chosen"]]) -> Packed:
+    def pack(self, shelf: Shelf, chosen: Sequence[Int[np.ndarray, " _"]]) -> Packed:
         return pack(shelf, chosen, self.flat.dtype, self.first.reading)
 
     def give_back(self) -> None:
