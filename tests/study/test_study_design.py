@@ -80,6 +80,16 @@ def test_too_few_errors_are_refused_with_counts_and_a_share_that_would_do():
     assert len(chosen_for_simulation(rows, count=60, learn=40, errors=0.1, seed=0)) == 60
 
 
+@pytest.mark.parametrize(("count", "learn", "wrong"), [(1000, 667, 237), (62, 43, 31), (60, 40, 7), (30, 20, 0)])
+def test_the_share_that_would_do_does(count, learn, wrong):
+    rows = items_of({"good": 1000, "bad": 1000}, {"good": wrong})
+    with pytest.raises(OptionError, match="--errors") as told:
+        chosen_for_simulation(rows, count=count, learn=learn, errors=0.5, seed=0)
+    share = float(str(told.value).split("--errors ")[1].split()[0])
+    picked = chosen_for_simulation(rows, count=count, learn=learn, errors=share, seed=0)
+    assert wrong - count / 100 - 1 <= sum(item.is_error for item in picked) <= wrong
+
+
 def test_a_simulation_without_gold_labels_is_refused():
     rows = [Item("r1", "good", None), Item("r2", "good", "bad")]
     with pytest.raises(OptionError, match="1 of 2 rows have no gold label"):

@@ -38,16 +38,20 @@ def chosen_for_simulation(
             "no gold label. Give data that have labels."
         )
     sizes = {"learning": learn, "test": count - learn}
-    wanted = {(phase, True): round(Fraction(errors).limit_denominator() * size) for phase, size in sizes.items()}
-    wanted |= {(phase, False): size - wanted[phase, True] for phase, size in sizes.items()}
+    wrong = _share(errors, sizes)
+    wanted = {True: wrong, False: {phase: size - wrong[phase] for phase, size in sizes.items()}}
     found: list[Item] = []
     for is_error in (True, False):
         pool = [item for item in candidates if item.is_error is is_error]
-        needed = {phase: wanted[phase, is_error] for phase in PHASES}
-        _check_enough(pool, needed, is_error=is_error, all_errors=_errors(candidates), count=count)
-        taken = _evenly(pool, sum(needed.values()), seed)
-        found += _in_phases(taken, needed)
+        _check_enough(pool, wanted[is_error], is_error=is_error, sizes=sizes)
+        taken = _evenly(pool, sum(wanted[is_error].values()), seed)
+        found += _in_phases(taken, wanted[is_error])
     return sorted(found, key=lambda item: (item.phase, _draw(item, seed)))
+
+
+def _share(errors: float, sizes: Mapping[str, int]) -> dict[str, int]:
+    """How many errors each phase has."""
+    return {phase: round(Fraction(errors).limit_denominator() * size) for phase, size in sizes.items()}
 
 
 def _in_phases(items: Sequence[Item], needed: Mapping[str, int]) -> list[Item]:
@@ -79,16 +83,19 @@ def _evenly(pool: Sequence[Item], count: int, seed: int) -> list[Item]:
     return found
 
 
-def _check_enough(
-    pool: Sequence[Item], needed: Mapping[str, int], *, is_error: bool, all_errors: int, count: int
-) -> None:
-    asked = sum(needed.values())
+def _check_enough(pool: Sequence[Item], needed: Mapping[str, int], *, is_error: bool, sizes: Mapping[str, int]) -> None:
+    asked, count = sum(needed.values()), sum(sizes.values())
     if asked <= len(pool):
         return
+    shares = {percent / 100: sum(_share(percent / 100, sizes).values()) for percent in range(101)}
+    enough = max(
+        (share for share, errors in shares.items() if errors <= len(pool)),
+        key=lambda share: (shares[share], -abs(share - len(pool) / count)),
+    )
     what = "that the model has wrong" if is_error else "that the model has right"
     said = ", ".join(f"{number} {name!r}" for name, number in sorted(Counter(one.prediction for one in pool).items()))
     help = (
-        f"--errors {all_errors / count:.2g} asks for fewer of them, --items for fewer in all; or explain more rows."
+        f"--errors {enough:g} asks for fewer of them, --items for fewer in all; or explain more rows."
         if is_error
         else "Ask for fewer items (--items), or explain more rows."
     )
@@ -96,10 +103,6 @@ def _check_enough(
         f"A simulation study of {count} items needs {asked} rows {what}, and there are {len(pool)}"
         f"{f' ({said})' if said else ''}. {help}"
     )
-
-
-def _errors(items: Sequence[Item]) -> int:
-    return sum(item.is_error is True for item in items)
 
 
 def _draw(item: Item, seed: int) -> str:
