@@ -41,7 +41,7 @@ def test_a_word_in_pieces_is_one_word_for_people(tmp_path):
         word_index=np.repeat(maps.word_index, 2), offsets=halves, scores=np.repeat(maps.scores, 2),
         bounds=maps.bounds * 2,
     )  # fmt: skip
-    new_study([pieces], data, out=tmp_path / "s", items=4, annotators=1)
+    new_study([pieces], data, out=tmp_path / "s", kind="rating", items=4, annotators=1)
     for one in read_stimuli(tmp_path / "s").items.values():
         words = [part for part, _ in one.views["m"].texts[0] if part.strip()]
         assert words == one.texts[0].split()
@@ -157,6 +157,13 @@ def test_a_method_given_twice_is_refused(tmp_path):
         study_of(tmp_path / "s", methods=("m", "m"))
 
 
+@pytest.mark.parametrize("count", [1, 27])
+def test_a_ranking_that_cannot_be_shown_or_analysed_is_refused_before_anybody_is_asked(tmp_path, count):
+    with pytest.raises(OptionError, match=rf"2 to 26 methods on a page, and {count} w.*--kind rating"):
+        study_of(tmp_path / "s", methods=[f"m{number}" for number in range(count)], rows=10)
+    study_of(tmp_path / "r", "rating", methods=[f"m{number}" for number in range(count)], rows=10)
+
+
 def test_methods_of_different_answers_are_refused(tmp_path):
     data, said = rows_of(10)
     other = ["good" if one == "bad" else "bad" for one in said]
@@ -175,7 +182,7 @@ def test_data_with_other_texts_are_refused(tmp_path):
     data, said = rows_of(10)
     other, _ = rows_of(10, text="other ")
     with pytest.raises(DataError, match="another text"):
-        new_study([maps_of(data, said, "a")], other, out=tmp_path / "s", items=4)
+        new_study([maps_of(data, said, "a")], other, out=tmp_path / "s", kind="rating", items=4)
 
 
 def test_tasks_are_not_mixed(tmp_path):
@@ -191,5 +198,5 @@ def test_equal_rows_are_asked_about_once(tmp_path):
     rows = [replace(row, texts=first.texts) for row in data["test"].rows]
     same = replace(data, splits={"test": type(data["test"])("test", rows)})
     with pytest.raises(OptionError, match="only 1 different rows"):
-        new_study([maps_of(same, ["bad"] * 6, "a")], same, out=tmp_path / "s", items=2)
+        new_study([maps_of(same, ["bad"] * 6, "a")], same, out=tmp_path / "s", kind="rating", items=2)
     assert len(said) == 6

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from didact.core.row import Row
     from didact.records.explanations import Explanations
 
+MOST: Final = 26  # methods of a ranking: each has a letter on the page
 SIGNS: Final = ("auto", "show", "hide")
 CONSENT: Final = (
     "You are invited to take part in a study about explanations of a machine learning model.",
@@ -66,6 +67,11 @@ def new_study(
     check_new_folder(folder)
     _check_options(kind, items, annotators, errors, points, pause, signs)
     named = _named(explanations)
+    if kind == "ranking" and not 2 <= len(named) <= MOST:
+        raise OptionError(
+            f"A ranking orders 2 to {MOST} methods on a page, and {len(named)} "
+            f"{'was' if len(named) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
+        )
     rows = _rows(data)
     candidates = _candidates(named, rows, data.classes)
     if kind == "simulation":
