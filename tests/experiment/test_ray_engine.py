@@ -405,6 +405,12 @@ class TestExistingCluster:
         assert left_behind() == before
         with Ray(address=found.address) as engine:
             assert engine._slots() == 1, "the cluster is there as it was"
+        monkeypatch.undo()
+        ray.init(address=found.address, log_to_driver=False, logging_level=logging.ERROR)
+        compare(out=tmp_path / "again", engine="ray", workers=None, seeds=1)
+        assert ray.is_initialized(), "a connection that was there is used, and left"
+        ray.shutdown()
+        assert left_behind() == before
 
     def test_what_no_node_can_do(self, seen, two_nodes, tmp_path, ray):
         found, nodes = two_nodes

@@ -66,8 +66,12 @@ class Ray:
 
     def __enter__(self) -> "Ray":
         self._open = contextlib.ExitStack()
-        if self.address is not None:
-            self._connect()
+        try:
+            if self.address is not None:
+                self._connect()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,6 +92,9 @@ class Ray:
             return
         assert self._open is not None
         cpus = self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
+        is_own = self.address is None and not self.ray.is_initialized()
+        self._name = secrets.token_hex(8)
+        self._open.callback(forget, self._name)
         self._open.enter_context(_connected(self.ray, self.address, cpus))
         self._is_connected = True
         if not self._slots():
@@ -97,8 +104,8 @@ class Ray:
                 f"A cell takes {wanted}, and no node of the Ray cluster has as much; it has {self._has()}. Ask for "
                 "less (threads, gpus, device), or add a node."
             )
-        self._name = secrets.token_hex(8)
-        self._open.callback(self._tidy, self._name)
+        if not is_own:
+            self._open.callback(self._tidy, self._name)
 
     def _slots(self) -> int:
         """How many cells the cluster can do at once."""
@@ -121,15 +128,13 @@ class Ray:
 
     def _tidy(self, name: str) -> None:
         """Remove what the run left on the machines. What cannot be reached now is removed by a later run there."""
-        if self.address is not None:
-            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-            away = self.ray.remote(num_cpus=0, max_retries=0)(forget)
-            with contextlib.suppress(Exception):
-                places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
-                asked = [away.options(scheduling_strategy=place).remote(name) for place in places]
-                self.ray.wait(asked, num_returns=len(asked), timeout=_REACH)
-        forget(name)
+        away = self.ray.remote(num_cpus=0, max_retries=0)(forget)
+        with contextlib.suppress(Exception):
+            places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
+            asked = [away.options(scheduling_strategy=place).remote(name) for place in places]
+            self.ray.wait(asked, num_returns=len(asked), timeout=_REACH)
 
     # -- the cells ----------------------------------------------------------------------------------------------------
 
@@ -311,16 +316,16 @@ def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
     with _as_it_was(ray):
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
-            if address is None:
-                ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
-            else:
-                ray.init(address=address, **quiet)
-        except (OSError, RuntimeError, ValueError) as error:
-            ray.shutdown()
-            if address is None:
-                raise UnsupportedError(f"Ray could not start a cluster on this machine: {error}") from error
-            raise _unreached(address, error) from error
-        try:
+            try:
+                if address is None:
+                    plain = {"worker_niceness": 0}  # processes as those of `local`; Ray's own are polite to all others
+                    ray.init(address="local", num_cpus=cpus, include_dashboard=False, _system_config=plain, **quiet)
+                else:
+                    ray.init(address=address, **quiet)
+            except (OSError, RuntimeError, ValueError) as error:
+                if address is None:
+                    raise UnsupportedError(f"Ray could not start a cluster on this machine: {error}") from error
+                raise _unreached(address, error) from error
             yield
         finally:
             ray.shutdown()
