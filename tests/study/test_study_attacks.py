@@ -1,5 +1,7 @@
 """What people try who should not: every attack gets its answer, and nothing is stored by it."""
 
+import csv
+import io
 import json
 import sqlite3
 import threading
@@ -9,9 +11,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from didact.errors import RecordError
+from didact.study.answers import Answer
 from didact.study.app import COOKIE, ORGANISER, create_app
 from didact.study.database import open_answers
-from didact.study.design import read_design
+from didact.study.design import Design, Item, read_design
+from didact.study.export import exported
 from didact.study.guard import Keys, Limiter, read_keys
 from didact.study.wall import LARGEST
 from study.people import METHODS, Someone, study_of
@@ -387,6 +391,19 @@ def test_erasing_says_when_the_log_of_changes_cannot_be_folded_in(folder, monkey
     reader.close()
     assert answers.erase(1) == 0
     assert not any(b'"ranks"' in path.read_bytes() for path in folder.glob("answers.sqlite*"))
+
+
+@pytest.mark.parametrize(("text", "written"), [
+    ("=HYPERLINK(1)", "'=HYPERLINK(1)"), ("+1+cmd|x", "'+1+cmd|x"), ("@SUM(1)", "'@SUM(1)"), ("-2+3", "'-2+3"),
+    ("-0.42", "-0.42"), ("good", "good"),
+])  # fmt: skip
+def test_a_sheet_finds_no_formula_in_an_export_and_numbers_as_they_are(text, written):
+    items = (Item("r1", text),)
+    design = Design("rating", "t", "q", "regression", (), ("m",), items, 1)
+    answer = Answer("p01", "", 1, "rating", "r1", ("m",), rating=3)
+    lines = csv.DictReader(io.StringIO(exported(design, [answer], "csv").decode()))
+    assert [line["prediction"] for line in lines] == [written]
+    assert json.loads(exported(design, [answer], "json"))[0]["prediction"] == text
 
 
 def test_methods_are_nowhere_in_what_a_browser_loads(folder):

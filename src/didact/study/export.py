@@ -70,5 +70,14 @@ def _parquet(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> byte
 
 
 def _safe(value: Any) -> Any:
-    """For a sheet: text that it would take for a formula is quoted."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    """For a sheet: text that it would take for a formula is quoted. A number, as a regression says it, is none."""
+    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n") or _is_number(value):
+        return value
+    return f"'{value}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
