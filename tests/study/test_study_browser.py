@@ -236,6 +236,27 @@ def test_an_answer_survives_a_lost_connection(tmp_path, chromium):
         assert [one.rating for one in person.stored()] == [4]
 
 
+def test_an_answer_that_somebody_else_took_is_sent_again(tmp_path, chromium):
+    """Networks of hotels answer everything with a page of their own, and call it a success."""
+    folder = study_of(tmp_path / "s", "rating", items=3)
+    with served(folder) as url:
+        person = Person(chromium, folder, url).begin()
+        caught = []
+
+        def catch_the_first(route: Any) -> None:
+            if route.request.method == "POST" and not caught:
+                caught.append(True)
+                route.fulfill(status=200, content_type="text/html", body="<h1>Welcome to our hotel</h1>")
+            else:
+                route.continue_()
+
+        person.page.route("**/task/1", catch_the_first)
+        person.page.get_by_label("4").check()
+        person.page.locator("button[type=submit]").click()
+        person.page.wait_for_url("**/task/2")
+        assert [one.rating for one in person.stored()] == [4]
+
+
 def test_an_answer_whose_acknowledgement_is_lost_counts_once(tmp_path, chromium):
     folder = study_of(tmp_path / "s", "rating", items=3)
     with served(folder) as url:

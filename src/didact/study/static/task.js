@@ -110,7 +110,8 @@
         credentials: "same-origin", cache: "no-store", signal: stop.signal,
       });
       const found = await answer.json().catch(() => ({}));
-      if (answer.ok || answer.status === 409) goOn(found.next);
+      if ((answer.ok && found.next) || answer.status === 409) goOn(found.next);
+      else if (answer.ok) later("something else than the study has answered"); // the page of a hotel's network
       else if (answer.status === 429 || answer.status >= 500) later("the server is busy");
       else refused(found.detail || "the server did not take the answer. Reload the page and try again.");
     } catch {
