@@ -174,6 +174,15 @@ def test_the_control_learns_without_explanations(tmp_path):
     assert steps_of(someone.design, 1)[0].item.prediction in page
 
 
+def test_the_control_sees_no_explanation_in_the_instructions_either(tmp_path):
+    folder = study_of(tmp_path / "s", "simulation")
+    app = create_app(folder)
+    for number, is_shown in ((1, False), (2, True)):
+        page = Someone(folder, number, app=app).agree().client.get("/instructions").text
+        assert bool(re.search(r'class="strength\d', page)) is is_shown
+        assert "The model answered" in page
+
+
 def test_a_break_is_suggested_after_so_many_answers(tmp_path):
     someone = Someone(study_of(tmp_path / "s", pause=2)).agree()
     assert [someone.answer(number).json()["next"] for number in (1, 2, 3)] == ["/task", "/break", "/task"]

@@ -222,8 +222,8 @@ def _add_doors(app: FastAPI, study: Study) -> None:
 
     @app.get("/instructions")
     def instructions(request: Request) -> Response:
-        study.participant(request)
-        example = example_of(study.design, study.stimuli.example, root=study.root)
+        person = study.participant(request)
+        example = example_of(study.design, study.stimuli.example, root=study.root, cohort=person.cohort)
         design = study.design
         return study.page(
             "instructions.html", request.cookies[COOKIE], kind=design.kind, question=design.question, example=example,

@@ -3,7 +3,7 @@
 from string import ascii_lowercase
 from typing import Any, Final
 
-from didact.study.design import Design
+from didact.study.design import CONTROL, Design
 from didact.study.example import ANSWERS, GOOD, WEAK
 from didact.study.forms import codes_of
 from didact.study.steps import Step
@@ -34,11 +34,11 @@ def sheet_of(
     }
 
 
-def example_of(design: Design, example: Stimulus, *, root: str) -> dict[str, Any]:
-    """The same for the made-up example of the instructions."""
+def example_of(design: Design, example: Stimulus, *, root: str, cohort: str = "") -> dict[str, Any]:
+    """The same for the made-up example of the instructions. The control of a simulation sees no explanation there."""
     names = [GOOD] if design.kind == "rating" else [WEAK, GOOD]
     views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
-    good = views[-1]
+    good = None if cohort == CONTROL else views[-1]
     is_simulation = design.kind == "simulation"
     said = ANSWERS[design.task]
     return {
