@@ -182,6 +182,20 @@ class TestRuns:
         assert {record_of(url, name).status for name in Remote(url).list("cells") if "json" in name} == {"done"}
 
     @pytest.mark.slow
+    def test_what_was_learned_is_not_learned_again(self, compare, counted, url, tmp_path, monkeypatch):
+        from didact.experiment import explained, run
+
+        options = {"explainers": ["smat"], "sizes": [16], "training": {"epochs": 1, "batch_size": 8}}
+        compare(out=tmp_path / "local", **options)
+        compare(out=url, cache=tmp_path / "first", **options)
+        counted.clear()
+        for place, name in ((explained, "explain"), (explained, "parts_of"), (run, "explained_by")):
+            monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("it was to be fetched"))
+        compare(out=url, cache=tmp_path / "second", **options)
+        assert counted == []
+        assert results(tmp_path / "first") == results(tmp_path / "second") == results(tmp_path / "local")
+
+    @pytest.mark.slow
     def test_a_group_of_seeds_is_shared_whole(self, compare, url, tmp_path):
         options = {"seeds": 2, "together": True}
         compare(out=tmp_path / "local", **options)
