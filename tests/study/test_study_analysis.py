@@ -264,6 +264,8 @@ class TestSimulation:
         assert any("All answers are right or all are wrong" in note for note in document["notes"])
         alone = analyze(design, [one for one in answers if one.cohort == "a"], replicates=50).to_document()
         assert "nobody of the control answered" in alone["headline"]
+        control = analyze(design, [one for one in answers if one.cohort == "none"], replicates=50).to_document()
+        assert "in 1 cohort: nobody but the control answered" in control["headline"]
         with pytest.raises(OptionError, match="test phase"):
             analyze(design, [one for one in answers if one.phase == "learning"])
 

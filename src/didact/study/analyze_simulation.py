@@ -134,10 +134,12 @@ def _test(
 
 def _headline(found: Contrasts, table: Sequence[dict[str, Any]], cells: Cells) -> str:
     """Against the control by the test where there is one, else by the interval."""
-    who = f"{cells.people} {'person' if cells.people == 1 else 'people'} in {len(found.names)} cohorts"
+    cohorts = f"{len(found.names)} {'cohort' if len(found.names) == 1 else 'cohorts'}"
+    who = f"{cells.people} {'person' if cells.people == 1 else 'people'} in {cohorts}"
     control = [row for row in table if row["with_control"]]
     if not control:
-        return f"{who}: nobody of the control answered, so it cannot be told what explanations add."
+        missing = "but the control" if CONTROL in found.names else "of the control"
+        return f"{who}: nobody {missing} answered, so it cannot be told what explanations add."
     told = [row for row in control if (row["p_holm"] is not None and row["p_holm"] < 0.05) or row["is_sure"]]
     helped = [f"{row['better']} ({100 * row['difference']:+.0f} points)" for row in told if row["worse"] == CONTROL]
     harmed = [f"{row['worse']} ({-100 * row['difference']:+.0f} points)" for row in told if row["better"] == CONTROL]
