@@ -102,6 +102,24 @@ def test_more_people_are_invited_by_name_and_exported_without(tmp_path):
     assert "2 names, and 1 people" in str(too_many.exception)
 
 
+def test_more_links_lead_where_the_first_ones_do(tmp_path):
+    folder = study_of(tmp_path / "s", url="https://study.example/x/")
+    before = lines_of(folder / "invites.csv")
+    run("invite", folder, "--more", 1)
+    assert lines_of(folder / "invites.csv")[:2] == before
+    assert all(line["link"].startswith("https://study.example/x/i/") for line in lines_of(folder / "invites.csv"))
+    assert "https://moved.example/i/" in run("invite", folder, "--url", "https://moved.example").stdout
+
+
+@pytest.mark.parametrize("root", ["/study", "/study/"])
+def test_the_links_that_serve_prints_lead_to_pages(tmp_path, monkeypatch, root):
+    folder = study_of(tmp_path / "s")
+    monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:1"))
+    said = run("serve", folder, "--root", root).output
+    assert "http://127.0.0.1:1/study/\n" in said
+    assert f"http://127.0.0.1:1/study/o/{read_keys(folder).organiser}" in said
+
+
 def test_simulate_analyze_export_erase(tmp_path):
     folder = study_of(tmp_path / "s", items=12)
     assert run("simulate", folder, "--people", 4, "--worths", "secret_alpha=2,secret_gamma=-2").exit_code == 0

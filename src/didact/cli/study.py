@@ -123,6 +123,7 @@ def serve(
 
     if root and not root.startswith("/"):
         raise OptionError(f"--root begins with a slash: /{root}, not {root}.")
+    root = root.rstrip("/")
     organiser = read_keys(_study(folder)).organiser
 
     def ready(address: str) -> None:
@@ -143,7 +144,9 @@ def invite(
     names: Annotated[
         Path | None, typer.Option("--names", help="A text file with a name a line, for those who are invited now.")
     ] = None,
-    url: Url = LOCAL,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Where people will find the study; as it was made, if not said.")
+    ] = None,
     database: Database = None,
     as_json: options.Json = False,
 ) -> None:
@@ -153,6 +156,7 @@ def invite(
     from didact.study.invitations import INVITES, invitations, listed
 
     keys = read_keys(folder)
+    url = url or str(design.facts.get("url", LOCAL))
     called = [line.strip() for line in _text(names).splitlines() if line.strip()] if names is not None else []
     if len(called) > more:
         raise OptionError(f"{names} has {len(called)} names, and {more} people are invited. Give --more {len(called)}.")

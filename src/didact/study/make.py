@@ -101,6 +101,7 @@ def new_study(
             "teacher": first.teacher,
             "methods": {name: {"kind": maps.kind, "options": dict(maps.options)} for name, maps in named.items()},
             "candidates": len(candidates),
+            "url": url,
         },
     )
     with new_folder(folder) as draft:
