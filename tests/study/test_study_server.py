@@ -183,6 +183,12 @@ def test_the_control_sees_no_explanation_in_the_instructions_either(tmp_path):
         assert "The model answered" in page
 
 
+def test_whoever_stops_early_knows_the_code_name_to_be_deleted_by(tmp_path):
+    someone = Someone(study_of(tmp_path / "s"), 2).agree()
+    someone.answer(1)
+    assert '<b class="code">p02</b>' in someone.client.get("/").text
+
+
 def test_a_break_is_suggested_after_so_many_answers(tmp_path):
     someone = Someone(study_of(tmp_path / "s", pause=2)).agree()
     assert [someone.answer(number).json()["next"] for number in (1, 2, 3)] == ["/task", "/break", "/task"]

@@ -324,7 +324,7 @@ def export(
 @app.command("erase")
 def erase(
     folder: Folder,
-    person: Annotated[str, typer.Argument(metavar="PERSON", help="p07, as the person was told at the end.")],
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="p07, as the person was told.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     database: Database = None,
 ) -> None:

@@ -197,7 +197,7 @@ def _add_doors(app: FastAPI, study: Study) -> None:
         return study.page(
             "dashboard.html", cookie, phases=_phases(steps, done), done=done, total=len(steps),
             minutes_left=study.minutes(len(steps) - done, study.answers.seconds(person.number)),
-            is_closed=study.answers.is_closed,
+            is_closed=study.answers.is_closed, person=person.id,
         )  # fmt: skip
 
     @app.get("/i/{code}")

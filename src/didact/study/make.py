@@ -29,7 +29,7 @@ CONSENT: Final = (
     "Taking part is voluntary. You can stop at any time, without giving a reason.",
     "We store your answers and how long each page was open, under a code and without your name. "
     "They are used for research and may be published in this form.",
-    "You can ask for your answers to be deleted; tell us your code, which is shown at the end.",
+    "You can ask for your answers to be deleted; tell us your code name, which the overview shows.",
 )
 
 
