@@ -118,6 +118,9 @@ def test_the_links_that_serve_prints_lead_to_pages(tmp_path, monkeypatch, root):
     said = run("serve", folder, "--root", root).output
     assert "http://127.0.0.1:1/study/\n" in said
     assert f"http://127.0.0.1:1/study/o/{read_keys(folder).organiser}" in said
+    assert "synthetic" not in said
+    run("simulate", folder, "--people", 2)
+    assert "2 synthetic people have answered" in run("serve", folder, "--root", root).output
 
 
 def test_simulate_analyze_export_erase(tmp_path):

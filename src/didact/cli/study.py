@@ -124,10 +124,18 @@ def serve(
     if root and not root.startswith("/"):
         raise OptionError(f"--root begins with a slash: /{root}, not {root}.")
     root = root.rstrip("/")
-    organiser = read_keys(_study(folder)).organiser
+    _, answers = _opened(folder, database)
+    organiser = read_keys(folder).organiser
+    synthetic = sum(person.is_synthetic for person in answers.people())
+    answers.close()
 
     def ready(address: str) -> None:
         say(f"The study is at {address}{root}/\nThe organiser's page: {address}{root}/o/{organiser}")
+        if synthetic:
+            say(
+                f"{synthetic} synthetic people have answered this study (didact study simulate), and would be analysed "
+                "together with real ones. Make the study anew for real people."
+            )
         if not is_loopback(host):
             say(
                 "It is open to the network, and what people send is not encrypted: put a server with https in front "
@@ -337,13 +345,6 @@ def erase(
         raise typer.Exit(1)
     removed = answers.erase(number)
     say(f"{removed} answers of {person} are removed. Analyses and exports made before still hold them: make them anew.")
-
-
-def _study(folder: Path) -> Path:
-    from didact.study.design import read_design
-
-    read_design(folder)
-    return folder
 
 
 def _opened(folder: Path, database: str | None) -> "tuple[Design, Answers]":
