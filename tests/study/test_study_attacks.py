@@ -47,7 +47,7 @@ def everything(folder: Path) -> dict[str, list[tuple]]:
 @pytest.mark.parametrize("forge", [
     lambda _: "",
     lambda _: "1",
-    lambda cookie: cookie[:-2] + ("A" if cookie[-2] != "A" else "B") + cookie[-1],  # the last has bits that mean nothing
+    lambda cookie: cookie[:-2] + ("A" if cookie[-2] != "A" else "B") + cookie[-1],  # of the last, two bits mean nothing
     lambda cookie: "Mg" + cookie[cookie.index("."):],  # person 2 under the signature of person 1
     lambda _: Keys(b"x" * 32).cookie(1),  # another study's secret
     lambda _: "." * 5000,
