@@ -110,6 +110,7 @@ class Someone:
         self.folder = folder
         self.app = app or create_app(folder)
         self.design = read_design(folder)
+        self.cookie = self.app.state.study.cookie
         self.client = TestClient(self.app, base_url="http://study.test", raise_server_exceptions=False)
         self.code = read_keys(folder).code(number)
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from didact.errors import RecordError
 from didact.study.answers import Answer
-from didact.study.app import COOKIE, ORGANISER, create_app
+from didact.study.app import create_app
 from didact.study.database import open_answers
 from didact.study.design import Design, Item, read_design
 from didact.study.export import exported
@@ -55,8 +55,8 @@ def everything(folder: Path) -> dict[str, list[tuple]]:
 def test_a_forged_cookie_is_nobodys(folder, forge):
     someone = Someone(folder).agree()
     fields, before = someone.fields(1), everything(folder)
-    forged = forge(someone.client.cookies[COOKIE])
-    client = TestClient(someone.app, base_url="http://study.test", cookies={COOKIE: forged})
+    forged = forge(someone.client.cookies[someone.cookie])
+    client = TestClient(someone.app, base_url="http://study.test", cookies={someone.cookie: forged})
     answer = client.post("/task/1", data=fields, headers={"accept": "application/json"})
     assert answer.status_code == 403
     assert client.get("/task/1").status_code == 403
@@ -65,11 +65,11 @@ def test_a_forged_cookie_is_nobodys(folder, forge):
 
 def test_a_persons_cookie_does_not_open_the_organisers_page_nor_the_other_way(folder):
     someone = Someone(folder).agree()
-    cookie = someone.client.cookies[COOKIE]
-    client = TestClient(someone.app, base_url="http://study.test", cookies={ORGANISER: cookie})
+    cookie = someone.client.cookies[someone.cookie]
+    client = TestClient(someone.app, base_url="http://study.test", cookies={someone.app.state.study.organiser: cookie})
     assert client.get("/organiser").status_code == 403
     organiser = read_keys(folder).cookie("organiser")
-    client = TestClient(someone.app, base_url="http://study.test", cookies={COOKIE: organiser})
+    client = TestClient(someone.app, base_url="http://study.test", cookies={someone.cookie: organiser})
     assert client.get("/task/1").status_code == 403
 
 
@@ -104,7 +104,7 @@ def test_a_form_from_another_site_lets_nobody_in(folder):
     for origin in ("https://evil.test", "http://[", "null", "study.test"):
         answer = someone.client.post("/enter", data={"code": someone.code}, headers={"origin": origin})
         assert answer.status_code == 403, origin
-    assert COOKIE not in someone.client.cookies
+    assert someone.cookie not in someone.client.cookies
     assert someone.client.post(
         "/enter", data={"code": someone.code}, headers={"origin": "http://study.test"}
     ).is_success
@@ -256,7 +256,7 @@ def test_a_thousand_wrong_codes_are_stopped_after_ten_and_people_inside_go_on(fo
     assert set(statuses[10:]) == {429}
     assert thief.client.get(f"/i/{thief.code}").status_code == 429  # not even a right one now
     assert thief.client.get(f"/o/{read_keys(folder).organiser}").status_code == 429
-    assert COOKIE not in thief.client.cookies
+    assert thief.cookie not in thief.client.cookies
     assert inside.answer(1).status_code == 200
 
 

@@ -9,6 +9,9 @@ from didact.study.design import Design, Item, read_design
 from didact.study.items import chosen, chosen_for_simulation
 from didact.study.steps import steps_of
 
+GOLDEN = [("r2", "abc"), ("r0", "bca"), ("r1", "cab"), ("r5", "abc"), ("r3", "cab"), ("r4", "bca")]
+GOLDEN_RATING = "accbba"
+
 
 def items_of(right: dict[str, int], wrong: dict[str, int] | None = None) -> list[Item]:
     """So many rows of each answer, right and wrong."""
@@ -112,6 +115,13 @@ def test_orders_differ_between_people_and_are_the_same_for_one():
     assert {step.item.id: step.shown for step in one} != {step.item.id: step.shown for step in other}
     assert sorted(step.item.id for step in one) == sorted(step.item.id for step in other)
     assert [step.number for step in one] == list(range(1, 31))
+
+
+def test_orders_stay_what_they_were():
+    """They are not stored: another version of Python or of didact must not change a study that is under way."""
+    steps = steps_of(design_of("ranking", items=6), 1)
+    assert [(step.item.id, "".join(step.shown)) for step in steps] == GOLDEN
+    assert [step.shown[0] for step in steps_of(design_of("rating", items=6), 1)] == list(GOLDEN_RATING)
 
 
 def test_every_method_meets_every_item_of_a_rating_once_there_are_as_many_people():

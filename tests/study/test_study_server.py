@@ -166,6 +166,24 @@ def test_the_learning_phase_tells_the_truth_after_the_answer_and_not_before(tmp_
     assert not re.search(r'class="strength\d', someone.client.get("/task/5").text)
 
 
+def test_explanations_are_shut_once_the_test_was_seen(tmp_path):
+    someone = Someone(study_of(tmp_path / "s", "simulation"), 2).agree()
+    for number in range(1, 5):
+        someone.answer(number)
+    assert someone.client.get("/task/4").status_code == 200  # the last answer's feedback
+    assert steps_of(someone.design, 2)[4].phase == "test"
+    someone.client.get("/task/5")
+    assert someone.client.get("/task/4").status_code == 403
+    assert someone.answer(5).status_code == 200
+
+
+def test_two_studies_on_one_host_do_not_share_cookies(tmp_path):
+    one, other = Someone(study_of(tmp_path / "one")).agree(), Someone(study_of(tmp_path / "other"))
+    assert one.cookie != other.cookie
+    other.client.cookies = one.client.cookies
+    assert other.client.get("/task/1").status_code == 403
+
+
 def test_the_control_learns_without_explanations(tmp_path):
     someone = Someone(study_of(tmp_path / "s", "simulation"), 1).agree()
     someone.answer(1)

@@ -24,7 +24,9 @@ Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder that `
 Database = Annotated[
     str | None,
     typer.Option(
-        "--database", envvar="DIDACT_STUDY_DATABASE", help="An SQLAlchemy URL; default: answers.sqlite in the folder."
+        "--database",
+        envvar="DIDACT_STUDY_DATABASE",
+        help="An SQLAlchemy URL (PostgreSQL); default: answers.sqlite in the folder.",
     ),
 ]
 Url = Annotated[str, typer.Option("--url", help="Where people will find the study; for the links.")]

@@ -23,8 +23,6 @@ from didact.study.steps import Step, steps_of
 from didact.study.stimuli import PICTURES, Stimuli, read_stimuli
 from didact.study.wall import HEADERS, TooLargeError, Wall, is_too_large
 
-COOKIE: Final = "didact_person"
-ORGANISER: Final = "didact_organiser"
 ESTIMATE: Final = {"ranking": 40.0, "simulation": 25.0, "rating": 20.0}  # seconds a page, before anybody's are known
 UNKNOWN: Final = "We do not know who you are. Use the link that you were sent."
 _STATIC: Final = Path(__file__).parent / "static"
@@ -62,6 +60,7 @@ class Study:
         self.stimuli: Stimuli = read_stimuli(folder)
         self.keys: Keys = read_keys(folder)
         self.answers: Answers = open_answers(folder, self.design, database)
+        self.cookie, self.organiser = self.keys.cookie_name("person"), self.keys.cookie_name("organiser")
         self.pictures = folder / PICTURES
         self.root, self.is_secure = root, is_secure
         self.limiter = Limiter()
@@ -85,7 +84,7 @@ class Study:
         return RedirectResponse(f"{self.root}{path}", status_code=303)
 
     def with_cookie(self, name: str, who: int | str) -> RedirectResponse:
-        found = self.goto("/organiser" if name == ORGANISER else "/")
+        found = self.goto("/organiser" if name == self.organiser else "/")
         found.set_cookie(
             name, self.keys.cookie(who), max_age=KEPT, path=f"{self.root}/", httponly=True, samesite="lax",
             secure=self.is_secure,
@@ -100,11 +99,11 @@ class Study:
         if person is None:
             self.limiter.count(address)
             raise CodeError(403, "This invitation is not known. Use the whole link that you were sent.")
-        return self.with_cookie(COOKIE, person.number)
+        return self.with_cookie(self.cookie, person.number)
 
     def person(self, request: Request) -> Person:
         """Whose request this is; who is not known is asked for a code."""
-        who = self.keys.who(request.cookies.get(COOKIE))
+        who = self.keys.who(request.cookies.get(self.cookie))
         person = self.answers.person(who) if isinstance(who, int) else None
         if person is None:
             raise ProblemError(403, UNKNOWN, f"{self.root}/")
@@ -127,7 +126,7 @@ class Study:
             )
 
     def check_organiser(self, request: Request) -> None:
-        if self.keys.who(request.cookies.get(ORGANISER)) != "organiser":
+        if self.keys.who(request.cookies.get(self.organiser)) != "organiser":
             raise ProblemError(403, "This page is for the organiser. Use the organiser's link.")
 
     def after(self, person: Person, done: int) -> str:
@@ -180,7 +179,7 @@ def _add_doors(app: FastAPI, study: Study) -> None:
 
     @app.get("/")
     def home(request: Request) -> Response:
-        cookie = request.cookies.get(COOKIE)
+        cookie = request.cookies.get(study.cookie)
         who = study.keys.who(cookie)
         person = study.answers.person(who) if isinstance(who, int) else None
         if person is None or cookie is None:
@@ -214,7 +213,7 @@ def _add_doors(app: FastAPI, study: Study) -> None:
     @app.post("/consent")
     def consent(request: Request, fields: Fields) -> Response:
         person = study.person(request)
-        study.check_form(request, fields, COOKIE)
+        study.check_form(request, fields, study.cookie)
         if fields.get("agree") != "yes":
             raise ProblemError(422, "You can take part only if you agree.", f"{study.root}/")
         study.answers.consent(person.number)
@@ -226,8 +225,8 @@ def _add_doors(app: FastAPI, study: Study) -> None:
         example = example_of(study.design, study.stimuli.example, root=study.root, cohort=person.cohort)
         design = study.design
         return study.page(
-            "instructions.html", request.cookies[COOKIE], kind=design.kind, question=design.question, example=example,
-            pause=design.pause,
+            "instructions.html", request.cookies[study.cookie], kind=design.kind, question=design.question,
+            example=example, pause=design.pause,
         )  # fmt: skip
 
     @app.get("/break")
@@ -262,6 +261,8 @@ def _add_tasks(app: FastAPI, study: Study) -> None:
         if number > done + 1:
             return study.goto("/task")
         given = study.answers.given(person.number, number)
+        if step.phase == "learning" and _is_tested(study, person):
+            raise ProblemError(403, "The learning part is over. Go on with the test.", f"{study.root}/task")
         if given is None:
             if study.answers.is_closed:
                 raise ProblemError(410, "No more answers are taken. Thank you for those you gave.", f"{study.root}/")
@@ -271,7 +272,7 @@ def _add_tasks(app: FastAPI, study: Study) -> None:
     @app.post("/task/{number}")
     def answer(request: Request, number: int, fields: Fields) -> Response:
         person = study.participant(request)
-        study.check_form(request, fields, COOKIE)
+        study.check_form(request, fields, study.cookie)
         step = _step(study, person, number)
         done = study.answers.done(person.number)
         if number <= done:
@@ -304,14 +305,14 @@ def _add_organiser(app: FastAPI, study: Study) -> None:
         if not study.keys.is_organiser(code):
             study.limiter.count(_address(request))
             raise ProblemError(403, "This is not the organiser's link.")
-        return study.with_cookie(ORGANISER, "organiser")
+        return study.with_cookie(study.organiser, "organiser")
 
     @app.get("/organiser")
     def organiser(request: Request) -> Response:
         study.check_organiser(request)
         exports = [{"name": name, "url": f"{study.root}/organiser/answers.{name}"} for name in ("csv", "json")]
         return study.page(
-            "organiser.html", request.cookies[ORGANISER], **overview(study.design, study.answers),
+            "organiser.html", request.cookies[study.organiser], **overview(study.design, study.answers),
             is_closed=study.answers.is_closed, exports=exports,
         )  # fmt: skip
 
@@ -327,7 +328,7 @@ def _add_organiser(app: FastAPI, study: Study) -> None:
     @app.post("/organiser/{action}")
     def change(request: Request, action: str, fields: Fields) -> Response:
         study.check_organiser(request)
-        study.check_form(request, fields, ORGANISER)
+        study.check_form(request, fields, study.organiser)
         if action not in ("close", "open"):
             raise ProblemError(404, "A study can be closed and opened.", f"{study.root}/organiser")
         study.answers.set_closed(action == "close")
@@ -423,7 +424,7 @@ def _shown(
     if fields is not None:
         page["answer"] = draft_in(study.design, step, fields)
     status = 422 if error else 200
-    return study.page(f"{study.design.kind}.html", request.cookies[COOKIE], status=status, page=page)
+    return study.page(f"{study.design.kind}.html", request.cookies[study.cookie], status=status, page=page)
 
 
 def _step(study: Study, person: Person, number: int) -> Step:
@@ -431,6 +432,12 @@ def _step(study: Study, person: Person, number: int) -> Step:
     if not 1 <= number <= len(steps):
         raise ProblemError(404, "You have no such page.", f"{study.root}/task")
     return steps[number - 1]
+
+
+def _is_tested(study: Study, person: Person) -> bool:
+    """Whether the person has seen a page of the test: from then on no explanation is shown."""
+    first = next((step.number for step in study.steps(person) if step.phase == "test"), None)
+    return first is not None and study.answers.is_seen(person.number, first)
 
 
 def _repeated(study: Study, step: Step) -> ProblemError:

@@ -172,6 +172,12 @@ class Answers:
         except IntegrityError:
             pass  # a reload
 
+    def is_seen(self, number: int, step: int) -> bool:
+        """Whether a page was ever shown."""
+        with self._engine.connect() as connection:
+            asked = sql.select(_SIGHTS.c.at).where(_SIGHTS.c.person == number, _SIGHTS.c.step == step)
+            return connection.execute(asked).scalar() is not None
+
     def done(self, number: int) -> int:
         """How many steps the person has answered. Steps are answered in order, so the next one is this plus 1."""
         with self._engine.connect() as connection:

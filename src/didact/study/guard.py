@@ -39,6 +39,10 @@ class Keys:
     def is_organiser(self, code: str) -> bool:
         return hmac.compare_digest(code.encode(), self.organiser.encode())
 
+    def cookie_name(self, purpose: str) -> str:
+        """Cookies of one host know no ports: each study has names of its own, so that two do not meet."""
+        return f"didact_{purpose}_{self._derived(f'cookie/{purpose}')[:8]}"
+
     def cookie(self, who: int | str) -> str:
         """A signed cookie for a person's number, or for the organiser."""
         return self._signer.dumps(who)
