@@ -206,6 +206,17 @@ def test_what_cannot_be_asked_of_a_stream_is_told(world, tmp_path):
     assert "--stream explains --data with one method into --out" in str(result.exception)
 
 
+def test_labels_matter_only_where_they_are_explained(world, tmp_path):
+    folder, data = world
+    teacher = didact.load_teacher(str(folder / "model"))
+    records = [{"id": row.id, "text": row.texts[0], "label": "strange"} for row in data["test"]]
+    explain_stream(teacher, iter(records), "gradient_input", out=tmp_path / "m.parquet")
+    with pytest.raises(DataError, match="none of the classes"):
+        explain_stream(teacher, iter(records), "gradient_input", out=tmp_path / "n.parquet", target="gold")
+    gold = explain_stream(teacher, folder / "rows.parquet", "gradient_input", out=tmp_path / "g.parquet", target="gold")
+    same(Explanations.load(gold.path), didact.explain(teacher, data["test"], "gradient_input", target="gold"))
+
+
 def test_only_the_first_rows_of_a_stream(world, tmp_path):
     folder, data = world
     teacher = didact.load_teacher(str(folder / "model"))

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ def stream_rows(
     task: str | Task | None = None,
     columns: Mapping[str, str | None] | None = None,
     classes: Sequence[str] | None = None,
+    labels: bool = True,
     split: str = "train",
 ) -> Iterator[list[Row]]:
     """Rows in lists of `size`, the last one shorter. Nothing but the list at hand is kept.
 
     `source` is a Parquet or JSON-lines file (packed by gzip or not), the name of a data set on the hub (its `split` is
     streamed), or anything that can be iterated over: records, rows or texts. How columns are read is decided by the
-    first records; faults are told by their place, with the list they are in.
+    first records; faults are told by their place, with the list they are in. Without `labels` gold labels are not read.
     """
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
@@ -48,6 +50,8 @@ def stream_rows(
         table = Table(name, keys, held, range(seen + 1, seen + len(held) + 1))
         if layout is None:
             layout, _ = layout_of(table, task=task, columns=columns)
+            if not labels:
+                layout = replace(layout, roles={role: one for role, one in layout.roles.items() if role != "label"})
         check_columns(table, layout)
         read, _ = reader([table], layout, classes if layout.task.has_classes else None, name)
         rows, _ = read_rows(name, {"": [table]}, read)

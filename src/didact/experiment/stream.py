@@ -95,7 +95,10 @@ def explain_stream(
     order = _Order(method, options, preset, batch_size, seed)
     background = None if background_rows is None else rows_of(opened, background_rows)
     desk = _Desk(opened, order, background)
-    source = stream_rows(data, size=shard, task=opened.task, columns=columns, classes=opened.classes, split=split)
+    source = stream_rows(
+        data, size=shard, task=opened.task, columns=columns, classes=opened.classes, split=split,
+        labels=desk.work.asked.target == "gold",
+    )  # fmt: skip
     parts = _Parts(path, desk, shard)
     with Progress(f"explaining with {desk.name}", total=total or rows or 1, shown=progress) as bar:
         crew = _crew(workers, threads, str(teacher), loading or {}, order, background, desk)
