@@ -73,9 +73,7 @@ class Packed:
         return self.token_row * self.length + self.place
 
 
-def pack(
-    shelf: Shelf, chosen: Sequence[Int[np.ndarray, " _"]], dtype: torch.dtype, reading: str = "mean"
-) -> Packed:
+def pack(shelf: Shelf, chosen: Sequence[Int[np.ndarray, " _"]], dtype: torch.dtype, reading: str = "mean") -> Packed:
     """The chosen rows of each seed, as numbers of rows of the shelf."""
     device, wide = shelf.tokens.device, shelf.tokens.shape[1]
     parts: dict[str, list[np.ndarray]] = {name: [] for name in ("index", "place", "seed", "row")}
