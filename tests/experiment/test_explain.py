@@ -300,9 +300,9 @@ class TestKeeping:
     def test_of_slow_methods_few_rows_are_kept_together(self, monkeypatch):
         """A thousand questions a row: 256 rows would be half an hour that a stop loses."""
         monkeypatch.setattr(module, "_ASKED", 160)
-        parts, plain = [], module._Work.explained
+        parts, plain = [], module.Work.explained
         monkeypatch.setattr(
-            module._Work, "explained", lambda self, shard, bar: parts.append(len(shard)) or plain(self, shard, bar)
+            module.Work, "explained", lambda self, shard, bar: parts.append(len(shard)) or plain(self, shard, bar)
         )
         rows = [Row(f"n{index}", (text,)) for index, text in enumerate(TEXTS * 3)]
         few = explain(teacher("native", "classification"), rows, "lime", samples=20)
@@ -320,7 +320,7 @@ class TestKeeping:
         asked = {"samples": 20, "seed": 1}
         explain(model, rows, "lime", out=tmp_path / "whole.parquet", **asked)
         calls = []
-        plain = module._Work.explained
+        plain = module.Work.explained
 
         def stopped(self, shard, bar):
             if len(calls) == 2:
@@ -328,7 +328,7 @@ class TestKeeping:
             calls.append(shard[0].id)
             return plain(self, shard, bar)
 
-        monkeypatch.setattr(module._Work, "explained", stopped)
+        monkeypatch.setattr(module.Work, "explained", stopped)
         with pytest.raises(KeyboardInterrupt):
             explain(model, rows, "lime", out=tmp_path / "halves.parquet", **asked)
         assert not (tmp_path / "halves.parquet").exists()
@@ -430,7 +430,7 @@ class TestKeeping:
     def test_a_place_where_no_file_can_be_is_refused_before_the_work(self, tmp_path, monkeypatch, place):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "folder").mkdir()
-        monkeypatch.setattr(module._Work, "explained", lambda *_: pytest.fail("work began"))
+        monkeypatch.setattr(module.Work, "explained", lambda *_: pytest.fail("work began"))
         with pytest.raises(OptionError, match="is a folder"):
             explain(teacher("native", "classification"), TEXTS, "lime", out=place)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]
