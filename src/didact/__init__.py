@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from didact.experiment.agree import agree
     from didact.experiment.agreement import Agreement
     from didact.experiment.bring import read_explanations
-    from didact.experiment.compare import compare
+    from didact.experiment.compare import compare, forecast
     from didact.experiment.comparison import Comparison
     from didact.experiment.distil import learn_l2e
     from didact.experiment.evaluate import evaluate
     from didact.experiment.explain import explain
+    from didact.experiment.forecast import Forecast
     from didact.experiment.learn import learn_smat
     from didact.experiment.sanity import sanity
     from didact.experiment.stream import explain_stream
@@ -31,6 +32,7 @@ __all__ = [
     "Agreement",
     "Comparison",
     "Explanations",
+    "Forecast",
     "__version__",
     "agree",
     "analyze_study",
@@ -38,6 +40,7 @@ __all__ = [
     "evaluate",
     "explain",
     "explain_stream",
+    "forecast",
     "learn_l2e",
     "learn_smat",
     "load_data",
@@ -56,12 +59,14 @@ _PUBLIC = {
     "Agreement": "didact.experiment.agreement:Agreement",
     "Comparison": "didact.experiment.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
+    "Forecast": "didact.experiment.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",
     "analyze_study": "didact.study.folder:analyze_study",
     "compare": "didact.experiment.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
     "explain": "didact.experiment.explain:explain",
     "explain_stream": "didact.experiment.stream:explain_stream",
+    "forecast": "didact.experiment.compare:forecast",
     "learn_l2e": "didact.experiment.distil:learn_l2e",
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",

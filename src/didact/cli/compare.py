@@ -64,12 +64,16 @@ def compare(
     trust_remote_code: Annotated[
         bool | None, typer.Option("--trust-remote-code", help="Run a model's own code.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Do not run: tell cells, time, memory and disk, from short probes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Teach students with each explanation method, and see who predicts the model best on rows they never saw.
 
     The controls none, random, trivial and, where there are rationales, human are always in the table. A run that was
-    stopped goes on when the same command is given again. Exit code 1 if any cell failed.
+    stopped goes on when the same command is given again. Exit code 1 if any cell failed. With --dry-run nothing is run
+    or kept.
     """
     given: dict[str, Any] = {
         "model": model, "data": data, "explainers": None if explainers is None else split_list(explainers),
@@ -84,16 +88,19 @@ def compare(
     training = {name: value for name, value in training.items() if value is not None}
 
     try:
-        from didact.experiment.compare import run_plan
+        from didact.experiment.compare import forecast_plan, run_plan
         from didact.experiment.plan import read_plan
 
         asked = {} if plan is None else read_plan(plan)
         asked |= said
         if training and isinstance(asked.get("training", {}), dict):  # what is no table is told with the other faults
             asked["training"] = {**asked.get("training", {}), **training}
-        result = run_plan(
-            asked, out=out, cache=cache, workers=workers, engine=engine, address=address, gpus=gpus, progress=True
-        )  # fmt: skip
+        engaged: dict[str, Any] = {"workers": workers, "engine": engine, "address": address, "gpus": gpus}
+        if dry_run:
+            found = forecast_plan(asked, out=out, progress=True, **engaged)
+            print_json(found.to_document()) if as_json else typer.echo(found.table())
+            return
+        result = run_plan(asked, out=out, cache=cache, progress=True, **engaged)
     except KeyboardInterrupt as stopped:
         say(f"didact: {str(stopped) or 'Stopped. Give the same command again to go on.'}")
         raise typer.Exit(130) from None

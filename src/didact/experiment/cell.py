@@ -17,11 +17,13 @@ from didact.experiment.classroom import Classroom
 from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
+from didact.explainers.mix import Mix
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
 from didact.records.explanations import Explanations
+from didact.records.parts import Parts
 from didact.records.store import Record, Store
 from didact.records.table import Table, read_table, write_table
 from didact.registry import parse_spec
@@ -187,13 +189,8 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     It starts from weights of its own: the students that the finished explainer teaches are new to it.
     """
     assert cell.learner is not None
-    assert cell.parts is not None
     learner = parse_learner(cell.learner)
-    found, places = classroom.parts(cell.parts)
-    parts = found.select([places[row.id] for row in train.rows])
-    explainer = learner.explainer()
-    explainer.start(parts.names)
-    student = classroom.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
+    student, explainer, parts = begin_learning(cell, classroom, train)
     training = Training(**cell.training, seed=cell.seed)
     done = learn_mix(student, _strategy(cell), explainer, parts, train, dev, training, learner.smat)
     notes, choice = list(done.notes), None
@@ -215,6 +212,18 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     }  # fmt: skip
     trials: list[Mapping[str, Any]] = [{"options": {}, "dev": _number(done.kept.dev_measure)}]
     return Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
+
+
+def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, Parts]:
+    """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
+    assert cell.learner is not None
+    assert cell.parts is not None
+    found, places = classroom.parts(cell.parts)
+    parts = found.select([places[row.id] for row in train.rows])
+    explainer = parse_learner(cell.learner).explainer()
+    explainer.start(parts.names)
+    student = classroom.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
+    return student, explainer, parts
 
 
 def _strategy(cell: Cell) -> Strategy:

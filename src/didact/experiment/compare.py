@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,11 +19,13 @@ from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine
 from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
-from didact.experiment.place import place_of
+from didact.experiment.forecast import Forecast
+from didact.experiment.place import Place, place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.run import Run
 from didact.models.load import checked_device, load_teacher
+from didact.records.remote import is_url
 from didact.registry import unknown
 
 ENGINES: Final = ("local", "ray")
@@ -74,6 +77,71 @@ def compare(
     return done
 
 
+def forecast(
+    teacher: Any = None,
+    data: Any = None,
+    explainers: Sequence[Method | Path] | None = None,
+    students: Sequence[str] | None = None,
+    *,
+    sizes: Sequence[int] | int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    out: str | Path | None = None,
+    plan: str | Path | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    gpus: float | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Forecast:
+    """What `compare` would take with the same arguments: cells, time, memory and disk, from probes on this machine.
+
+    Teacher and data are loaded and the plan is checked, as they would be; then some rows are explained with every
+    method, and every kind of student is taught some batches. Nothing is kept. Cells that are done in `out` are not
+    counted. docs/scale.md tells how near it comes.
+    """
+    said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
+    given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
+    said |= {name: value for name, value in given.items() if value is not None}
+    return forecast_plan(
+        said, teacher=teacher, data=data, out=out, workers=workers, engine=engine, address=address, gpus=gpus,
+        progress=progress,
+    )  # fmt: skip
+
+
+def forecast_plan(
+    said: Mapping[str, Any],
+    *,
+    teacher: Any = None,
+    data: Any = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    gpus: float | None = None,
+    progress: bool = False,
+) -> Forecast:
+    """What it would take to carry out what a plan says, not yet checked."""
+    from didact.experiment.forecaster import Forecaster
+
+    began = time.perf_counter()
+    said, objects = _named(dict(said), teacher, data)
+    plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
+    crew = _engine(plan, workers, engine, address, gpus, module="didact.experiment.rehearsal")
+    folder = _folder(plan, out)
+    notes = ["What the store holds already is not counted."] if is_url(folder) else []
+    real = Place(Path("nowhere") if is_url(folder) else Path(folder))
+    with _opened(crew):
+        loaded = _loaded_data(plan, objects)
+        roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
+        at_once = crew.at_once()
+        found = Forecaster(
+            roster, crew, real, at_once=at_once, workers=0 if isinstance(crew, Here) else at_once,
+            loading=time.perf_counter() - began, progress=progress, notes=notes,
+        )  # fmt: skip
+        return found.forecast()
+
+
 def run_plan(
     said: Mapping[str, Any],
     *,
@@ -91,15 +159,22 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus)
-    # Some systems refuse some signs in names of folders.
-    folder = out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
-    place = place_of(folder, cache, progress=progress)
+    place = place_of(_folder(plan, out), cache, progress=progress)
     place.check()
-    with crew if isinstance(crew, contextlib.AbstractContextManager) else contextlib.nullcontext():
+    with _opened(crew):
         loaded = _loaded_data(plan, objects)
         roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
         with place:
             return Run(roster, place, progress=progress).comparison(crew)
+
+
+def _folder(plan: Plan, out: str | Path | None) -> str | Path:
+    # Some systems refuse some signs in names of folders.
+    return out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
+
+
+def _opened(crew: Engine) -> contextlib.AbstractContextManager[Any]:
+    return crew if isinstance(crew, contextlib.AbstractContextManager) else contextlib.nullcontext()
 
 
 def _named(said: dict[str, Any], teacher: Any, data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -143,7 +218,15 @@ def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
     )  # fmt: skip
 
 
-def _engine(plan: Plan, workers: int | None, name: str, address: str | None, gpus: float | None) -> Engine:
+def _engine(
+    plan: Plan,
+    workers: int | None,
+    name: str,
+    address: str | None,
+    gpus: float | None,
+    *,
+    module: str = "didact.experiment.worker",
+) -> Engine:
     if name not in ENGINES:
         raise OptionError(unknown("engine", name, list(ENGINES)))
     if workers is not None and workers < 0:
@@ -151,10 +234,12 @@ def _engine(plan: Plan, workers: int | None, name: str, address: str | None, gpu
     if name == "ray":
         from didact.experiment.engines.ray import Ray
 
-        return Ray(workers, plan.threads, address=address, gpus=_gpus(plan, gpus))
+        return Ray(workers, plan.threads, address=address, gpus=_gpus(plan, gpus), module=module)
     if address is not None or gpus is not None:
         raise OptionError("address and gpus are for a cluster, and the engine is local. Ask for engine ray.")
-    return Here() if workers == 0 else Local(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
+    if workers == 0:
+        return Here(module)
+    return Local(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads, module)
 
 
 def _gpus(plan: Plan, asked: float | None) -> float:

@@ -73,24 +73,57 @@ def keep_explanations(
     A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
     """
     asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-    asked |= _batches(teacher)
+    asked |= batches_of(teacher)
     if isinstance(method, str) and method.endswith(".parquet"):
         method = Explanations.load(method)
     if isinstance(method, Explanations):
         return _given(folder, chosen(method, rows, label=label), label, whole=method)
+    found = located(folder, teacher, fingerprint, rows, method, label=label, background=background)
+    if found is None:
+        return _given(folder, explain(teacher, rows, method, **asked), label)
+    path = folder / found.kept.file
+    if _loaded(path) is None:
+        _complete(path, teacher, rows, method, found.others, asked)
+    return found.kept
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Where explanations belong, and the files of smaller plans that may hold some of them."""
+
+    kept: Kept
+    others: Sequence[Path]
+
+
+def located(
+    folder: Path,
+    teacher: Teacher,
+    fingerprint: str,
+    rows: Sequence[Row],
+    method: Method,
+    *,
+    label: str,
+    background: Sequence[Row],
+) -> Located | None:
+    """Where the explanations of a method are kept; None for one whose making is not known."""
+    if isinstance(method, Explanations) or (isinstance(method, str) and method.endswith(".parquet")):
+        return None
     facts = explanation_facts(teacher, method, background)
     if facts is None:
-        return _given(folder, explain(teacher, rows, method, **asked), label)
+        return None
     key = key_of({"teacher": fingerprint, **facts})
     known = {row.id: fingerprint_of([row]) for row in rows}
     path = folder / f"{slug(label)}-{key}-{key_of(known)}.parquet"
-    if _loaded(path) is None:
-        # Where labels or rationales decide the scores, the same text may now have others.
-        is_label = facts["options"]["target"] == "gold" or isinstance(teacher, HumanTeacher)
-        by_text = EXPLAINERS[facts["method"]].needs != "rationales" and not is_label
-        others = sorted(folder.glob(f"{path.stem.rpartition('-')[0]}-*.parquet")) if by_text else []
-        _complete(path, teacher, rows, method, others, asked)
-    return Kept(path.name, key)
+    # Where labels or rationales decide the scores, the same text may now have others.
+    is_label = facts["options"]["target"] == "gold" or isinstance(teacher, HumanTeacher)
+    by_text = EXPLAINERS[facts["method"]].needs != "rationales" and not is_label
+    others = sorted(folder.glob(f"{path.stem.rpartition('-')[0]}-*.parquet")) if by_text else []
+    return Located(Kept(path.name, key), others)
+
+
+def unexplained(folder: Path, rows: Sequence[Row], found: Located) -> list[Row]:
+    """The rows that are in none of the files."""
+    return [] if _loaded(folder / found.kept.file) is not None else _taken(rows, found.others)[1]
 
 
 def keep_parts(
@@ -106,21 +139,28 @@ def keep_parts(
     progress: bool = False,
 ) -> Kept:
     """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
+    found = located_parts(fingerprint, rows, explainer, members)
+    path = folder / found.file
+    if not Parts.is_whole(path):
+        if members:
+            blended([(label, Explanations.load(folder / kept.file)) for label, kept in members]).save(path)
+        else:
+            asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
+            parts_of(teacher, rows, explainer, **asked, **batches_of(teacher)).save(path)
+    return found
+
+
+def located_parts(
+    fingerprint: str, rows: Sequence[Row], explainer: Mix, members: Sequence[tuple[str, Kept]] = ()
+) -> Kept:
+    """Where what a learned explainer weighs is kept."""
     name = name_of(explainer)
     facts = {"teacher": fingerprint, "family": name, "version": explainer.version}
     key = key_of(facts | {"members": [(label, kept.key) for label, kept in members]})
-    path = folder / f"parts-{name}-{key}-{key_of({row.id: fingerprint_of([row]) for row in rows})}"
-    if not Parts.is_whole(path):
-        if members:
-            found = [(label, Explanations.load(folder / kept.file)) for label, kept in members]
-            blended(found).save(path)
-        else:
-            asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-            parts_of(teacher, rows, explainer, **asked, **_batches(teacher)).save(path)
-    return Kept(path.name, key)
+    return Kept(f"parts-{name}-{key}-{key_of({row.id: fingerprint_of([row]) for row in rows})}", key)
 
 
-def _batches(teacher: Teacher) -> dict[str, int]:
+def batches_of(teacher: Teacher) -> dict[str, int]:
     """Large models on the CPU are asked in smaller batches."""
     if isinstance(teacher, Model) and not isinstance(teacher, NativeModel) and teacher.device.type == "cpu":
         return {"batch_size": _ON_CPU}
@@ -131,7 +171,20 @@ def _complete(
     path: Path, teacher: Teacher, rows: Sequence[Row], method: Any, others: Sequence[Path], asked: Mapping[str, Any]
 ) -> None:
     """Take over what files of smaller plans hold, and explain the rest."""
-    parts, have = [], set()
+    parts, missing = _taken(rows, others)
+    draft = path.with_suffix(".missing")
+    if missing:
+        parts.append(explain(teacher, missing, method, out=draft, **asked))
+    marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
+    alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]
+    chosen(Explanations.joined(alike), rows, label=path.name).save(path)
+    draft.unlink(missing_ok=True)
+
+
+def _taken(rows: Sequence[Row], others: Sequence[Path]) -> tuple[list[Explanations], list[Row]]:
+    """What the files hold of these rows, and the rows they do not hold."""
+    parts: list[Explanations] = []
+    have: set[str] = set()
     for other in others:
         maps = _loaded(other)
         if maps is None or maps.task == "image":  # texts tell whether a row is the same; images are not kept
@@ -141,14 +194,7 @@ def _complete(
         have |= {row.id for row in mine}
         if mine:
             parts.append(chosen(maps, mine, label=other.name))
-    missing = [row for row in rows if row.id not in have]
-    draft = path.with_suffix(".missing")
-    if missing:
-        parts.append(explain(teacher, missing, method, out=draft, **asked))
-    marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
-    alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]
-    chosen(Explanations.joined(alike), rows, label=path.name).save(path)
-    draft.unlink(missing_ok=True)
+    return parts, [row for row in rows if row.id not in have]
 
 
 def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:

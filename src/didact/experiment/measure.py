@@ -34,7 +34,7 @@ from didact.render.progress import Progress
 FILE: Final = "measured.json"
 _FOLDER: Final = "measured"
 _MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
-_TIMED: Final = 16  # rows on which cost is measured
+TIMED: Final = 16  # rows on which cost is measured
 # Rows of a table that rank units as another row's explanations do, only sharper or flatter.
 _SAME: Final = ("cotrained", "flattened", "matched", "sharpened", "extra")
 
@@ -194,7 +194,7 @@ class Measuring:
                 method = self._method(one)
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
                     try:
-                        cost = cost_of(self.roster.teacher, rows[:_TIMED], [method])[0]
+                        cost = cost_of(self.roster.teacher, rows[:TIMED], [method])[0]
                         found.append(asdict(replace(cost, method=one.label)))
                     except DidactError as error:
                         self.notes.append(f"What {one.label} costs could not be measured: {error}")

@@ -74,9 +74,9 @@ class Run:
         splits = self._labelled()
         kept = self._explanations(splits["train"].outputs)
         parts = self._parts(splits["train"].outputs, kept)
-        cells = self._grouped(self._cells(splits, kept, parts))
+        cells = self.cells(splits, kept, parts)
         store = Store(self.folder / "cells")
-        manifest = self._manifest(cells)
+        manifest = self.manifest(cells)
         learning = [cell for cell in cells if cell.learner is not None]
         if learning:
             self._work(engine, manifest, learning, store, "learning explainers")
@@ -87,7 +87,7 @@ class Run:
             self.place.use("measured/*", "measured.json")
             learned = self._learned(cells, store)
             Measuring(
-                self.roster, self.folder, self.fingerprint, self._background(), learned, progress=self.progress
+                self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress
             ).done(self.plan.measure)  # fmt: skip
         return found
 
@@ -144,7 +144,7 @@ class Run:
     def _explanations(self, outputs: Outputs) -> dict[tuple[str, int], Kept]:
         """By entrant and seed the file that holds its explanations."""
         folder = self.folder / "explanations"
-        background = self._background()
+        background = self.background()
         found: dict[tuple[str, int], Kept] = {}
         for one in self.roster.entrants:
             if one.method is None:
@@ -164,7 +164,8 @@ class Run:
                 found[one.label, seed] = shared
         return found
 
-    def _background(self) -> Sequence[Row]:
+    def background(self) -> Sequence[Row]:
+        """The rows that methods compare with."""
         data = self.roster.data
         return data["explain"].rows if "explain" in data and len(data["explain"]) else self.roster.pool
 
@@ -182,7 +183,7 @@ class Run:
                 members = [(name, kept[name, self.plan.seeds[0]]) for name in names]
             found[one.label] = keep_parts(
                 self.folder / "explanations", self.roster.teacher, self.fingerprint, self.roster.used, explainer,
-                members=members, background=self._background(), outputs=outputs, progress=self.progress,
+                members=members, background=self.background(), outputs=outputs, progress=self.progress,
             )  # fmt: skip
         return found
 
@@ -228,8 +229,14 @@ class Run:
             cells, key=lambda cell: (order[cell.seed], cell.size, columns[cell.student], places[cell.explainer])
         )
 
-    def _grouped(self, cells: list[Cell]) -> list[Cell]:
+    def cells(
+        self,
+        splits: Mapping[str, Labelled],
+        kept: Mapping[tuple[str, int], Kept],
+        parts: Mapping[str, Kept],
+    ) -> list[Cell]:
         """The cells as they are done: alone, or with the other seeds of their kind where the plan asks for that."""
+        cells = self._cells(splits, kept, parts)
         if not self.plan.together:
             return cells
         found, reasons = grouped(cells, self._why_alone)
@@ -344,7 +351,8 @@ class Run:
         training.pop("seed")
         return name, training
 
-    def _manifest(self, cells: Sequence[Cell]) -> Path:
+    def manifest(self, cells: Sequence[Cell]) -> Path:
+        """The file from which engines know the cells."""
         unique = {cell.key: cell for cell in cells}
         content = canonical(
             {"rows": self.rows_file, "threads": self.plan.threads, "cells": [one.plain() for one in unique.values()]}

@@ -23,6 +23,8 @@ class Told:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Does cells in any order. Closing the iterator stops the work."""
+    """Does cells in any order, so many of them at once. Closing the iterator stops the work."""
+
+    def at_once(self) -> int: ...
 
     def run(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]: ...

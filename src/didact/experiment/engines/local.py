@@ -28,6 +28,9 @@ class Local:
     threads: int
     module: str = "didact.experiment.worker"
 
+    def at_once(self) -> int:
+        return self.workers
+
     def run(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
         asked: queue.Queue[str] = queue.Queue()
         for key in keys:

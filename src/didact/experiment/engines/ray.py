@@ -80,6 +80,11 @@ class Ray:
         self._open, self._is_connected = None, False
         self._objects.clear()
 
+    def at_once(self) -> int:
+        self._connect()
+        slots = self._slots()
+        return slots if self.workers is None else min(self.workers, slots)
+
     def run(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
         with self if self._open is None else contextlib.nullcontext():
             self._connect()
