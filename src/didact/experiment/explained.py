@@ -16,6 +16,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
+from didact.experiment.engines import Helper
 from didact.experiment.explain import explain, explanation_facts
 from didact.experiment.parts import parts_of
 from didact.experiment.plan import Method
@@ -67,12 +68,13 @@ def keep_explanations(
     background: Sequence[Row],
     outputs: Outputs | None = None,
     progress: bool = False,
+    helper: Helper | None = None,
 ) -> Kept:
     """The explanations of these rows in a file: those kept before, with the missing ones computed now.
 
     A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
     """
-    asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
+    asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress, "helper": helper}
     asked |= _batches(teacher)
     if isinstance(method, str) and method.endswith(".parquet"):
         method = Explanations.load(method)
@@ -104,6 +106,7 @@ def keep_parts(
     background: Sequence[Row],
     outputs: Outputs | None = None,
     progress: bool = False,
+    helper: Helper | None = None,
 ) -> Kept:
     """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
     name = name_of(explainer)
@@ -116,7 +119,7 @@ def keep_parts(
             blended(found).save(path)
         else:
             asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-            parts_of(teacher, rows, explainer, **asked, **_batches(teacher)).save(path)
+            parts_of(teacher, rows, explainer, helper=helper, **asked, **_batches(teacher)).save(path)
     return Kept(path.name, key)
 
 
