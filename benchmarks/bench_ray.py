@@ -9,7 +9,7 @@ Nothing here trains a student. All sections, or those that are named: `bench_ray
   sessions. The start of the cluster is measured apart;
 - many: 10,000 cells that do nothing, on a Ray cluster of two CPUs: cells per second, and the resident memory of the
   calling process after 1,000 cells and at its highest;
-- explanations: LIME of 324 sentences with MiniLM (extra `minilm`) in four shards: in the calling process with one
+- explanations: LIME of 512 sentences with MiniLM (extra `minilm`) in two shards: in the calling process with one
   thread, and on a Ray cluster of two CPUs whose processes have loaded the teacher. The bytes are the same.
 
 Both engines are told their worker by name (`module`), as in their tests; each cell writes and sends back a record of
@@ -29,7 +29,7 @@ from didact.experiment.engines.local import Local
 from didact.experiment.engines.ray import Ray
 
 CELLS, SECONDS, MANY = 8, 5.0, 10_000
-ROWS, METHOD = 324, "lime(samples=200)"
+ROWS, METHOD = 512, "lime(samples=20)"
 WORKER = """
 import contextlib, json, os, sys, time
 from pathlib import Path
@@ -145,7 +145,7 @@ SECTIONS = {
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "bench_cells.py").write_text(WORKER)
-        os.environ["PYTHONPATH"] = folder
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         sys.path.insert(0, folder)
         print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
         for name in sys.argv[1:] or SECTIONS:

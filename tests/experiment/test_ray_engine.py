@@ -274,6 +274,14 @@ class TestPlaces:
             assert not engine._is_connected
 
 
+class TestFaults:
+    def test_whose_they_are(self):
+        assert ray_module._is_methods(ValueError("odd"))
+        assert not ray_module._is_methods(UnsupportedError("the teacher is read otherwise"))
+        assert not ray_module._is_methods(ModuleNotFoundError("no torch"))
+        assert not ray_module._is_methods(RuntimeError("The remote function failed to import on the worker. This may"))
+
+
 class TestRecords:
     """What comes back from a cluster, without one."""
 

@@ -341,9 +341,9 @@ class Ray:
             try:
                 said = self._fetched(one, start, died, lost, "that")
             except self.ray.exceptions.RayTaskError as error:
-                if isinstance(error.cause, DidactError | ImportError):
-                    raise _asked_wrongly(error) from None
-                raise error.cause from error  # the method's own
+                if _is_methods(error.cause):
+                    raise error.cause from error
+                raise _asked_wrongly(error) from None
             except _DiedError as error:
                 raise DidactError(
                     f"{work.built.name!r} could not explain the rows from {work.rows[start].id!r} on. {error} What was "
@@ -424,6 +424,11 @@ class _Files:
 def _is_loss(errors: Any, error: Exception) -> bool:
     """Whether the machine died and not the process alone."""
     return isinstance(error, errors.NodeDiedError | errors.ObjectLostError | errors.LocalRayletDiedError)
+
+
+def _is_methods(cause: Exception) -> bool:
+    """Whether it is a method that raised this: what didact or a missing package raises there is the machine's fault."""
+    return not isinstance(cause, DidactError | ImportError) and "failed to import on the worker" not in str(cause)
 
 
 def _asked_wrongly(error: Any) -> Exception:
