@@ -1,12 +1,16 @@
-"""What Ray costs beside `local`, on the same cores, and whether many cells make it grow. Nothing here trains a student.
+"""What Ray costs beside `local`, on the same cores, whether many cells make it grow, and what explanations gain by it.
 
-- overhead: cells that add numbers in one thread until 5 seconds have passed, on two processes of the local engine and
+Nothing here trains a student. All sections, or those that are named: `bench_ray.py clock explanations`.
+
+- cpu, clock: cells that add numbers in one thread until 5 seconds have passed, on two processes of the local engine and
   on a Ray cluster of two CPUs started for the run. Once until the process has had 5 seconds of CPU time, so that what
   Ray takes of the cores counts, and anybody else's work, too; once until the clock has gone on by 5 seconds, so that
   only the time between cells counts. Workers have a session of their own in both: a busy system shares its cores among
   sessions. The start of the cluster is measured apart;
 - many: 10,000 cells that do nothing, on a Ray cluster of two CPUs: cells per second, and the resident memory of the
-  calling process after 1,000 cells and at its highest.
+  calling process after 1,000 cells and at its highest;
+- explanations: LIME of 512 sentences with MiniLM (extra `minilm`) in two shards: in the calling process with one
+  thread, and on a Ray cluster of two CPUs whose processes have loaded the teacher. The bytes are the same.
 
 Both engines are told their worker by name (`module`), as in their tests; each cell writes and sends back a record of
 200 bytes.
@@ -25,6 +29,7 @@ from didact.experiment.engines.local import Local
 from didact.experiment.engines.ray import Ray
 
 CELLS, SECONDS, MANY = 8, 5.0, 10_000
+ROWS, METHOD = 512, "lime(samples=20)"
 WORKER = """
 import contextlib, json, os, sys, time
 from pathlib import Path
@@ -78,17 +83,16 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 
-def overhead() -> None:
-    for kind in sys.argv[1:] or ("cpu", "clock"):
-        local, _ = done(Local(2, 1, module="bench_cells"), CELLS, SECONDS, kind)
-        with Ray(2, module="bench_cells") as engine:
-            start, _ = done(engine, 2, 0.0)
-            ray, _ = done(engine, CELLS, SECONDS, kind)
-        print(
-            f"{CELLS} cells of {SECONDS:g} s by {kind}: local {local:.1f} s, ray {ray:.1f} s ({ray / local - 1:+.1%}) "
-            f"after {start:.1f} s for the start of its cluster and two empty cells",
-            flush=True,
-        )
+def overhead(kind: str) -> None:
+    local, _ = done(Local(2, 1, module="bench_cells"), CELLS, SECONDS, kind)
+    with Ray(2, module="bench_cells") as engine:
+        start, _ = done(engine, 2, 0.0)
+        ray, _ = done(engine, CELLS, SECONDS, kind)
+    print(
+        f"{CELLS} cells of {SECONDS:g} s by {kind}: local {local:.1f} s, ray {ray:.1f} s ({ray / local - 1:+.1%}) "
+        f"after {start:.1f} s for the start of its cluster and two empty cells",
+        flush=True,
+    )
 
 
 def many() -> None:
@@ -99,12 +103,50 @@ def many() -> None:
     print(f"{MANY:,} empty cells: {MANY / seconds:.0f} cells per second; resident {sizes} MB, highest {peak} MB")
 
 
+def explanations() -> None:
+    import torch
+
+    from didact.data.load import load_data
+    from didact.experiment.explain import explain
+    from didact.models.pretrained import new_head
+    from didact.records.parquet import to_parquet
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    data = load_data("planted/sentiment(train=600)")
+    teacher = new_head("minilm", data, max_length=None, truncate=False)
+    asked = {"method": METHOD, "batch_size": 16}
+    with Ray(2) as engine:
+        began = time.perf_counter()
+        explain(teacher, data["train"].rows, "gradient_norm", helper=engine)
+        start = time.perf_counter() - began
+        seconds, found = [], []
+        for helper in (None, engine):
+            began = time.perf_counter()
+            found.append(explain(teacher, data["train"].rows[:ROWS], helper=helper, **asked))
+            seconds.append(time.perf_counter() - began)
+    assert to_parquet(found[0]) == to_parquet(found[1])
+    print(
+        f"{METHOD} of {ROWS} rows with MiniLM: one process {seconds[0]:.1f} s, ray with two {seconds[1]:.1f} s "
+        f"({seconds[0] / seconds[1]:.2f} times as fast) after {start:.1f} s for the start of its cluster, teachers and "
+        f"gradient_norm of 600 rows",
+        flush=True,
+    )
+
+
+SECTIONS = {
+    "cpu": lambda: overhead("cpu"),
+    "clock": lambda: overhead("clock"),
+    "many": many,
+    "explanations": explanations,
+}
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "bench_cells.py").write_text(WORKER)
-        os.environ["PYTHONPATH"] = folder
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         sys.path.insert(0, folder)
         print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-        overhead()
-        if not sys.argv[1:]:
-            many()
+        for name in sys.argv[1:] or SECTIONS:
+            SECTIONS[name]()

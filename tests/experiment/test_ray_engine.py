@@ -1,4 +1,4 @@
-"""Cells on Ray clusters: machines and processes die, addresses are wrong, and the results are those of `local`."""
+"""Cells and explanations on Ray clusters: machines and processes die, and the results are those of `local`."""
 
 import contextlib
 import json
@@ -15,13 +15,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-from didact.errors import MissingExtraError, OptionError, RecordError, RequestError, UnsupportedError
+from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, RequestError, UnsupportedError
 from didact.experiment import compare as module
-from didact.experiment.engines import Engine, far
+from didact.experiment.engines import Engine, Helper, far
 from didact.experiment.engines import ray as ray_module
 from didact.experiment.engines.far import Errand, do_cell, folder_of, forget
 from didact.experiment.engines.ray import Ray
+from didact.experiment.explain import Work, explain, resolve
 from didact.experiment.plan import Plan
 from didact.records.store import Store
 
@@ -54,8 +56,8 @@ class Desk:
 """
 
 
-def pids(seen: Path, pattern: str = "*") -> set[int]:
-    return {int(path.name.rpartition("-")[2]) for path in seen.glob(pattern)}
+def pids(seen: Path, pattern: str = "*") -> list[int]:
+    return [int(path.name.rpartition("-")[2]) for path in seen.glob(pattern)]
 
 
 def is_alive(pid: int) -> bool:
@@ -87,7 +89,7 @@ def seen(tmp_path, monkeypatch) -> Path:
     found = tmp_path / "seen"
     found.mkdir()
     (tmp_path / "quick_desk.py").write_text(DESK.format(seen=str(found)))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(tmp_path))
     return found
 
@@ -110,6 +112,10 @@ def same(first: Path, second: Path) -> bool:
     """Whether two runs are kept in the same bytes, but for the seconds that a cell took."""
     for name in ("results.parquet", "comparison.json"):
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    for place in ("explanations", "measured"):
+        kept = [{path.name: path.read_bytes() for path in (one / place).glob("*.*")} for one in (first, second)]
+        assert sorted(kept[0]) == sorted(kept[1])
+        assert [name for name in kept[0] if kept[0][name] != kept[1][name]] == []
     names = sorted(path.name for path in (first / "cells").iterdir())
     assert names == sorted(path.name for path in (second / "cells").iterdir())
     for name in names:
@@ -164,8 +170,9 @@ class TestFar:
 
 
 class TestRequests:
-    def test_is_an_engine(self):
+    def test_is_an_engine_and_a_helper(self):
         assert isinstance(Ray(), Engine)
+        assert isinstance(Ray(), Helper)
 
     def test_without_the_package(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "ray", None)
@@ -218,6 +225,61 @@ class TestRequests:
     def test_gpus_that_cannot_be_given(self, device, asked):
         with pytest.raises(OptionError):
             module._gpus(Plan(device=device), asked)
+
+
+class TestPlaces:
+    """Where shards of explanations are explained, decided without a cluster."""
+
+    @pytest.fixture
+    def need(self, school, monkeypatch):
+        """What a shard takes on nodes of so many CPUs and GPUs; None if it is explained here."""
+
+        def found(cpus, *, gpus=0, threads=1, device="cpu", **options):
+            asked, built = resolve(school()[0], "gradient_norm", {})
+            nodes = [{"Alive": True, "Resources": {"CPU": one, "GPU": gpus}} for one in cpus]
+            engine = Ray(**options)
+            engine._is_connected = True
+            engine.ray = SimpleNamespace(nodes=lambda: nodes)
+            monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+            monkeypatch.setattr("didact.core.encode.device_of", lambda _: torch.device(device))
+            return engine._shard(Work(school()[0], (), asked, built, 64))
+
+        return found
+
+    def test_takes_a_cpu_for_each_thread_of_this_process(self, need):
+        assert (need([4, 4], threads=3).cpus, need([4, 4], threads=3).threads) == (3, 3)
+
+    def test_takes_no_more_cpus_than_the_largest_node_has(self, need):
+        assert (need([2, 1, 2], threads=8).cpus, need([2, 1, 2], threads=8).threads) == (2, 8)
+
+    def test_takes_the_gpus_of_the_plan_where_the_teacher_is_on_one(self, need):
+        assert need([4], gpus=2).gpus == 0
+        assert need([4], gpus=2, device="cuda").gpus == 1
+        assert need([4], gpus=1, device="cuda") is None, "one GPU, one shard at a time"
+
+    @pytest.mark.parametrize(("cpus", "options"), [([0, 1], {}), ([3], {"threads": 2}), ([4], {"workers": 1})])
+    def test_less_than_two_at_once_are_explained_here(self, need, cpus, options):
+        assert need(cpus, **options) is None
+
+    def test_no_cluster_is_started_for_less_than_two(self, school):
+        teacher, data = school()
+        asked, built = resolve(teacher, "gradient_norm", {})
+        work = Work(teacher, data["train"].rows, asked, built, 64)
+        with Ray(1) as engine:
+            assert engine.shards(work, work.rows, [0, 8]) is None
+        with Ray(2) as engine:
+            assert engine.shards(work, work.rows, [0]) is None
+            free = Work(teacher, work.rows, *resolve(teacher, "random", {}), 64)
+            assert engine.shards(free, work.rows, [0, 8]) is None
+            assert not engine._is_connected
+
+
+class TestFaults:
+    def test_whose_they_are(self):
+        assert ray_module._is_methods(ValueError("odd"))
+        assert not ray_module._is_methods(UnsupportedError("the teacher is read otherwise"))
+        assert not ray_module._is_methods(ModuleNotFoundError("no torch"))
+        assert not ray_module._is_methods(RuntimeError("The remote function failed to import on the worker. This may"))
 
 
 class TestRecords:
@@ -335,19 +397,6 @@ class TestOwnCluster:
     def test_a_node_without_the_packages(self, seen, tmp_path):  # noqa: ARG002
         with pytest.raises(UnsupportedError, match="no_such_package.*must be installed there"):
             list(Ray(1, module="quick_desk").run(manifest_of(tmp_path, ["breaks"]), ["breaks"]))
-
-    def test_equal_to_local_with_a_learned_explainer(self, compare, tmp_path):
-        """Two rounds of cells over one connection: explainers are learned, then students taught with them."""
-        from didact.data.load import load_data
-        from didact.learning.train import train_teacher
-
-        data = load_data("planted/sentiment(teach=40, explain=10, train=70, dev=8, test=16)")
-        teacher = train_teacher(data, "native(width=16, layers=1, heads=2)", epochs=1, progress=False)
-        asked = {"sizes": [64], "seeds": 2, "explainers": ["gradient_norm", "smat"], "leave_out": ["extra", "human"]}
-        for name, options in (("local", {"workers": 2}), ("ray", {"workers": 2, "engine": "ray"})):
-            result = compare(teacher, data, out=tmp_path / name, **asked, **options)
-            assert not result.failed
-        assert same(tmp_path / "local", tmp_path / "ray")
 
     def test_dead_cells_are_failed_records_and_exit_code_1(self, folder, tmp_path, seen, monkeypatch):  # noqa: ARG002
         from typer.testing import CliRunner
@@ -468,6 +517,130 @@ class TestExistingCluster:
         command[command.index(str(tmp_path / "run"))] = str(tmp_path / "local")
         subprocess.run([*command, "--workers", "0"], capture_output=True, check=True)
         assert same(tmp_path / "local", tmp_path / "run")
+
+
+# The real bench, which leaves traces, and does what the method's seed says.
+BENCH = """
+import os, pathlib, signal, time
+import torch
+from didact.experiment import parcel
+class Bench(parcel.Bench):
+    seen = pathlib.Path({seen!r})
+    def note(self, name, text=""):
+        (self.seen / f"{{name}}-{{time.monotonic_ns()}}-{{os.getpid()}}").write_text(text)
+    def _teacher(self, about):
+        self.note("teacher")
+        return super()._teacher(about)
+    def explained(self, order, start, stop):
+        seed = self.order(order)["method"]["options"].get("seed")
+        self.note(f"shard{{start}}", os.environ["OMP_NUM_THREADS"])
+        if seed == 77 and start == 8:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if seed == 78:
+            raise ZeroDivisionError("of the method")
+        if seed == 79:
+            time.sleep(0.4)
+        said = super().explained(order, start, stop)
+        self.note("threads", str(torch.get_num_threads()))
+        return said
+"""
+
+
+class TestExplanations:
+    """Shards of explanations as tasks."""
+
+    pytestmark = cluster
+
+    @pytest.fixture(autouse=True)
+    def _bench(self, seen, tmp_path, monkeypatch):
+        (tmp_path / "noted_bench.py").write_text(BENCH.format(seen=str(seen)))
+        monkeypatch.setattr(ray_module, "_BENCH", "noted_bench")
+        monkeypatch.setattr("didact.experiment.explain._SHARD", 8)
+
+    def test_a_comparison_is_that_of_local(self, compare, tmp_path, seen, unpacked):
+        """Methods that compare with other rows, what a learned explainer weighs, test rows that are measured.
+
+        And two rounds of cells over one connection: explainers are learned, then students taught with them.
+        """
+        from didact.data.load import load_data
+        from didact.learning.train import train_teacher
+
+        data = load_data("planted/sentiment(teach=40, explain=10, train=70, dev=8, test=16)")
+        teacher = train_teacher(data, "native(width=16, layers=1, heads=2)", epochs=1, progress=False)
+        asked = {
+            "explainers": ["deep_shap", "lime(samples=20)", "smat"],
+            "leave_out": ["extra", "human"],
+            "measure": 16,
+        }
+        asked |= {"sizes": [64], "seeds": 1}
+        for name, options in (("local", {"workers": 2}), ("ray", {"workers": 2, "engine": "ray"})):
+            assert not compare(teacher, data, out=tmp_path / name, **asked, **options).failed
+            assert (name == "ray") == bool(list(seen.iterdir()))
+        assert same(tmp_path / "local", tmp_path / "ray")
+        # 64 rows of train by three methods, and what smat weighs; 16 rows of test by four.
+        assert len(list(seen.glob("shard*"))) == 4 * 8 + 4 * 2
+        assert [place.exists() for place in unpacked] == [False]
+
+    @pytest.fixture
+    def two_threads(self):
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        yield
+        torch.set_num_threads(before)
+
+    @pytest.mark.usefixtures("two_threads")
+    def test_processes_that_die_and_methods_that_raise(self, school, seen, tmp_path, capfd):
+        """In a process of two threads, and so with two threads there."""
+        teacher, data = school()
+        rows, out = data["train"].rows, tmp_path / "maps.parquet"
+        with Ray(4) as engine:
+            for method in ("lime(samples=20, seed=1)", "occlusion"):
+                explain(teacher, rows, method, helper=engine)
+            assert {path.read_text() for path in [*seen.glob("shard*"), *seen.glob("threads*")]} == {"2"}
+            assert sorted(pids(seen, "teacher*")) == sorted(set(pids(seen, "shard*"))), "loaded once per process"
+            assert len(pids(seen, "shard*")) == 8
+            with pytest.raises(ZeroDivisionError, match="of the method"):
+                explain(teacher, rows, "lime(samples=20, seed=78)", helper=engine)
+            for path in seen.iterdir():
+                path.unlink()
+            with pytest.raises(
+                DidactError, match=r"'lime' could not explain the rows from .*ended 3 times.*same command"
+            ):
+                explain(teacher, rows, "lime(samples=20, seed=77)", out=out, helper=engine)
+            assert len(list(seen.glob("shard8-*"))) == 3
+            done = {int(path.stem.rpartition("-")[2]) for path in Path(f"{out}.parts").iterdir()}
+            assert done
+            assert 8 not in done
+            for path in seen.iterdir():
+                path.unlink()
+            ray_module._BENCH = "didact.experiment.parcel"  # mended
+            explain(teacher, rows, "lime(samples=20, seed=77)", out=out, helper=engine)
+        explain(teacher, rows, "lime(samples=20, seed=77)", out=tmp_path / "here.parquet")
+        assert out.read_bytes() == (tmp_path / "here.parquet").read_bytes()
+        assert "".join(capfd.readouterr()) == "", "Ray is quiet, on both streams"
+
+    def test_one_of_two_nodes_killed_while_explaining(self, compare, seen, tmp_path, two_nodes, monkeypatch):
+        found, (_, doomed) = two_nodes
+        asked = {"explainers": ["lime(samples=20, seed=79)"], "sizes": [20], "seeds": 2}
+        compare(out=tmp_path / "local", workers=2, **asked)
+        shards, nodes = [], []
+        plain = Ray._fetched
+
+        def fetched(self, one, job, *rest):
+            said = plain(self, one, job, *rest)
+            if said is not None and isinstance(job, int):
+                shards.append(job)
+            if len(shards) == 1 and not nodes:
+                found.remove_node(doomed, allow_graceful=False)  # SIGKILL
+                nodes.append(len(self._nodes()))
+            return said
+
+        monkeypatch.setattr(Ray, "_fetched", fetched)
+        result = compare(out=tmp_path / "ray", engine="ray", address=found.address, workers=None, **asked)
+        assert not result.failed
+        assert sorted(shards) == [0, 8, 16, 24]
+        assert len(list(seen.glob("shard*"))) > 4, "what the dead node had was done again"
+        assert same(tmp_path / "local", tmp_path / "ray")
 
 
 def _raised(told) -> str:

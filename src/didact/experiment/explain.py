@@ -3,6 +3,7 @@
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
 from didact.experiment.columns import answers_of, columns_of, in_words
+from didact.experiment.engines import Helper
 from didact.experiment.rows import rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
@@ -74,6 +76,7 @@ def explain(
     outputs: Outputs | None = None,
     out: str | Path | None = None,
     progress: bool = False,
+    helper: Helper | None = None,
     **options: Any,
 ) -> Explanations:
     """Explain rows, texts, pairs of texts or images with one method.
@@ -84,7 +87,8 @@ def explain(
     `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
     are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
     what the teacher answered to these rows, where that is known already: it is not asked again. With `out` the result
-    is also kept there as Parquet, and a run that was stopped goes on where it was.
+    is also kept there as Parquet, and a run that was stopped goes on where it was. A `helper` (an engine that has
+    machines) explains shards where that pays, to the same numbers.
     """
     rows = rows_of(teacher, data)
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
@@ -100,7 +104,8 @@ def explain(
             built.explainer.prepare(teacher, background)
         kept = None if path is None else _Parts(path, work, background)
         with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
-            parts = [_shard(work, kept, start, bar) for start in range(0, len(rows), work.shard)]
+            parts = None if helper is None else _helped(helper, work, background, kept, bar)
+            parts = parts or [_shard(work, kept, start, bar) for start in work.starts]
     maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
     if kept is not None:
         kept.finish(maps)
@@ -124,11 +129,30 @@ def _shard(work: "Work", kept: "_Parts | None", start: int, bar: Progress) -> Ex
     part = None if kept is None else kept.load(start)
     if part is not None:
         bar.advance(len(rows))
-        return replace(part, teacher=work.teacher.name)  # it may have moved since
+        return part
     part = work.explained(rows, bar)
     if kept is not None:
         kept.save(start, part)
     return part
+
+
+def _helped(
+    helper: Helper, work: "Work", background: Sequence[Row], kept: "_Parts | None", bar: Progress
+) -> list[Explanations] | None:
+    """All shards: as they were kept, or explained by the helper; None if it leaves them to this process."""
+    loaded = {start: None if kept is None else kept.load(start) for start in work.starts}
+    parts = {start: part for start, part in loaded.items() if part is not None}
+    found = helper.shards(work, background, [start for start in work.starts if start not in parts])
+    if found is None:
+        return None
+    bar.skip(sum(map(len, parts.values())))
+    with closing(found):
+        for start, part in found:
+            if kept is not None:
+                kept.save(start, part)
+            parts[start] = part
+            bar.advance(len(part))
+    return [parts[start] for start in work.starts]
 
 
 def resolve(
@@ -193,6 +217,11 @@ class Work:
         """How many rows are explained, and kept, together."""
         samples = self.built.options.get("samples")
         return min(_SHARD, max(8, _ASKED // samples)) if isinstance(samples, int) and samples > 0 else _SHARD
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """The first row of each shard."""
+        return range(0, len(self.rows), self.shard)
 
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
@@ -325,7 +354,7 @@ class _Parts:
     """Finished shards beside the file they will become, under a key that hashes everything that decides them."""
 
     def __init__(self, path: Path, work: Work, background: Sequence[Row]) -> None:
-        self.path = path
+        self.path, self.teacher = path, work.teacher.name
         self.folder = path.with_name(f"{path.name}.parts")
         facts = {"fingerprints": work.fingerprints, "shard": work.shard, **work.facts(background)}
         self.key = key_of(facts) if work.built.is_known else None
@@ -336,7 +365,7 @@ class _Parts:
         if self.key is None or not self._place(start).is_file():
             return None
         try:
-            return Explanations.load(self._place(start))
+            return replace(Explanations.load(self._place(start)), teacher=self.teacher)  # it may have moved since
         except (RecordError, OptionError):  # damaged, or another run has just finished and cleared up
             return None
 

@@ -16,6 +16,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
+from didact.experiment.engines import Helper
 from didact.experiment.explain import explain, explanation_facts
 from didact.experiment.parts import parts_of
 from didact.experiment.plan import Method
@@ -67,12 +68,13 @@ def keep_explanations(
     background: Sequence[Row],
     outputs: Outputs | None = None,
     progress: bool = False,
+    helper: Helper | None = None,
 ) -> Kept:
     """The explanations of these rows in a file: those kept before, with the missing ones computed now.
 
     A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
     """
-    asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
+    asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress, "helper": helper}
     asked |= batches_of(teacher)
     if isinstance(method, str) and method.endswith(".parquet"):
         method = Explanations.load(method)
@@ -137,6 +139,7 @@ def keep_parts(
     background: Sequence[Row],
     outputs: Outputs | None = None,
     progress: bool = False,
+    helper: Helper | None = None,
 ) -> Kept:
     """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
     found = located_parts(fingerprint, rows, explainer, members)
@@ -146,7 +149,7 @@ def keep_parts(
             blended([(label, Explanations.load(folder / kept.file)) for label, kept in members]).save(path)
         else:
             asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-            parts_of(teacher, rows, explainer, **asked, **batches_of(teacher)).save(path)
+            parts_of(teacher, rows, explainer, helper=helper, **asked, **batches_of(teacher)).save(path)
     return found
 
 

@@ -21,6 +21,7 @@ from didact.errors import DidactError, RecordError
 from didact.experiment.agree import agreements
 from didact.experiment.agreement import Agreement
 from didact.experiment.cost import cost_of
+from didact.experiment.engines import Helper
 from didact.experiment.evaluate import evaluated
 from didact.experiment.explained import keep_explanations
 from didact.experiment.plan import Method
@@ -49,6 +50,7 @@ class Measuring:
     background: Sequence[Row]
     learned: Mapping[str, Any]
     progress: bool = False
+    helper: Helper | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[dict[str, str]] = field(default_factory=list)
 
@@ -99,7 +101,7 @@ class Measuring:
         try:
             found = keep_explanations(
                 self.folder / _FOLDER, self.roster.teacher, self.fingerprint, rows, self._method(one), label=one.label,
-                background=self.background, outputs=outputs, progress=self.progress,
+                background=self.background, outputs=outputs, progress=self.progress, helper=self.helper,
             )  # fmt: skip
         except DidactError as error:
             self.skipped.append({"label": one.label, "reason": str(error)})

@@ -16,18 +16,18 @@ from didact.core.teacher import Teacher
 from didact.experiment.explain import explain
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
+from didact.records.explanations import Explanations
 from didact.records.parts import Parts
 
 
 def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: Mix, **options: Any) -> Parts:
     """The scores of the explainer's parts for these rows. `options` are those of `explain`."""
-    recorder = _Recorder(explainer)
+    recorder = Recorder(explainer)
     maps = explain(teacher, rows, recorder, **options)
-    values = np.concatenate([recorder.found[name] for name in maps.ids])
-    return Parts(maps, explainer.names, values)
+    return Parts(maps, explainer.names, recorder.values_of(maps))
 
 
-class _Recorder(Explainer):
+class Recorder(Explainer):
     """Explains as the explainer does, and keeps what it weighed."""
 
     def __init__(self, explainer: Mix) -> None:
@@ -46,3 +46,12 @@ class _Recorder(Explainer):
         with torch.no_grad():
             scores = self.explainer.mixed(parts, batch.units)
         return Explanation(scores, batch.mask, batch.units, "distribution")
+
+    def values_of(self, maps: Explanations) -> Float[np.ndarray, "unit part"]:
+        """What was weighed in these rows; it is not kept any longer."""
+        return np.concatenate([self.found.pop(name) for name in maps.ids])
+
+    def take(self, maps: Explanations, values: Float[np.ndarray, "unit part"]) -> None:
+        """What another process weighed in these rows."""
+        for row, name in enumerate(maps.ids):
+            self.found[name] = values[maps.bounds[row] : maps.bounds[row + 1]]

@@ -17,7 +17,7 @@ from didact.errors import OptionError, RecordError
 from didact.experiment.cell import VERSION, Cell, finished
 from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
-from didact.experiment.engines import Engine, Told
+from didact.experiment.engines import Engine, Helper, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.group import grouped, leaders
 from didact.experiment.measure import Measuring
@@ -72,8 +72,9 @@ class Run:
         sweep(self.folder, inside=_PLACES)
         write_text(self.folder / "plan.toml", self._plan_text())
         splits = self._labelled()
-        kept = self._explanations(splits["train"].outputs)
-        parts = self._parts(splits["train"].outputs, kept)
+        helper = engine if isinstance(engine, Helper) else None
+        kept = self._explanations(splits["train"].outputs, helper)
+        parts = self._parts(splits["train"].outputs, kept, helper)
         cells = self.cells(splits, kept, parts)
         store = Store(self.folder / "cells")
         manifest = self.manifest(cells)
@@ -87,7 +88,8 @@ class Run:
             self.place.use("measured/*", "measured.json")
             learned = self._learned(cells, store)
             Measuring(
-                self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress
+                self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress,
+                helper=helper,
             ).done(self.plan.measure)  # fmt: skip
         return found
 
@@ -141,7 +143,7 @@ class Run:
     def _known(self, split: str) -> list[Row]:
         return [row for row in self.roster.data[split] if self.roster.is_known(row)]
 
-    def _explanations(self, outputs: Outputs) -> dict[tuple[str, int], Kept]:
+    def _explanations(self, outputs: Outputs, helper: Helper | None) -> dict[tuple[str, int], Kept]:
         """By entrant and seed the file that holds its explanations."""
         folder = self.folder / "explanations"
         background = self.background()
@@ -160,6 +162,7 @@ class Run:
                         folder, self.roster.teacher, self.fingerprint,
                         self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method,
                         label=label, background=background, outputs=outputs, progress=self.progress and not one.redrawn,
+                        helper=helper,
                     )  # fmt: skip
                 found[one.label, seed] = shared
         return found
@@ -169,7 +172,7 @@ class Run:
         data = self.roster.data
         return data["explain"].rows if "explain" in data and len(data["explain"]) else self.roster.pool
 
-    def _parts(self, outputs: Outputs, kept: Mapping[tuple[str, int], Kept]) -> dict[str, Kept]:
+    def _parts(self, outputs: Outputs, kept: Mapping[tuple[str, int], Kept], helper: Helper | None) -> dict[str, Kept]:
         """By learner the files of what it weighs. A blend is made of its members' explanations, which are rows too."""
         found = {}
         for one in self.roster.entrants:
@@ -183,7 +186,7 @@ class Run:
                 members = [(name, kept[name, self.plan.seeds[0]]) for name in names]
             found[one.label] = keep_parts(
                 self.folder / "explanations", self.roster.teacher, self.fingerprint, self.roster.used, explainer,
-                members=members, background=self.background(), outputs=outputs, progress=self.progress,
+                members=members, background=self.background(), outputs=outputs, progress=self.progress, helper=helper,
             )  # fmt: skip
         return found
 

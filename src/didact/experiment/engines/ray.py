@@ -1,8 +1,8 @@
-"""The cells on a Ray cluster: one started here for the run, or one that is there already.
+"""Cells and explanations on a Ray cluster: one started here for the run, or one that is there already.
 
-All that cells read travels through Ray's object store, file by file and once per machine, and this process writes the
-records: no folder has to be shared. Ray places the cells and starts processes; a cell whose process or machine dies is
-done again.
+All that cells and shards of explanations read travels through Ray's object store, file by file and once per machine,
+and this process writes what comes back: no folder has to be shared. Ray places the tasks and starts processes; a task
+whose process or machine dies is done again.
 """
 
 import contextlib
@@ -15,30 +15,56 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
+from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.experiment.engines import Told
-from didact.experiment.engines.far import Errand, do_cell, forget
+from didact.experiment.engines.far import Errand, do_cell, do_shard, forget
 from didact.records.atomic import with_folder, write_bytes
 from didact.records.store import Store
 
-_ATTEMPTS: Final = 3  # a cell whose process dies this often is given up
-_LOSSES: Final = 6  # a cell whose machine dies this often is given up, too
-_AHEAD: Final = 2  # cells in flight per cell that the cluster can do at once: the next one waits where it will be done
+if TYPE_CHECKING:
+    from didact.core.row import Row
+    from didact.experiment.explain import Work
+    from didact.experiment.parcel import Packer, Parcel
+    from didact.records.explanations import Explanations
+
+_ATTEMPTS: Final = 3  # a task whose process dies this often is given up
+_LOSSES: Final = 6  # a task whose machine dies this often is given up, too
+_AHEAD: Final = 2  # tasks in flight per task that the cluster can do at once: the next one waits where it will be done
+_FEWEST: Final = 2  # shards, and places for them, that are worth a journey: fewer are explained here as fast
 _LOOK: Final = 2.0  # seconds between two looks at the size of the cluster
-_PATIENCE: Final = 60.0  # seconds that a cluster without a machine for a cell may take to find one
+_PATIENCE: Final = 60.0  # seconds that a cluster without a machine for a task may take to find one
 _REACH: Final = 5.0  # seconds that an address may take to answer
 _SETTINGS: Final = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # the first thing that both sides of HTTP/2, and so gRPC, say
+_BENCH: Final = "didact.experiment.parcel"
+
+J = TypeVar("J", bound=Hashable)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Need:
+    """What a task takes. One that has more threads than CPUs takes longer, and gives the same."""
+
+    what: str
+    threads: int
+    cpus: int
+    gpus: float
+
+
+class _DiedError(Exception):
+    """A task whose process or machine died too often."""
 
 
 class Ray:
-    """Does cells on the cluster at `address` (`auto`, HOST:PORT); without one, on a cluster of its own.
+    """Does cells, and explains, on the cluster at `address` (`auto`, HOST:PORT); without one, on one of its own.
 
-    A cell takes `threads` CPUs and `gpus` GPUs. `workers` limits the cells in flight. As a context it stays connected
-    over several calls of `run`, and finds out at once whether the address answers.
+    A cell takes `threads` CPUs and `gpus` GPUs. `workers` limits the tasks in flight. As a context it stays connected
+    over several calls of `run` and `shards`, and finds out at once whether the address answers.
     """
 
     def __init__(
@@ -59,6 +85,8 @@ class Ray:
         self.ray = _imported()
         self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
         self.module, self.patience = module, patience
+        self._cell = _Need("cell", threads, threads, gpus)
+        self._packer: Packer | None = None
         self._open: contextlib.ExitStack | None = None
         self._is_connected = False
         self._name = ""
@@ -77,7 +105,7 @@ class Ray:
     def __exit__(self, *_: object) -> None:
         if self._open is not None:
             self._open.close()
-        self._open, self._is_connected = None, False
+        self._open, self._is_connected, self._packer = None, False, None
         self._objects.clear()
 
     def at_once(self) -> int:
@@ -90,17 +118,33 @@ class Ray:
             self._connect()
             yield from self._told(manifest, keys)
 
+    def shards(
+        self, work: "Work", background: "Sequence[Row]", starts: Sequence[int]
+    ) -> "Generator[tuple[int, Explanations], None, None] | None":
+        """Shards of explanations, in any order; None where this process is as fast, or they cannot travel."""
+        from didact.experiment.parcel import Packer, is_heavy
+
+        if self._open is None or len(starts) < _FEWEST or not is_heavy(work.built):
+            return None
+        need = self._shard(work)
+        if need is None:
+            return None
+        if self._packer is None:
+            self._packer = Packer()
+            self._open.callback(self._packer.close)
+        parcel = self._packer.packed(work, background)
+        return None if parcel is None else self._explained(work, parcel, need, starts)
+
     # -- the cluster --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
         if self._is_connected:
             return
         assert self._open is not None
-        cpus = self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
-        is_own = self.address is None and not self.ray.is_initialized()
+        is_own = self._is_own()
         self._name = secrets.token_hex(8)
         self._open.callback(forget, self._name)
-        self._open.enter_context(_connected(self.ray, self.address, cpus))
+        self._open.enter_context(_connected(self.ray, self.address, self._own_cpus()))
         self._is_connected = True
         if not self._slots():
             wanted = f"{self.threads} CPUs" if self.threads > 1 else "1 CPU"
@@ -112,12 +156,19 @@ class Ray:
         if not is_own:
             self._open.callback(self._tidy, self._name)
 
-    def _slots(self) -> int:
-        """How many cells the cluster can do at once."""
-        found = 0
+    def _is_own(self) -> bool:
+        """Whether the cluster, which is not there yet, will be started for this run."""
+        return self.address is None and not self.ray.is_initialized()
+
+    def _own_cpus(self) -> int:
+        return self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
+
+    def _slots(self, need: _Need | None = None) -> int:
+        """How many such tasks the cluster can do at once; cells, unless others are meant."""
+        need, found = need or self._cell, 0
         for node in self._nodes():
-            fit = node["Resources"].get("CPU", 0) // self.threads
-            found += int(min(fit, node["Resources"].get("GPU", 0) // self.gpus) if self.gpus else fit)
+            fit = node["Resources"].get("CPU", 0) // need.cpus
+            found += int(min(fit, node["Resources"].get("GPU", 0) // need.gpus) if need.gpus else fit)
         return found
 
     def _nodes(self) -> list[dict[str, Any]]:
@@ -141,51 +192,54 @@ class Ray:
             asked = [away.options(scheduling_strategy=place).remote(name) for place in places]
             self.ray.wait(asked, num_returns=len(asked), timeout=_REACH)
 
-    # -- the cells ----------------------------------------------------------------------------------------------------
+    # -- tasks --------------------------------------------------------------------------------------------------------
 
-    def _told(self, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
-        from didact.experiment.cell import finished
-
-        files, store = _Files(manifest), Store(manifest.parent.parent / "cells")
-        task = self._task()
-        errand = Errand(self._name, manifest.name, self.module)
-        waiting, flying = deque(keys), dict[Any, str]()
-        died, lost = Counter[str](), Counter[str]()
-        crowd = _Crowd(self)
+    def _flown(
+        self,
+        jobs: Sequence[J],
+        need: _Need,
+        fly: Callable[[J], Any],
+        land: Callable[[Any, J, Counter[Any], Counter[Any]], T | None],
+        known: Callable[[J], T | None] = lambda _: None,
+    ) -> Generator[T, None, None]:
+        """Each job sent out once there is room for it, and again if nothing lands; what `known` tells is not sent."""
+        waiting, flying = deque(jobs), dict[Any, J]()
+        died, lost = Counter[Any](), Counter[Any]()
+        crowd = _Crowd(self, need)
         try:
             while waiting or flying:
                 limit = crowd.limit()
                 while waiting and len(flying) < limit:
-                    key = waiting.popleft()
-                    known = [finished(store, one) for one in files.together(key)]
-                    if known[0] is not None and None not in known:  # by another run, while this key waited
-                        yield Told(key, "done", value=known[0].payload["value"] if len(known) == 1 else None)
-                        continue
-                    flying[task.remote(errand, key, self._sent(files.folder, files.of(key)))] = key
+                    job = waiting.popleft()
+                    found = known(job)
+                    if found is None:
+                        flying[fly(job)] = job
+                    else:
+                        yield found
                 if not flying:
                     time.sleep(_LOOK / 4)
                     continue
                 landed, _ = self.ray.wait(list(flying), num_returns=1, timeout=_LOOK)
                 for one in landed:
-                    key = flying.pop(one)
-                    said = self._landed(one, key, manifest, died, lost)
+                    job = flying.pop(one)
+                    found = land(one, job, died, lost)
                     del one
-                    if said is None:
-                        waiting.appendleft(key)
+                    if found is None:
+                        waiting.appendleft(job)
                     else:
-                        yield said
+                        yield found
         finally:
             for one in flying:
                 with contextlib.suppress(Exception):
                     self.ray.cancel(one, force=True)
 
-    def _task(self) -> Any:
-        """The cell as Ray knows it. Torch reads its number of threads when it is first imported."""
+    def _task(self, work: Callable[..., Any], need: _Need) -> Any:
+        """A function as Ray knows it. Torch reads its number of threads when it is first imported."""
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-        limits = {**dict.fromkeys(names, str(self.threads)), "TOKENIZERS_PARALLELISM": "false"}
-        # Whether a cell is tried again is decided here: Ray does not tell a bad cell from a bad machine.
-        options = {"num_cpus": self.threads, "max_retries": 0, "runtime_env": {"env_vars": limits}}
-        return self.ray.remote(**options, **({"num_gpus": self.gpus} if self.gpus else {}))(_work)
+        limits = {**dict.fromkeys(names, str(need.threads)), "TOKENIZERS_PARALLELISM": "false"}
+        # Whether a task is tried again is decided here: Ray does not tell a bad cell from a bad machine.
+        options = {"num_cpus": need.cpus, "max_retries": 0, "runtime_env": {"env_vars": limits}}
+        return self.ray.remote(**options, **({"num_gpus": need.gpus} if need.gpus else {}))(work)
 
     def _sent(self, folder: Path, names: Sequence[str]) -> dict[str, Any]:
         """By name where the content of the files is. In a dictionary, so that Ray leaves it there until it is asked."""
@@ -194,21 +248,59 @@ class Ray:
                 self._objects[folder / name] = self.ray.put((folder / name).read_bytes())
         return {name: self._objects[folder / name] for name in names}
 
-    def _landed(self, one: Any, key: str, manifest: Path, died: Counter[str], lost: Counter[str]) -> Told | None:
-        """What to tell of a cell that is back, its record written; None if it is to be done again."""
+    def _fetched(
+        self, one: Any, job: Hashable, died: Counter[Any], lost: Counter[Any], what: str
+    ) -> dict[str, Any] | None:
+        """What a task gave; None if it is to be done again."""
         errors = self.ray.exceptions
         try:
-            said = self.ray.get(one)
-        except errors.RayTaskError as error:
-            raise _asked_wrongly(error) from None
+            said: dict[str, Any] = self.ray.get(one)
+        except errors.RayTaskError:
+            raise
         except errors.RuntimeEnvSetupError as error:
             raise UnsupportedError(f"A node of the Ray cluster could not start a worker: {error}") from None
         except errors.RayError as error:
             counts, most = (lost, _LOSSES) if _is_loss(errors, error) else (died, _ATTEMPTS)
-            counts[key] += 1
-            if counts[key] < most:
+            counts[job] += 1
+            if counts[job] < most:
                 return None
-            return Told(key, "died", f"The worker process ended {most} times while it did this cell. Ray says: {error}")
+            raise _DiedError(f"The worker process ended {most} times while it did {what}. Ray says: {error}") from None
+        return said
+
+    # -- cells --------------------------------------------------------------------------------------------------------
+
+    def _told(self, manifest: Path, keys: Sequence[str]) -> Generator[Told, None, None]:
+        from didact.experiment.cell import finished
+
+        files, store = _Files(manifest), Store(manifest.parent.parent / "cells")
+        task = self._task(_work, self._cell)
+        errand = Errand(self._name, manifest.name, self.module)
+
+        def fly(key: str) -> Any:
+            return task.remote(errand, key, self._sent(files.folder, files.of(key)))
+
+        def land(one: Any, key: str, died: Counter[Any], lost: Counter[Any]) -> Told | None:
+            return self._landed(one, key, manifest, died, lost)
+
+        def known(key: str) -> Told | None:
+            """What another run did while this key waited."""
+            found = [finished(store, one) for one in files.together(key)]
+            if found[0] is None or None in found:
+                return None
+            return Told(key, "done", value=found[0].payload["value"] if len(found) == 1 else None)
+
+        yield from self._flown(keys, self._cell, fly, land, known)
+
+    def _landed(self, one: Any, key: str, manifest: Path, died: Counter[Any], lost: Counter[Any]) -> Told | None:
+        """What to tell of a cell that is back, its record written; None if it is to be done again."""
+        try:
+            said = self._fetched(one, key, died, lost, "this cell")
+        except self.ray.exceptions.RayTaskError as error:
+            raise _asked_wrongly(error) from None
+        except _DiedError as error:
+            return Told(key, "died", str(error))
+        if said is None:
+            return None
         try:
             # A record vouches for the answers beside it, and that of the key for those done in one with it.
             for name in sorted(said["kept"], key=lambda name: (name.endswith(".json"), name == f"{key}.json")):
@@ -217,12 +309,61 @@ class Ray:
             return Told(key, "unwritable", str(error))
         return Told(key, said["status"], said.get("error", ""), said.get("value"))
 
+    # -- explanations -------------------------------------------------------------------------------------------------
+
+    def _shard(self, work: "Work") -> _Need | None:
+        """What a shard takes: the threads that this process has, since others give other digits.
+
+        None where the cluster cannot explain two at once: this process is as fast.
+        """
+        import torch
+
+        from didact.core.encode import device_of
+
+        threads = torch.get_num_threads()
+        if not self._is_connected and self._is_own() and self._own_cpus() < _FEWEST * threads:
+            return None  # and no cluster is started to find that out
+        self._connect()
+        largest = max(int(node["Resources"].get("CPU", 0)) for node in self._nodes())
+        gpus = (self.gpus or 1.0) if device_of(work.teacher).type == "cuda" else 0.0
+        need = _Need("shard of explanations", threads, max(1, min(threads, largest)), gpus)
+        return need if min(self._slots(need), self.workers or _FEWEST) >= _FEWEST else None
+
+    def _explained(
+        self, work: "Work", parcel: "Parcel", need: _Need, starts: Sequence[int]
+    ) -> "Generator[tuple[int, Explanations], None, None]":
+        from didact.experiment.parcel import unpacked
+
+        assert self._packer is not None
+        task, folder = self._task(_explain, need), self._packer.folder
+        errand = Errand(self._name, parcel.order, _BENCH)
+
+        def fly(start: int) -> Any:
+            stop = min(start + work.shard, len(work.rows))
+            return task.remote(errand, start, stop, self._sent(folder, parcel.files))
+
+        def land(one: Any, start: int, died: Counter[Any], lost: Counter[Any]) -> "tuple[int, Explanations] | None":
+            try:
+                said = self._fetched(one, start, died, lost, "that")
+            except self.ray.exceptions.RayTaskError as error:
+                if _is_methods(error.cause):
+                    raise error.cause from error
+                raise _asked_wrongly(error) from None
+            except _DiedError as error:
+                raise DidactError(
+                    f"{work.built.name!r} could not explain the rows from {work.rows[start].id!r} on. {error} What was "
+                    "finished is kept: mend this, or leave the method out, and give the same command again."
+                ) from None
+            return None if said is None else (start, unpacked(work, said))
+
+        yield from self._flown(starts, need, fly, land)
+
 
 class _Crowd:
-    """How many cells may be in flight, as machines come and go."""
+    """How many tasks may be in flight, as machines come and go."""
 
-    def __init__(self, engine: Ray) -> None:
-        self.engine = engine
+    def __init__(self, engine: Ray, need: _Need) -> None:
+        self.engine, self.need = engine, need
         self._slots = 0
         self._looked = -_LOOK
         self._had = time.monotonic()
@@ -230,12 +371,12 @@ class _Crowd:
     def limit(self) -> int:
         now = time.monotonic()
         if now - self._looked > _LOOK:
-            self._slots, self._looked = self.engine._slots(), now
+            self._slots, self._looked = self.engine._slots(self.need), now
             self._had = now if self._slots else self._had
         if now - self._had > self.engine.patience:
             raise UnsupportedError(
-                f"No node of the Ray cluster can do a cell any more; it has {self.engine._has()}. What was finished is "
-                "kept: mend the cluster, and give the same command again to go on."
+                f"No node of the Ray cluster can do a {self.need.what} any more; it has {self.engine._has()}. What was "
+                "finished is kept: mend the cluster, and give the same command again to go on."
             )
         useful = _AHEAD * self._slots
         return useful if self.engine.workers is None else min(self.engine.workers, useful)
@@ -245,6 +386,12 @@ def _work(errand: Errand, key: str, files: Mapping[str, Any]) -> dict[str, Any]:
     import ray
 
     return do_cell(errand, key, files, ray.get)
+
+
+def _explain(errand: Errand, start: int, stop: int, files: Mapping[str, Any]) -> dict[str, Any]:
+    import ray
+
+    return do_shard(errand, start, stop, files, ray.get)
 
 
 class _Files:
@@ -284,14 +431,19 @@ def _is_loss(errors: Any, error: Exception) -> bool:
     return isinstance(error, errors.NodeDiedError | errors.ObjectLostError | errors.LocalRayletDiedError)
 
 
+def _is_methods(cause: Exception) -> bool:
+    """Whether it is a method that raised this: what didact or a missing package raises there is the machine's fault."""
+    return not isinstance(cause, DidactError | ImportError) and "failed to import on the worker" not in str(cause)
+
+
 def _asked_wrongly(error: Any) -> Exception:
     """A cell that raises is a record; what gets here is that no cell can be done there."""
     cause = error.cause
     if isinstance(cause, UnsupportedError | RecordError):
         return type(cause)(str(cause))
     return UnsupportedError(
-        f"A node of the Ray cluster cannot do cells: {type(cause).__name__}: {cause}. Python, didact and its packages "
-        "must be installed there as they are here."
+        f"A node of the Ray cluster cannot do its work: {type(cause).__name__}: {cause}. Python, didact and its "
+        "packages must be installed there as they are here."
     )
 
 
