@@ -195,6 +195,7 @@ def _lstm_cell_backward(
 
 
 _INSTEAD = {
+    "aten::_efficientzerotensor": torch.zeros,  # a tensor without memory, which forward mode would read here
     "aten::_thnn_fused_lstm_cell": _lstm_cell,
     "aten::_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
 }

@@ -228,8 +228,9 @@ def _redraw(model: Model, names: Sequence[str], seed: int) -> None:
             one = known[name]
             dice = torch.Generator().manual_seed(seed_from(seed, "weights", name))
             drawn = torch.randn(one.shape, generator=dice, dtype=torch.float64)
-            spread = one.double().std(correction=0) if one.numel() else torch.zeros(())
-            one.copy_((drawn.to(one.device) * spread + one.double().mean()).to(one.dtype))
+            exact = one.cpu().double()  # some devices have no double precision
+            spread = exact.std(correction=0) if one.numel() else torch.zeros(())
+            one.copy_((drawn * spread + exact.mean()).to(one.dtype))
 
 
 def _shuffled(outputs: Outputs, seed: int) -> Outputs:

@@ -118,7 +118,7 @@ class Mix(Learned):
 
     def view(self, title: str = "") -> MixView:
         """The weights, for people: `explainer.view().show()`, or a picture of them."""
-        return MixView(self.names, tuple(self.weights.detach().double().tolist()), title)
+        return MixView(self.names, tuple(self.weights.detach().cpu().double().tolist()), title)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ class OuterAdam:
 
     def step(self, gradients: Sequence[Tensor]) -> None:
         self.steps += 1
-        norm = float(torch.sqrt(sum((one.double() ** 2).sum() for one in gradients)))  # type: ignore[arg-type]
+        norm = float(torch.sqrt(sum((one.cpu().double() ** 2).sum() for one in gradients)))  # type: ignore[arg-type]
         scale = min(1.0, self.clip / max(norm, 1e-30))
         for one, rate, mean, square, gradient in zip(
             self.parameters, self.rates, self.means, self.squares, gradients, strict=True

@@ -115,7 +115,7 @@ class Probe:
                 inputs = model.embed(altered)
                 if self.remove == "zero":
                     inputs = inputs.masked_fill(~stays.to(inputs.device)[..., None], 0.0)
-                answers[asked] = model.run(inputs, altered).logits.double().cpu().numpy()
+                answers[asked] = model.run(inputs, altered).logits.cpu().double().numpy()
         return answers
 
     def _ask_function(self, owners: np.ndarray, kept: Sequence[Kept]) -> Float[np.ndarray, "question output"]:

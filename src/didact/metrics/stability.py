@@ -137,7 +137,7 @@ def semantic(encoder: Model, rows: Sequence[Row], batch_size: int = 64) -> Float
             states = encoder(batch, listen=["hidden"]).hidden
             assert states is not None
             mean = (states[-1] * batch.mask[..., None]).sum(1) / batch.mask.sum(-1, keepdim=True)
-            unit = torch.nn.functional.normalize(mean.double(), dim=-1).cpu().numpy()
+            unit = torch.nn.functional.normalize(mean.cpu().double(), dim=-1).numpy()
             vectors = np.zeros((len(rows), unit.shape[1])) if vectors is None else vectors
             vectors[chosen] = unit
     return np.zeros((0, 0)) if vectors is None else vectors @ vectors.T
