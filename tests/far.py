@@ -9,8 +9,9 @@ checked, and is then done on the CPU. So a whole path can be run, with real numb
 - double precision, which mps has not;
 - a random generator of the CPU that is to draw on the device, and the other way round.
 
-Inference mode, which such wrappers cannot have, is no_grad here. What it cannot catch: operations that a device lacks, other rounding, `device.type == "cuda"` branches, streams, memory
-that runs out, and devices that differ from one another (two GPUs).
+Inference mode, which such wrappers cannot have, is no_grad here. What it cannot catch: operations that a device lacks,
+other rounding, `device.type == "cuda"` branches, streams, memory that runs out, and devices that are unlike
+(two GPUs).
 """
 
 from collections.abc import Iterator
@@ -36,10 +37,16 @@ _FAR_GENERATORS: dict[int, torch.Generator] = {}  # by what remains of one on it
 _ALIKE = ("aten::cat", "aten::stack", "aten::bmm", "aten::mm", "aten::where")
 
 
+# Once in a process, and before its first backward pass: torch then counts devices, and never again.
+if torch._C._get_privateuse1_backend_name() != NAME:
+    if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
+        pytest.skip("this torch cannot register a device from Python", allow_module_level=True)
+    backend_registration._setup_privateuseone_for_python_backend(NAME)
+
+
 @contextmanager
 def far() -> Iterator[torch.device]:
     """The device, while this lasts. What lives there is of no use afterwards."""
-    device = _registered()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "Generator", FarGenerator)
         patch.setattr(nn.Module, "_apply", _apply)
@@ -47,20 +54,10 @@ def far() -> Iterator[torch.device]:
         torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(…, device=…) comes by here, too
         try:
             with _Watch():
-                yield device
+                yield torch.device(FAR)
         finally:
             torch._C._set_only_lift_cpu_tensors(False)
             _FAR_GENERATORS.clear()
-
-
-def _registered() -> torch.device:
-    """Private devices are registered once in a process."""
-    if torch._C._get_privateuse1_backend_name() != NAME:
-        register = getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)
-        if register is None:
-            pytest.skip("this torch cannot register a device from Python")
-        register(NAME)
-    return torch.device(FAR)
 
 
 def _apply(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
@@ -158,7 +155,9 @@ def _check(name: str, args: Any, leaves: list[Any], leads_away: bool) -> None:
     if not here or not there or name in _MOVING + _PACKING:
         return
     if name in _INDEXING:
-        fine = isinstance(args[0], FarTensor) and all(one.ndim == 0 for one in args[2:3] if not isinstance(one, FarTensor))
+        fine = isinstance(args[0], FarTensor) and all(
+            one.ndim == 0 for one in args[2:3] if not isinstance(one, FarTensor)
+        )
     else:
         fine = name not in _ALIKE and all(one.ndim == 0 for one in here)
     if not fine:

@@ -13,8 +13,15 @@ from didact.experiment.explain import explain
 from didact.experiment.learn import learn_smat
 from didact.experiment.sanity import sanity
 from didact.explainers import EXPLAINERS
+from didact.learning.fit import Examples, Training, answers
+from didact.learning.teach import teach
+from didact.learning.together import teach_together
 from didact.learning.train import train_teacher
 from didact.metrics import METRICS
+from didact.models.build import build_model
+from didact.registry import parse_spec
+from didact.students import STRATEGIES
+from didact.students.build import build_strategy
 from explainers.test_explainer_contract import CASES, OPTIONS
 from far import FAR, FarTensor, far
 from teachers import examples, teacher
@@ -112,43 +119,94 @@ def test_a_teacher_is_trained(school, tmp_path):
     np.testing.assert_allclose(kept.predict(data["test"].rows).values, answers, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("student", "options"),
-    [
-        ("same/attention", {}),
-        ("same/attention(side=cls, send=top)@sgd", {}),
-        ("same/attention", {"together": True}),
-        ("same/multitask", {}),
-        ("bilstm/multitask", {"soft": True}),
-        ("bilstm_attention/attention", {"tune": {"beta": [1.0, 5.0]}}),
-        ("pool/attention", {}),
-    ],
-)
-def test_students_are_taught(school, compare, student, options):
+STRATEGIES_TRIED = {
+    "attention": ("attention", {}),
+    "attention of one position": ("attention(side=cls, send=top)", {}),
+    "sgd": ("attention", {"optimiser": "sgd"}),
+    "multitask": ("multitask", {}),
+    "soft": ("attention", {}),
+    "by answers alone": (None, {}),
+}
+
+
+class Lesson:
+    """A student that was not taught yet, and all it takes."""
+
+    def __init__(
+        self, school, *, student="native(width=8, heads=2)", task="sentiment", method="gradient_norm", soft=False
+    ):
+        model, data = school(task)
+        rows = {name: tuple(data[name].rows[:12]) for name in ("train", "dev")}
+        self.student = build_model(student, data, seed=1)
+        self.sets = [Examples.of(self.student, one, model.predict(one), soft=soft) for one in rows.values()]
+        self.maps = explain(model, list(rows["train"]), method)
+
+    def taught(self, strategy, device, **training):
+        """What the student answers after an epoch on the device."""
+        student = copy.deepcopy(self.student).to(device)
+        chosen = build_strategy(parse_spec(strategy or "attention"))
+        known = Training(epochs=1, batch_size=4, **training)
+        teach(student, chosen, None if strategy is None else self.maps, *self.sets, known)
+        return answers(student, self.sets[1].parts(8)).values
+
+
+@pytest.mark.parametrize("case", STRATEGIES_TRIED)
+def test_students_are_taught(school, case):
+    strategy, training = STRATEGIES_TRIED[case]
+    lesson = Lesson(school, student="native(width=8, heads=2, dropout=0.0)", soft=case == "soft")
+    here = lesson.taught(strategy, "cpu", **training)
+    with far():
+        np.testing.assert_allclose(lesson.taught(strategy, FAR, **training), here, atol=1e-3)
+
+
+@pytest.mark.parametrize("student", ["bilstm(width=8)", "bilstm_attention(width=8)", "pool(width=8)"])
+def test_students_of_every_architecture(school, student):
+    strategy = "multitask" if student.startswith("bilstm(") else "attention"
+    lesson = Lesson(school, student=student)
+    here = lesson.taught(strategy, "cpu")
+    with far():
+        np.testing.assert_allclose(lesson.taught(strategy, FAR), here, atol=1e-3)
+
+
+def test_alignments_are_taught(school):
+    lesson = Lesson(
+        school, task="reading", method="attention_alignment", student="native(width=8, heads=2, dropout=0.0)"
+    )
+    here = lesson.taught("alignment", "cpu")
+    with far():
+        there = lesson.taught("alignment", FAR)
+    assert here.shape == there.shape
+
+
+def test_every_strategy_is_there():
+    tried = {str(strategy).partition("(")[0] for strategy, _ in STRATEGIES_TRIED.values()} | {"alignment"}
+    assert tried | {"none"} >= set(STRATEGIES)
+
+
+@pytest.mark.parametrize("strategy", ["attention", "attention(side=cls)", None])
+def test_seeds_together(school, strategy):
+    lesson = Lesson(school)
+    train, dev = lesson.sets
+    with far() as device:
+        students = [copy.deepcopy(lesson.student).to(device) for _ in range(2)]
+        found = teach_together(
+            students, [build_strategy(parse_spec(strategy or "attention")) for _ in students],
+            None if strategy is None else [lesson.maps] * 2, [train] * 2, [dev] * 2,
+            [Training(epochs=1, batch_size=4, patience=9, seed=seed) for seed in (0, 1)],
+        )  # fmt: skip
+        assert found.errors == [None, None]
+        assert all(len(one) == 1 for one in found.histories)
+        assert isinstance(next(students[0].parameters()), FarTensor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"together": True}, {"tune": {"beta": [1.0, 5.0]}}, {"measure": 6}])
+def test_whole_comparisons(school, compare, options):
     model, data = school()
     with far() as device:
-        result = compare(moved(model, device), data, ["gradient_norm"], [student], device=FAR, seeds=2, **options)
-    assert not result.failed
+        result = compare(moved(model, device), data, ["gradient_norm"], ["same/attention"], device=FAR, **options)
+    assert not result.failed, result.failed[0]["error"]
     assert len(result.rows) > 3
-
-
-def test_answers_of_students_are_those_of_the_cpu(school, compare, tmp_path):
-    """Every seed of a student without dropout answers the same rows alike."""
-    model, data = school()
-    asked = {"explainers": ["gradient_norm"], "students": ["native(width=8, heads=2, dropout=0.0)/attention"]}
-    here = compare(model, data, out=tmp_path / "here", **asked)
-    with far() as device:
-        there = compare(moved(model, device), data, out=tmp_path / "there", device=FAR, **asked)
-    for one, other in zip(here.rows, there.rows, strict=True):
-        assert one["explainer"] == other["explainer"]
-        assert one["median"] == pytest.approx(other["median"], abs=0.13)  # one row of 16 may tip
-
-
-def test_alignments_are_taught(school, compare):
-    model, data = school("reading")
-    with far() as device:
-        result = compare(moved(model, device), data, ["attention_alignment"], ["same/alignment"], device=FAR, seeds=1)
-    assert not result.failed
 
 
 @pytest.mark.parametrize("route", ["double", "forward", "difference"])
@@ -161,6 +219,7 @@ def test_explanations_that_teach(school, route):
         assert np.isfinite(found.learned["metrics"]["dev_accuracy"])
 
 
+@pytest.mark.slow
 def test_smat_inside_a_comparison(school, compare):
     model, data = school()
     with far() as device:
@@ -168,7 +227,7 @@ def test_smat_inside_a_comparison(school, compare):
             moved(model, device), data, ["smat(family=blend, members='gradient_norm + occlusion')"], ["same/attention"],
             device=FAR, seeds=1, sizes=[24], training={"epochs": 1, "batch_size": 8},
         )  # fmt: skip
-    assert not result.failed
+    assert not result.failed, result.failed[0]["error"]
 
 
 @pytest.mark.parametrize("formulation", ["labelling", "ranking", "regression"])
@@ -190,10 +249,11 @@ def test_distilled_explainers(school, tmp_path, formulation):
 def test_every_metric(school):
     model, data = school()
     methods = ("gradient_input", "attention_all")
-    here = didact.evaluate([explain(model, data["test"], one) for one in methods], model, data)
+    rows = data["test"][:6]
+    here = didact.evaluate([explain(model, rows, one) for one in methods], model, data)
     with far() as device:
         there = moved(model, device)
-        found = didact.evaluate([explain(there, data["test"], one) for one in methods], there, data)
+        found = didact.evaluate([explain(there, rows, one) for one in methods], there, data)
     assert set(found["metric"]) == set(METRICS)
     np.testing.assert_allclose(found["value"], here["value"], atol=1e-3)
 
@@ -201,10 +261,12 @@ def test_every_metric(school):
 @pytest.mark.parametrize("remove", ["zero", "mask", "delete"])
 def test_every_way_to_remove(school, remove):
     model, data = school("inference")
+    rows = data["test"][:4]
     with far() as device:
         there = moved(model, device)
-        maps = explain(there, data["test"], "gradient_input")
-        found = didact.evaluate([maps], there, data, metrics=["comprehensiveness"], remove=remove)
+        found = didact.evaluate(
+            [explain(there, rows, "gradient_input")], there, data, metrics=["comprehensiveness"], remove=remove
+        )
     assert found["value"].notna().all()
 
 
