@@ -75,7 +75,9 @@ class FarTensor(Tensor):
     near: Tensor
 
     @staticmethod
-    def __new__(cls, near: Tensor) -> "FarTensor":
+    def __new__(cls, near: Tensor, *, requires_grad: bool = False) -> "FarTensor":
+        if isinstance(near, FarTensor):  # as accelerate makes parameters of any class
+            return near.detach().requires_grad_(requires_grad)
         if near.dtype in _DOUBLE:
             raise TypeError("Cannot convert a tensor to float64: the far device, as mps, does not support it.")
         found = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]

@@ -91,6 +91,8 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus)
+    if engine == "local":  # machines of a cluster have what they have
+        checked_device(plan.device)
     # Some systems refuse some signs in names of folders.
     folder = out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
     place = place_of(folder, cache, progress=progress)
@@ -136,7 +138,7 @@ def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
         return load_teacher(objects["model"], task=plan.task, max_length=plan.length, truncate=plan.truncate)
     if plan.model == "human":
         return "human"  # its task is the data's
-    device = None if plan.device == "cpu" else checked_device(plan.device)
+    device = None if plan.device == "cpu" else plan.device
     return load_teacher(
         str(plan.model), task=plan.task, device=device, max_length=plan.length, truncate=plan.truncate,
         revision=plan.revision, trust_remote_code=plan.trust_remote_code,

@@ -17,6 +17,7 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.learning.fit import Training
 from didact.models import MODELS
+from didact.models.load import named_device
 from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, plain, unknown
 from didact.students import STRATEGIES
@@ -122,7 +123,7 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
     checks: dict[str, Callable[[Any], Any]] = {
         "explainers": _explainers, "students": _students, "sizes": _sizes, "seeds": _seeds, "tune": _tune,
         "training": _training, "test": _test, "data": _data, "data_seed": _seed,
-        **dict.fromkeys(("model", "base", "task", "data_dir", "revision", "device"), _word),
+        **dict.fromkeys(("model", "base", "task", "data_dir", "revision"), _word), "device": _device,
         **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
         **dict.fromkeys(("threads", "length"), _count),
         "replicates": lambda value: _count(value) if value != 0 else 0,
@@ -338,6 +339,13 @@ def _word(value: Any) -> str:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise OptionError(f"a name is wanted, not {value!r}.")
     return str(value)
+
+
+def _device(value: Any) -> str:
+    """A device by name; whether it is here is asked when the work begins."""
+    name = _word(value)
+    named_device(name)
+    return name
 
 
 def _switch(value: Any) -> bool:

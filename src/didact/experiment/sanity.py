@@ -134,6 +134,7 @@ class _Work:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
         yield from self._compared(WHOLE, self.whole)
         assert isinstance(self.teacher, Model)
+        _check_in_one_place(self.teacher)
         twin = deepcopy(self.teacher)
         for step, names in _steps(twin):
             _redraw(twin, names, self.seed)
@@ -184,6 +185,7 @@ class _Work:
     def _taught_nonsense(self, epochs: int | None) -> Model:
         teacher = self.teacher
         assert isinstance(teacher, Model)
+        _check_in_one_place(teacher)
         lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
         start = student_start("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
         twin = start.build(self.seed).to(teacher.device)
@@ -199,6 +201,14 @@ class _Work:
             f"training loss is {history[-1].loss:.3f}."
         )
         return twin
+
+
+def _check_in_one_place(teacher: Model) -> None:
+    if teacher.is_spread:
+        raise UnsupportedError(
+            f"Model {teacher.name!r} is spread over devices, and a twin with other weights cannot be made of it. Load "
+            "it on one device, or ask for the check 'trivial' alone."
+        )
 
 
 def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from didact.core.batch import Batch, similar
 from didact.core.encode import device_of, encoded
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, answering
 from didact.core.removal import distinct
 from didact.core.row import Row
 from didact.core.teacher import Teacher
@@ -101,7 +101,7 @@ class Probe:
         if self.remove == "delete":
             lengths = (present & batch.mask[rows]).sum(-1)
         answers = np.zeros((len(owners), self.outputs))
-        with evaluating(model), torch.inference_mode():
+        with answering(model):
             for asked in similar(lengths.tolist(), self.batch_size):
                 part = batch.select(rows[asked])
                 stays = present[asked][:, : part.tokens.shape[1]]
