@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.core.dataset import Dataset
+from didact.core.precision import check_trainable
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError
@@ -22,7 +23,7 @@ from didact.experiment.place import place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.run import Run
-from didact.models.load import checked_device, load_teacher
+from didact.models.load import checked_device, load_teacher, named_device
 from didact.registry import unknown
 
 ENGINES: Final = ("local", "ray")
@@ -91,6 +92,7 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus)
+    check_trainable(plan.precision, named_device(plan.device))
     if engine == "local":  # machines of a cluster have what they have
         checked_device(plan.device)
     # Some systems refuse some signs in names of folders.

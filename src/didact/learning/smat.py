@@ -17,6 +17,7 @@ from torch.func import functional_call
 from didact.core.batch import Batch
 from didact.core.loss import task_loss
 from didact.core.model import Model, evaluating
+from didact.core.precision import SINGLE
 from didact.core.seeds import numpy_generator, seed_from
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.explainers.mix import Mix
@@ -210,6 +211,11 @@ class SmatLoop:
         self.size = smat.outer_batch or training.batch_size
         _check_rows(train, dev, training, smat, self.size)
         _check_parts(parts)
+        if training.precision != SINGLE:
+            raise UnsupportedError(
+                f"An explainer is learned through second derivatives, which {training.precision} is too coarse for. "
+                "Leave precision out."
+            )
         if not isinstance(strategy, Attention) or strategy.send != "whole":
             raise UnsupportedError(
                 f"An explainer is learned through what it sends whole, and the strategy is {_said(strategy)}. "
