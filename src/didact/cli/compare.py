@@ -60,6 +60,9 @@ def compare(
     truncate: Annotated[bool | None, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="Of students' training: single (default), bfloat16, or float16 on cuda.")
+    ] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
     trust_remote_code: Annotated[
         bool | None, typer.Option("--trust-remote-code", help="Run a model's own code.")
@@ -80,8 +83,8 @@ def compare(
         "students": None if students is None else split_list(students), "sizes": _numbers(sizes),
         "seeds": _seeds(seeds), "base": base, "soft": soft, "tune": _tune(tune), "test": test,
         "replicates": replicates, "measure": measure, "together": together, "threads": threads, "task": task,
-        "length": length, "truncate": truncate,
-        "data_dir": data_dir, "device": device, "revision": revision, "trust_remote_code": trust_remote_code,
+        "length": length, "truncate": truncate, "data_dir": data_dir, "device": device, "precision": precision,
+        "revision": revision, "trust_remote_code": trust_remote_code,
     }  # fmt: skip
     said = {name: value for name, value in given.items() if value is not None}
     training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}

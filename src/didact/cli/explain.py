@@ -61,6 +61,7 @@ def explain(
     truncate: options.Truncate = False,
     data_dir: options.DataDir = None,
     device: options.Device = None,
+    precision: options.Precision = None,
     threads: options.Threads = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = False,
@@ -81,7 +82,7 @@ def explain(
             check_new_file(path)
     common: dict[str, Any] = {
         "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
-        "normalise": normalise, "batch_size": batch_size, "seed": seed,
+        "normalise": normalise, "batch_size": batch_size, "seed": seed, "precision": precision,
     }  # fmt: skip
     said = {name: value for name, value in common.items() if value is not None}  # the rest is a preset's to say
     if stream:

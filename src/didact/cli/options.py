@@ -18,7 +18,8 @@ Task = Annotated[str | None, typer.Option(help="If the model does not say: `pair
 Length = Annotated[int | None, typer.Option(help="Read so many tokens at most.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")]
 DataDir = Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps; auto: over all there are (accelerate).")]
+Precision = Annotated[str | None, typer.Option(help="single (default), bfloat16 or float16.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Revision = Annotated[str | None, typer.Option(help="Revision of a model on the hub.")]
 TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")]
@@ -66,8 +67,8 @@ def teacher_of(model: str, *, threads: int | None, device: str | None, **loading
     """The teacher where it was asked for, with as many threads."""
     import torch
 
-    from didact.models.load import checked_device, load_teacher
+    from didact.models.load import load_teacher
 
     if threads is not None:
         torch.set_num_threads(threads)
-    return load_teacher(model, device=None if device is None else checked_device(device), **loading)
+    return load_teacher(model, device=device, **loading)

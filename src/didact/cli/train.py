@@ -29,6 +29,7 @@ def train(
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    precision: Annotated[str | None, typer.Option(help="single (default), bfloat16, or float16 on cuda.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
@@ -61,6 +62,7 @@ def train(
         max_length=length,
         truncate=truncate,
         device=device,
+        precision=precision,
         revision=revision,
         trust_remote_code=trust_remote_code,
     )

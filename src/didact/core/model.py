@@ -104,6 +104,11 @@ class Model(nn.Module, ABC):
         return self.run(self.embed(batch), batch, listen=listen)
 
     @property
+    def is_spread(self) -> bool:
+        """Whether its weights are on several devices, or elsewhere until they are needed."""
+        return False
+
+    @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
@@ -111,7 +116,7 @@ class Model(nn.Module, ABC):
         """Answer the rows, in batches of similar length. Leaves the mode and the gradients as they are."""
         width = len(self.classes) if self.classes is not None else 2 if self.task.name == "reading" else 1
         values = np.zeros((len(rows), width))
-        with evaluating(self), torch.inference_mode():
+        with answering(self):
             for chosen in by_length(rows, batch_size):
                 try:
                     batch = self.encode([rows[index] for index in chosen])
@@ -144,10 +149,14 @@ class Model(nn.Module, ABC):
                 lengths[start : start + batch_size] = error.lengths
         check_lengths(lengths, self.max_length, name=self.name, unit="tokens")
 
+    def weights(self) -> Iterable[tuple[str, Tensor]]:
+        """All weights, in the order of their names."""
+        return sorted(self.state_dict().items())
+
     def fingerprint(self) -> str:
         """A hash of weights, configuration and tokenizer."""
         digest = hashlib.sha256(json.dumps(self.facts(), sort_keys=True, default=str).encode())
-        for name, tensor in sorted(self.state_dict().items()):
+        for name, tensor in self.weights():
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
@@ -163,6 +172,14 @@ def evaluating(model: nn.Module) -> Any:
     finally:
         for module in training:
             module.training = True
+
+
+@contextmanager
+def answering(model: "Model") -> Iterator[None]:
+    """Evaluation mode, and nothing is kept for gradients."""
+    # Weights that come only when they are needed cannot be put in place in inference mode.
+    with evaluating(model), torch.no_grad() if model.is_spread else torch.inference_mode():
+        yield
 
 
 def by_length(rows: Sequence[Row], batch_size: int) -> Iterable[list[int]]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from didact.core.baseline import baseline_of
 from didact.core.batch import Batch, similar
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, answering, evaluating
 from didact.core.players import players_of
 from didact.core.target import Target
 from didact.core.teacher import Teacher
@@ -87,7 +87,7 @@ class Removal:
         here = torch.from_numpy(presence).to(batch.device)
         column = torch.where(self.players < 0, widest, self.players)
         answers = np.zeros(len(rows))
-        with evaluating(model), torch.inference_mode():
+        with answering(model):
             for asked in similar(lengths, self.batch_size):
                 chosen = torch.from_numpy(rows[asked]).to(batch.device)
                 part = batch.select(chosen)

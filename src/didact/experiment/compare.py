@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.core.dataset import Dataset
+from didact.core.precision import check_trainable
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError
@@ -24,7 +25,7 @@ from didact.experiment.place import Place, place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.run import Run
-from didact.models.load import checked_device, load_teacher
+from didact.models.load import checked_device, load_teacher, named_device
 from didact.records.remote import is_url
 from didact.registry import unknown
 
@@ -128,6 +129,7 @@ def forecast_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus, module="didact.experiment.rehearsal")
+    _check_devices(plan, engine)
     folder = _folder(plan, out)
     notes = ["What the store holds already is not counted."] if is_url(folder) else []
     real = Place(Path("nowhere") if is_url(folder) else Path(folder))
@@ -159,6 +161,7 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus)
+    _check_devices(plan, engine)
     place = place_of(_folder(plan, out), cache, progress=progress)
     place.check()
     with _opened(crew):
@@ -166,6 +169,12 @@ def run_plan(
         roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
         with place:
             return Run(roster, place, progress=progress).comparison(crew)
+
+
+def _check_devices(plan: Plan, engine: str) -> None:
+    check_trainable(plan.precision, named_device(plan.device))
+    if engine == "local":  # machines of a cluster have what they have
+        checked_device(plan.device)
 
 
 def _folder(plan: Plan, out: str | Path | None) -> str | Path:
@@ -211,7 +220,7 @@ def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
         return load_teacher(objects["model"], task=plan.task, max_length=plan.length, truncate=plan.truncate)
     if plan.model == "human":
         return "human"  # its task is the data's
-    device = None if plan.device == "cpu" else checked_device(plan.device)
+    device = None if plan.device == "cpu" else plan.device
     return load_teacher(
         str(plan.model), task=plan.task, device=device, max_length=plan.length, truncate=plan.truncate,
         revision=plan.revision, trust_remote_code=plan.trust_remote_code,

@@ -261,7 +261,7 @@ class _Work:
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint,
             "data": self.data.name, "split": self.split, "imitates": names, "combine": self.combine,
             "train_rows": len(self.rows), "rows": [fingerprint_of([row]) for row in self.rows],
-            "training": asdict(self.training),
+            "training": self.training.facts(),
         }  # fmt: skip
 
     def _collected(self, place: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:

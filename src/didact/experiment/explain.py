@@ -3,7 +3,7 @@
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +23,10 @@ from didact.core.function import FunctionTeacher
 from didact.core.model import Model, TooLongError, by_length
 from didact.core.outputs import Outputs
 from didact.core.players import LEVELS
+from didact.core.precision import SINGLE, answering_in, check_precision, no_gradients
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
-from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError
+from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError, UnsupportedError
 from didact.experiment.columns import answers_of, columns_of, in_words
 from didact.experiment.engines import Helper
 from didact.experiment.rows import rows_of
@@ -54,8 +55,10 @@ class Asked:
     special: bool = False
     absolute: bool = False
     normalise: str = "raw"
+    precision: str = SINGLE
 
     def __post_init__(self) -> None:
+        check_precision(self.precision)
         if self.level not in LEVELS:
             raise OptionError(f"Option 'level' is 'token' or 'word', not {self.level!r}.")
         parse_normalisation(self.normalise)
@@ -83,7 +86,8 @@ def explain(
 
     Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
     `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
-    softmax(temperature=0.1), top(k=0.1)). All others are the method's own; docs/explainers.md lists them.
+    softmax(temperature=0.1), top(k=0.1)), `precision` (single, bfloat16, float16: of a model's passes, for methods that
+    take no gradient). All others are the method's own; docs/explainers.md lists them.
     `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
     are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
     what the teacher answered to these rows, where that is known already: it is not asked again. With `out` the result
@@ -101,7 +105,8 @@ def explain(
     background = rows if background_rows is None else rows_of(teacher, background_rows)
     with torch.inference_mode(False):  # a caller's would leave nothing to take gradients of
         if isinstance(built.explainer, Explainer):
-            built.explainer.prepare(teacher, background)
+            with work.in_precision():
+                built.explainer.prepare(teacher, background)
         kept = None if path is None else _Parts(path, work, background)
         with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
             parts = None if helper is None else _helped(helper, work, background, kept, bar)
@@ -225,6 +230,7 @@ class Work:
 
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
+        self._check_precision()
         if self.outputs is not None and not {row.id for row in self.rows} <= set(self.outputs.ids):
             raise ShapeError("The outputs given are not of all rows to explain. Leave them out: the teacher is asked.")
         if isinstance(self.teacher, Model) and len(self.rows) > _SHARD:  # else its one shard is encoded at once
@@ -238,6 +244,17 @@ class Work:
                     unmarked,
                 )
 
+    def _check_precision(self) -> None:
+        precision, name = self.asked.precision, self.built.name
+        if precision == SINGLE:
+            return
+        if not isinstance(self.teacher, Model):
+            raise UnsupportedError(
+                f"precision={precision!r} is about models; teacher {self.teacher.name!r} computes as it does."
+            )
+        if name in EXPLAINERS and EXPLAINERS[name].needs == "gradients":
+            raise no_gradients(name, precision)
+
     @property
     def images(self) -> tuple[np.ndarray, ...] | None:
         images = tuple(row.image for row in self.rows if row.image is not None)
@@ -247,7 +264,8 @@ class Work:
     def options(self) -> dict[str, Any]:
         """All options, the common and the method's own, as they were in force."""
         is_rated = self.teacher.task.name == "regression"
-        found = vars(self.asked) | {"scale": None if is_rated else self.asked.scale or default_scale(self.teacher)}
+        shared = {name: value for name, value in vars(self.asked).items() if name != "precision" or value != SINGLE}
+        found = shared | {"scale": None if is_rated else self.asked.scale or default_scale(self.teacher)}
         own = {name: value for name, value in self.built.options.items() if name != "batch_size"}
         if "baseline" in own and isinstance(self.teacher, FunctionTeacher):
             own["baseline"] = "absent"
@@ -270,6 +288,16 @@ class Work:
 
     def explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
         """The rows in batches of similar length, then in their own order again."""
+        with self.in_precision():
+            return self._explained(rows, bar)
+
+    def in_precision(self) -> AbstractContextManager[None]:
+        """While this lasts the teacher answers in the precision that was asked for."""
+        if not isinstance(self.teacher, Model):
+            return nullcontext()
+        return answering_in(self.teacher, self.asked.precision, method=self.built.name)
+
+    def _explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
         groups = list(by_length(rows, self.batch_size))
         batches = self._encoded([[rows[index] for index in chosen] for chosen in groups])
         parts = []

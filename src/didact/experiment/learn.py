@@ -165,7 +165,7 @@ class _Work:
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
             "split": self.split, "train_rows": len(self.rows), "seed": self.seed, "student": str(self.student),
             "student_start": self.start.origin, "learner": self.learner.facts(), "soft": self.soft,
-            "training": asdict(self.training),
+            "training": self.training.facts(),
             "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
 

@@ -148,6 +148,8 @@ class Packer:
         teacher = work.teacher
         if not isinstance(teacher, NativeModel | HuggingFaceModel) or teacher.device.type not in ("cpu", "cuda"):
             return None
+        if teacher.is_spread:  # over what this machine has; others may have less
+            return None
         fingerprint = work.fingerprints["teacher"]
         if fingerprint not in self._teachers:
             found = self._saved(teacher, fingerprint, work.rows[:_ASKED])
@@ -272,9 +274,10 @@ class Bench:
         if method["is_recorded"]:
             explainer = Recorder(explainer)
         built = Built(explainer, method["name"], method["options"])
-        with torch.inference_mode(False):
+        work = Work(teacher, rows, Asked(**order["asked"]), built, order["batch_size"], outputs)
+        with torch.inference_mode(False), work.in_precision():
             explainer.prepare(teacher, background)
-        return Work(teacher, rows, Asked(**order["asked"]), built, order["batch_size"], outputs)
+        return work
 
     def _teacher(self, about: str) -> Model:
         told = json.loads(about)

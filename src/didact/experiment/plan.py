@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.core.explainer import Explainer
+from didact.core.precision import SINGLE, check_precision
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment.explain import COMMON, Asked
@@ -17,6 +18,7 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.learning.fit import Training
 from didact.models import MODELS
+from didact.models.load import named_device
 from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, plain, unknown
 from didact.students import STRATEGIES
@@ -47,7 +49,8 @@ class Plan:
     `sharpness` are the temperatures that a sharpened row may take; with one alone, nothing is chosen. `leave_out` names
     rows that would stand in the table by themselves, and the table says so. Without `replicates`, no intervals.
     With `together` the seeds of one configuration are trained as one model where they can be: faster, and equal but for
-    rounding.
+    rounding. `precision` is that in which students are trained; the teacher answers and is explained in single, unless
+    an explainer's own option says otherwise.
     """
 
     model: str | None = None
@@ -75,6 +78,7 @@ class Plan:
     sharpness: tuple[float, ...] = SHARPNESS
     leave_out: tuple[str, ...] = ()
     together: bool = False
+    precision: str = SINGLE
 
     def trials(self, strategy: Spec) -> list[dict[str, Any]]:
         """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
@@ -88,7 +92,7 @@ class Plan:
         import tomli_w
 
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-        unsaid = {"measure": 0, "sharpness": SHARPNESS, "together": False}
+        unsaid = {"measure": 0, "sharpness": SHARPNESS, "together": False, "precision": SINGLE}
         said = {name: value for name, value in said.items() if name not in unsaid or value != unsaid[name]}
         if self.students:
             said["students"] = [str(student) for student in self.students]
@@ -122,12 +126,12 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
     checks: dict[str, Callable[[Any], Any]] = {
         "explainers": _explainers, "students": _students, "sizes": _sizes, "seeds": _seeds, "tune": _tune,
         "training": _training, "test": _test, "data": _data, "data_seed": _seed,
-        **dict.fromkeys(("model", "base", "task", "data_dir", "revision", "device"), _word),
+        **dict.fromkeys(("model", "base", "task", "data_dir", "revision"), _word), "device": _device,
         **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
         **dict.fromkeys(("threads", "length"), _count),
         "replicates": lambda value: _count(value) if value != 0 else 0,
         "measure": lambda value: _count(value, what="a number of rows") if value != 0 else 0,
-        "sharpness": _sharpness, "leave_out": _leave_out,
+        "sharpness": _sharpness, "leave_out": _leave_out, "precision": _precision,
     }  # fmt: skip
     kept: dict[str, Any] = {}
     for name, value in given.items():
@@ -141,6 +145,7 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
     for name in kept.get("tune", {}):
         if options and not any(name in known_here for known_here in options):
             faults.append(f"tune: {name!r} is an option of none of the students' strategies.")
+    faults += _too_coarse(kept)
     wanted = {"model": "a folder or hub name", "data": "a data set or file"}
     for name, what in wanted.items():
         if said.get(name) is None and name not in objects:
@@ -338,6 +343,31 @@ def _word(value: Any) -> str:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise OptionError(f"a name is wanted, not {value!r}.")
     return str(value)
+
+
+def _device(value: Any) -> str:
+    """A device by name; whether it is here is asked when the work begins."""
+    name = _word(value)
+    named_device(name)
+    return name
+
+
+def _precision(value: Any) -> str:
+    return check_precision(_word(value))
+
+
+def _too_coarse(kept: Mapping[str, Any]) -> list[str]:
+    """What needs single precision, where students are to be trained in another."""
+    precision = kept.get("precision", SINGLE)
+    if precision == SINGLE:
+        return []
+    faults = []
+    if kept.get("together"):
+        faults.append(f"precision: seeds are trained together in single precision alone, not in {precision}.")
+    learned = [one for one in kept.get("explainers", ()) if is_learner(one)]
+    if learned:
+        faults.append(f"precision: {', '.join(learned)} is learned through second derivatives, in single alone.")
+    return faults
 
 
 def _switch(value: Any) -> bool:

@@ -369,7 +369,7 @@ class Roster:
     def training(self, student: StudentSpec) -> Training:
         """How this student is trained."""
         kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
-        return replace(kind, **self.plan.training)
+        return replace(kind, **self.plan.training, precision=self.plan.precision)
 
     def _explained_here(self, entrant: Entrant, rows: Sequence[Row]) -> Explanations:
         method = entrant.for_seed(self.plan.seeds[0])

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -350,7 +350,7 @@ class Run:
             except (RecordError, OptionError):
                 if overwrite and not _holds(folder, start):
                     raise
-        training = asdict(self.roster.training(student))
+        training = self.roster.training(student).facts()
         training.pop("seed")
         return name, training
 

@@ -134,6 +134,7 @@ class _Work:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
         yield from self._compared(WHOLE, self.whole)
         assert isinstance(self.teacher, Model)
+        _check_in_one_place(self.teacher)
         twin = deepcopy(self.teacher)
         for step, names in _steps(twin):
             _redraw(twin, names, self.seed)
@@ -184,6 +185,7 @@ class _Work:
     def _taught_nonsense(self, epochs: int | None) -> Model:
         teacher = self.teacher
         assert isinstance(teacher, Model)
+        _check_in_one_place(teacher)
         lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
         start = student_start("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
         twin = start.build(self.seed).to(teacher.device)
@@ -199,6 +201,14 @@ class _Work:
             f"training loss is {history[-1].loss:.3f}."
         )
         return twin
+
+
+def _check_in_one_place(teacher: Model) -> None:
+    if teacher.is_spread:
+        raise UnsupportedError(
+            f"Model {teacher.name!r} is spread over devices, and a twin with other weights cannot be made of it. Load "
+            "it on one device, or ask for the check 'trivial' alone."
+        )
 
 
 def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
@@ -228,8 +238,9 @@ def _redraw(model: Model, names: Sequence[str], seed: int) -> None:
             one = known[name]
             dice = torch.Generator().manual_seed(seed_from(seed, "weights", name))
             drawn = torch.randn(one.shape, generator=dice, dtype=torch.float64)
-            spread = one.double().std(correction=0) if one.numel() else torch.zeros(())
-            one.copy_((drawn.to(one.device) * spread + one.double().mean()).to(one.dtype))
+            exact = one.cpu().double()  # some devices have no double precision
+            spread = exact.std(correction=0) if one.numel() else torch.zeros(())
+            one.copy_((drawn * spread + exact.mean()).to(one.dtype))
 
 
 def _shuffled(outputs: Outputs, seed: int) -> Outputs:

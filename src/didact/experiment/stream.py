@@ -127,7 +127,7 @@ class _Desk:
             )
         self.work = Work(teacher, (), asked, built, order.batch_size or 64)
         self.name, self.is_known = built.name, built.is_known
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), self.work.in_precision():
             if isinstance(built.explainer, Explainer):
                 built.explainer.prepare(teacher, background or [])
         self.facts = self.work.facts(background or [])

@@ -91,7 +91,7 @@ class AttentionGradient(Explainer):
             weights = trace.weights[-1:] if self.layers == "last" else trace.weights
             slopes = torch.autograd.grad(target.of(trace.logits).sum(), weights)
         terms = [(weight.detach() * slope).sum((1, 2)) for weight, slope in zip(weights, slopes, strict=True)]
-        scores = torch.stack(terms).mean(0)
+        scores = torch.stack([one.to(batch.device) for one in terms]).mean(0)
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
 
 

@@ -68,4 +68,4 @@ class LayerConductance(Explainer):
                 total = gained if total is None else total + gained
             state, gradient = reached.detach(), found
         assert total is not None
-        return total
+        return total.to(part.device)

@@ -84,7 +84,7 @@ class Shares(Rules):
 
     def total(self, like: Tensor) -> Tensor:
         """What nobody was given, of each row."""
-        return torch.stack([like.new_zeros(self.rows), *self._nobodys]).sum(0)
+        return torch.stack([like.new_zeros(self.rows), *(one.to(like.device) for one in self._nobodys)]).sum(0)
 
     def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
         inside = values.detach()

@@ -118,7 +118,7 @@ class Mix(Learned):
 
     def view(self, title: str = "") -> MixView:
         """The weights, for people: `explainer.view().show()`, or a picture of them."""
-        return MixView(self.names, tuple(self.weights.detach().double().tolist()), title)
+        return MixView(self.names, tuple(self.weights.detach().cpu().double().tolist()), title)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class GradientMix(Mix):
             torch.zeros_like(state[..., 0]) if slope is None else _sum_of(state.detach() * slope)
             for state, slope in zip(trace.hidden, found, strict=True)
         ]
-        return logs_of(torch.stack(products, 1), batch.units)
+        return logs_of(torch.stack([one.to(batch.device) for one in products], 1), batch.units)
 
 
 class Blend(Mix):

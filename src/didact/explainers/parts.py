@@ -19,7 +19,7 @@ def explained_by(explainer: Mix, parts: Parts) -> Explanations:
     owner = np.repeat(np.arange(len(maps)), np.diff(maps.bounds))
     values = torch.from_numpy(parts.values).to(explainer.coefficients.device)
     with torch.no_grad():
-        logits = explainer.logits(values.T[None])[0].double().cpu().numpy()
+        logits = explainer.logits(values.T[None])[0].cpu().double().numpy()
     top = np.maximum.reduceat(logits, maps.bounds[:-1]) if len(logits) else logits
     mass = np.exp(logits - top[owner])
     scores = mass / np.add.reduceat(mass, maps.bounds[:-1])[owner]

@@ -110,8 +110,9 @@ def _compared(model: Model, origin: Int[Tensor, " copy"]) -> Iterator[list[Float
         # Half precision is too coarse for the distances it leads to.
         unit = nn.functional.normalize(hidden.to(torch.promote_types(hidden.dtype, torch.float32)), dim=-1)
         # Half the squared distance of unit vectors is 1 − cosine, without the cancellation that drowns small effects.
-        layers.append((unit - unit[origin]).square().sum(-1) / 2)
-        return (hidden[origin], *output[1:]) if isinstance(output, tuple) else hidden[origin]
+        here = origin.to(hidden.device)  # layers may be spread over devices
+        layers.append(((unit - unit[here]).square().sum(-1) / 2).to(origin.device))
+        return (hidden[here], *output[1:]) if isinstance(output, tuple) else hidden[here]
 
     hooks = [layer.register_forward_hook(compare) for layer in model.layers_in_order]
     try:

@@ -1,7 +1,7 @@
 """The one training loop: teachers and students alike, with clipping and the best epoch on dev."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +14,7 @@ from didact.core.loss import goals, task_loss
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
+from didact.core.precision import PRECISIONS, SINGLE, check_trainable, halved, widened
 from didact.core.row import Row
 from didact.core.seeds import numpy_generator, seed_from
 from didact.core.trace import Listen, Trace
@@ -25,6 +26,7 @@ from didact.render.progress import Progress
 class Training:
     """How to train. `warmup` is a share of all steps; the rate then falls to a twentieth (`linear`) or stays
     (`constant`). Training stops after `patience` epochs without a better measure on dev. `momentum` is SGD's.
+    `precision` is that of the forward pass in a step; weights, losses and what is answered stay single.
     """
 
     epochs: int = 10
@@ -38,6 +40,7 @@ class Training:
     optimiser: str = "adamw"
     schedule: str = "linear"
     momentum: float = 0.9
+    precision: str = SINGLE
 
     def __post_init__(self) -> None:
         faults = [
@@ -53,11 +56,19 @@ class Training:
                 ("optimiser", self.optimiser in _OPTIMISERS, " or ".join(_OPTIMISERS)),
                 ("schedule", self.schedule in ("linear", "constant"), "linear or constant"),
                 ("momentum", 0 <= self.momentum < 1, "from 0 to below 1"),
+                ("precision", self.precision in PRECISIONS, " or ".join(PRECISIONS)),
             )
             if not good
         ]
         if faults:
             raise OptionError("The training cannot be done as asked: " + "; ".join(faults) + ".")
+
+    def facts(self) -> dict[str, Any]:
+        """Everything about it, for keys and records; what was not there from the start is left out unless used."""
+        found = asdict(self)
+        if self.precision == SINGLE:
+            del found["precision"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,7 @@ def fit(
 
     Two calls with one seed on one machine, with one number of threads, give the same bytes.
     """
+    check_trainable(training.precision, model.device)
     steps = -(-len(train) // training.batch_size) * training.epochs
     parameters = [one for one in model.parameters() if one.requires_grad]
     parameters += [] if beside is None else list(beside.parameters())
@@ -150,14 +162,15 @@ def fit(
     leader: tuple[float, float] | None = None
     waited = 0
     dev_parts = dev.parts(max(training.batch_size, 64))
+    scaler = torch.amp.GradScaler("cuda") if training.precision == "float16" else None
     with torch.random.fork_rng(devices=devices_of(model)), Progress("training", total=steps, shown=progress) as shown:
         torch.manual_seed(seed_from(training.seed, "dropout"))
         for number in range(1, training.epochs + 1):
             losses = []
             model.train()
             for chosen in shuffled(train.batch, training, number):
-                loss = _loss(model, train, torch.from_numpy(chosen), beside)
-                losses.append(descend(loss, optimiser, parameters, training, number))
+                loss = _loss(model, train, torch.from_numpy(chosen), beside, training.precision)
+                losses.append(descend(loss, optimiser, parameters, training, number, scaler))
                 schedule.step()
                 shown.advance()
             model.eval()
@@ -183,17 +196,28 @@ def descend(
     parameters: list[nn.Parameter],
     training: Training,
     epoch: int,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> float:
-    """One step down the gradient of a loss, clipped; gives the loss. One that is no number stops with advice."""
+    """One step down the gradient of a loss, clipped; gives the loss. One that is no number stops with advice.
+
+    With a `scaler` small gradients are kept through a pass in float16; a step whose gradients overflow is left out.
+    """
     if not torch.isfinite(loss):
         raise TrainingError(
             f"The loss became {loss.item()} in epoch {epoch}. The learning rate ({training.rate:g}) is probably too "
             "high: lower it (rate, --rate)."
         )
     optimiser.zero_grad(set_to_none=True)
-    loss.backward()
+    if scaler is None:
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, training.clip)
+        optimiser.step()
+        return loss.item()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimiser)
     torch.nn.utils.clip_grad_norm_(parameters, training.clip)
-    optimiser.step()
+    scaler.step(optimiser)
+    scaler.update()
     return loss.item()
 
 
@@ -226,9 +250,13 @@ def rate_at(step: int, steps: int, training: Training) -> float:
     return 1.0 if training.schedule == "constant" else 1 - 0.95 * (step - rising) / max(1, steps - rising)
 
 
-def _loss(model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: Beside | None) -> Float[Tensor, ""]:
+def _loss(
+    model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: Beside | None, precision: str
+) -> Float[Tensor, ""]:
     batch = examples.batch.select(chosen).to(model.device)
-    trace = model(batch, listen=() if beside is None else beside.listen)
+    with halved(batch.device, precision):
+        trace = model(batch, listen=() if beside is None else beside.listen)
+    trace = trace if precision == SINGLE else widened(trace)
     losses = task_loss(model.task, trace.logits, goal_on(model, examples.goal[chosen]))
     return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()
 

@@ -11,9 +11,10 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from didact.core.batch import Batch
+from didact.core.precision import SINGLE
 from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
-from didact.errors import OptionError
+from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e import L2E
 from didact.learning.fit import Training, descend, make_optimiser, rate_at, shuffled
 from didact.learning.imitation import (
@@ -108,6 +109,11 @@ def learn_network(
 
     Two calls with one seed on one machine, with one number of threads, give the same bytes.
     """
+    if training.precision != SINGLE:
+        raise UnsupportedError(
+            f"The network that learns to imitate is small, and trained in single precision alone, not in "
+            f"{training.precision}. Leave precision out."
+        )
     weights = list(explainer.network.parameters())
     device, dtype = weights[0].device, weights[0].dtype
     if explainer.formulation == "labelling":

@@ -17,6 +17,7 @@ from torch.func import functional_call
 from didact.core.batch import Batch
 from didact.core.loss import task_loss
 from didact.core.model import Model, evaluating
+from didact.core.precision import SINGLE
 from didact.core.seeds import numpy_generator, seed_from
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.explainers.mix import Mix
@@ -168,7 +169,7 @@ class OuterAdam:
 
     def step(self, gradients: Sequence[Tensor]) -> None:
         self.steps += 1
-        norm = float(torch.sqrt(sum((one.double() ** 2).sum() for one in gradients)))  # type: ignore[arg-type]
+        norm = float(torch.sqrt(sum((one.cpu().double() ** 2).sum() for one in gradients)))  # type: ignore[arg-type]
         scale = min(1.0, self.clip / max(norm, 1e-30))
         for one, rate, mean, square, gradient in zip(
             self.parameters, self.rates, self.means, self.squares, gradients, strict=True
@@ -210,6 +211,11 @@ class SmatLoop:
         self.size = smat.outer_batch or training.batch_size
         _check_rows(train, dev, training, smat, self.size)
         _check_parts(parts)
+        if training.precision != SINGLE:
+            raise UnsupportedError(
+                f"An explainer is learned through second derivatives, which {training.precision} is too coarse for. "
+                "Leave precision out."
+            )
         if not isinstance(strategy, Attention) or strategy.send != "whole":
             raise UnsupportedError(
                 f"An explainer is learned through what it sends whole, and the strategy is {_said(strategy)}. "

@@ -13,6 +13,7 @@ from didact.core.loss import task_loss
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
+from didact.core.precision import SINGLE
 from didact.core.seeds import seed_from
 from didact.core.simplex import sparsemax
 from didact.core.task import READING
@@ -31,6 +32,8 @@ def why_not_together(model: Model, strategy: Strategy | None, training: Training
     """What keeps such students from being taught together; None if nothing does. Without a strategy, by answers."""
     if strategy is not None and type(strategy) is not Attention:
         return "of the strategies only 'attention' and 'none' are taught together"
+    if training.precision != SINGLE:
+        return "students are taught together in single precision alone"
     if training.patience < training.epochs:
         return "students that may stop early are not taught together"
     return why_not_stacked(model)

@@ -15,6 +15,7 @@ from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.measure import measure
 from didact.core.model import Model
+from didact.core.precision import check_trainable
 from didact.core.row import Row
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
@@ -52,6 +53,7 @@ def train_teacher(
     max_length: int | None = None,
     truncate: bool = False,
     device: str | torch.device | None = None,
+    precision: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: bool = True,
@@ -76,9 +78,11 @@ def train_teacher(
         "warmup": warmup,
         "clip": clip,
         "patience": patience,
+        "precision": precision,
     }
     asked = {name: value for name, value in options.items() if value is not None}
-    Training(**asked)  # its faults are told before anything is loaded
+    # Faults are told before anything is loaded.
+    check_trainable(Training(**asked).precision, torch.device("cpu") if device is None else checked_device(device))
     data = data if isinstance(data, Dataset) else load_data(data)
     teacher = build_model(
         model,
@@ -105,7 +109,7 @@ def train_teacher(
         "max_length": max_length,
         "truncate": truncate,
         "data": {"name": data.name, "fingerprint": data.fingerprint},
-        "training": vars(training),
+        "training": training.facts(),
         "metrics": metrics,
     }
     log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)

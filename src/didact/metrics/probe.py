@@ -15,7 +15,7 @@ from torch import Tensor
 from didact.core.batch import Batch, similar
 from didact.core.encode import device_of, encoded
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, answering
 from didact.core.removal import distinct
 from didact.core.row import Row
 from didact.core.teacher import Teacher
@@ -101,7 +101,7 @@ class Probe:
         if self.remove == "delete":
             lengths = (present & batch.mask[rows]).sum(-1)
         answers = np.zeros((len(owners), self.outputs))
-        with evaluating(model), torch.inference_mode():
+        with answering(model):
             for asked in similar(lengths.tolist(), self.batch_size):
                 part = batch.select(rows[asked])
                 stays = present[asked][:, : part.tokens.shape[1]]
@@ -115,7 +115,7 @@ class Probe:
                 inputs = model.embed(altered)
                 if self.remove == "zero":
                     inputs = inputs.masked_fill(~stays.to(inputs.device)[..., None], 0.0)
-                answers[asked] = model.run(inputs, altered).logits.double().cpu().numpy()
+                answers[asked] = model.run(inputs, altered).logits.cpu().double().numpy()
         return answers
 
     def _ask_function(self, owners: np.ndarray, kept: Sequence[Kept]) -> Float[np.ndarray, "question output"]:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 
 from didact.core.encode import device_of
-from didact.core.model import Model, by_length, evaluating
+from didact.core.model import Model, answering, by_length
 from didact.core.row import Row
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
@@ -131,13 +131,13 @@ def lexical(rows: Sequence[Row]) -> Float[np.ndarray, "row row"]:
 def semantic(encoder: Model, rows: Sequence[Row], batch_size: int = 64) -> Float[np.ndarray, "row row"]:
     """The cosine of the rows' last states, mean over their tokens."""
     vectors: np.ndarray | None = None
-    with evaluating(encoder), torch.inference_mode():
+    with answering(encoder):
         for chosen in by_length(rows, batch_size):
             batch = encoder.encode([rows[index] for index in chosen]).to(device_of(encoder))
             states = encoder(batch, listen=["hidden"]).hidden
             assert states is not None
-            mean = (states[-1] * batch.mask[..., None]).sum(1) / batch.mask.sum(-1, keepdim=True)
-            unit = torch.nn.functional.normalize(mean.double(), dim=-1).cpu().numpy()
+            mean = (states[-1].to(batch.device) * batch.mask[..., None]).sum(1) / batch.mask.sum(-1, keepdim=True)
+            unit = torch.nn.functional.normalize(mean.cpu().double(), dim=-1).numpy()
             vectors = np.zeros((len(rows), unit.shape[1])) if vectors is None else vectors
             vectors[chosen] = unit
     return np.zeros((0, 0)) if vectors is None else vectors @ vectors.T

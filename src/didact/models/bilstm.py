@@ -118,7 +118,11 @@ def _run_masked(
     lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], part: Bool[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token dim"]:
     """Run over the marked positions alone, as if nothing else were there; zero elsewhere."""
-    run = _run_turned if inputs.device.type == "cpu" else _run_packed
+    kind = inputs.device.type
+    if kind in _HALVED and torch.is_autocast_enabled(kind):  # errors of half precision add up along a text
+        with torch.autocast(kind, enabled=False):
+            return _run_masked(lstm, inputs.float(), part)
+    run = _run_turned if kind == "cpu" else _run_packed
     lengths = part.sum(-1)
     if not (part[:, 1:] & ~part[:, :-1]).any():  # a single text, or the first of two: it begins where the row does
         return run(lstm, inputs, lengths) * part[..., None]
@@ -190,4 +194,5 @@ def _run_step_by_step(
     return torch.cat(outputs, -1)
 
 
+_HALVED = ("cpu", "cuda", "mps")  # devices that know half precision
 _LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

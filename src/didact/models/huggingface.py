@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models.attention import overheard
 from didact.models.listening import ATTENTION, Ear
+from didact.models.spread import device_of_module, is_spread, outputs_in_place, whole_weights
 from didact.models.tokenizer import trim
 
 # They cannot be run from embeddings on right-padded batches, and transformers offers no way in.
@@ -77,6 +78,28 @@ class HuggingFaceModel(Model):
         if not self.task.is_text:
             self._patch = int(model.config.patch_size)
             self._leading = self._count_leading()
+
+    # -- where it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_spread(self) -> bool:
+        return is_spread(self.model)
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go and answers come back: the device of the embeddings."""
+        return device_of_module(self.model.get_input_embeddings() if self.task.is_text else self._patch_module)
+
+    def to(self, *args: Any, **kwargs: Any) -> "HuggingFaceModel":
+        if self.is_spread:
+            raise UnsupportedError(
+                f"Model {self.name!r} is spread over devices by accelerate, and cannot be moved to one. "
+                "Load it anew with the device it is to have."
+            )
+        return super().to(*args, **kwargs)
+
+    def weights(self) -> Iterable[tuple[str, Tensor]]:
+        return whole_weights(self)
 
     # -- rows to tensors ----------------------------------------------------------------------------------------------
 
@@ -185,7 +208,7 @@ class HuggingFaceModel(Model):
         blank: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
         ear = Ear(listen, batch, self.reading, blank)
-        with overheard(self.model, ear):
+        with overheard(self.model, ear), outputs_in_place(self.model):
             if at == "embedding":
                 with replaced_input(self._first_layer, embeddings):
                     logits, output = self._answer(self._inputs(batch), batch, listen)
@@ -221,12 +244,14 @@ class HuggingFaceModel(Model):
             asked["output_attentions"] = True
         if self.reading == "last" and self.task is not READING:
             output = self.model.base_model(**inputs, **asked)
-            last = output.last_hidden_state[torch.arange(len(batch), device=batch.device), batch.lengths - 1]
-            return self.model.score(last), output
+            states = output.last_hidden_state.to(batch.device)  # of a spread model it may be elsewhere
+            last = states[torch.arange(len(batch), device=batch.device), batch.lengths - 1]
+            return self.model.score(last).to(batch.device), output
         output = self.model(**inputs, **asked)
         if self.task is READING:
-            return passage_logits(torch.stack([output.start_logits, output.end_logits], -1), batch), output
-        return output.logits, output
+            ends = torch.stack([output.start_logits, output.end_logits], -1).to(batch.device)
+            return passage_logits(ends, batch), output
+        return output.logits.to(batch.device), output
 
     def _entering(self, inputs: dict[str, Any]) -> Tensor:
         """What enters the first layer; nothing above it is computed."""
@@ -238,7 +263,7 @@ class HuggingFaceModel(Model):
         try:
             self.model(**inputs)
         except _Entered as entered:
-            return entered.hidden
+            return entered.hidden.to(self.device)
         finally:
             hook.remove()
         raise UnsupportedError(f"The first layer of {self.name!r} was not reached; at='embedding' does not work here.")

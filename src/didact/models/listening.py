@@ -45,6 +45,9 @@ class Ear:
         self.layers += 1
         if not self._heard.keys() & self.listen:
             return
+        device = self.mask.device
+        logits = logits.to(device)  # layers of a spread model may be elsewhere
+        allowed = None if allowed is None else allowed.to(device)
         real = self.mask[:, None, :, None] & self.mask[:, None, None, :]
         seen = real if allowed is None else real & allowed
         if "mean" in self.listen:
@@ -63,7 +66,7 @@ class Ear:
 
     def blanked(self, values: Float[Tensor, "batch head token part"]) -> Float[Tensor, "batch head token part"]:
         """The values, zero at the positions that nobody may receive anything from."""
-        return values if self.blank is None else values * ~self.blank[:, None, :, None]
+        return values if self.blank is None else values * ~self.blank.to(values.device)[:, None, :, None]
 
     def parts(self) -> dict[str, Any]:
         """The fields of a `Trace`: layers stacked, weights as they are."""

@@ -13,6 +13,7 @@ from didact.core.task import Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
 from didact.models.native import native_from
+from didact.models.spread import AUTO, check_accelerate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,6 +35,7 @@ def load_teacher(
     """A teacher from a folder, a hub name, a live `(model, tokenizer)` pair, or `human`.
 
     A live pair is left as it was found: its mode, device, attention and gradients. A teacher is returned as it is.
+    `device="auto"` spreads a Hugging Face model over all there is, for one that no device holds whole (accelerate).
     `task` and `classes` are only needed where the model does not say: a classifier of text pairs looks like one of
     single texts.
     """
@@ -62,8 +64,12 @@ def load_teacher(
         if kind is None:
             raise OptionError("The teacher 'human' needs its task, and the classes if it has any: task=…, classes=….")
         return HumanTeacher(kind, classes)
+    if str(device) == AUTO:
+        check_accelerate()
+        return _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code, spread=True)
+    place = None if device is None else checked_device(device)
     teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code)
-    return teacher if device is None else teacher.to(checked_device(device))
+    return teacher if place is None else teacher.to(place)
 
 
 def _kept(
@@ -74,9 +80,16 @@ def _kept(
     truncate: bool,
     revision: str | None,
     trust_remote_code: bool,
+    *,
+    spread: bool = False,
 ) -> Model:
     record = read_record(Path(source))
     if record.get("kind") == "native":
+        if spread:
+            raise OptionError(
+                f"Device 'auto' spreads Hugging Face models that one device cannot hold; {source!r} is a small native "
+                "one. Name its device: cpu, cuda or mps."
+            )
         model: Model = native_from(Path(source))
         _check_native(model, source, task, classes, max_length)
         model.max_length = max_length or model.max_length
@@ -90,6 +103,7 @@ def _kept(
             classes=classes,
             max_length=max_length or record.get("max_length"),
             truncate=truncate or bool(record.get("truncate")),
+            spread=spread,
             revision=revision,
             trust_remote_code=trust_remote_code,
         )
@@ -114,13 +128,30 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def checked_device(device: str | torch.device) -> torch.device:
     """The device, if this machine and this build of torch have it."""
+    found = named_device(device)
     try:
-        found = torch.device(device)
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise OptionError(f"Device {str(device)!r} cannot be used here: {first}. Leave it out for the CPU.") from error
+        raise _unusable(device, error) from error
     return found
+
+
+def named_device(device: str | torch.device) -> torch.device:
+    """The device of that name, wherever it may be."""
+    if str(device) == AUTO:
+        raise OptionError(
+            "Device 'auto' spreads a teacher over several devices; what is trained needs one. Name it: cpu, cuda or "
+            "mps. A spread teacher can be handed over: didact.load_teacher(name, device='auto')."
+        )
+    try:
+        return torch.device(device)
+    except RuntimeError as error:
+        raise _unusable(device, error) from error
+
+
+def _unusable(device: str | torch.device, error: Exception) -> OptionError:
+    first = str(error).strip().partition("\n")[0]
+    return OptionError(f"Device {str(device)!r} cannot be used here: {first}. Leave it out for the CPU.")
 
 
 def _check_native(

@@ -97,7 +97,8 @@ class NativeModel(Model):
     def save(self, folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(self.facts(), indent=1, ensure_ascii=False), encoding="utf-8")
         save_file(
-            {name: tensor.contiguous() for name, tensor in self.state_dict().items()}, folder / "model.safetensors"
+            {name: tensor.cpu().contiguous() for name, tensor in self.state_dict().items()},
+            folder / "model.safetensors",
         )
 
 

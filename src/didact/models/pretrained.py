@@ -23,6 +23,7 @@ from didact.core.task import IMAGE, READING, REGRESSION, Task
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel, task_of
+from didact.models.spread import AUTO
 from didact.registry import unknown
 
 _HEADS = ("ForSequenceClassification", "ForQuestionAnswering", "ForImageClassification")
@@ -48,9 +49,10 @@ def trained(
     classes: Sequence[str] | None,
     max_length: int | None,
     truncate: bool,
+    spread: bool = False,
     **options: Any,
 ) -> HuggingFaceModel:
-    """A model that was saved with its head."""
+    """A model that was saved with its head; `spread`, over all devices there are."""
     with hub_errors(source):
         heads = AutoConfig.from_pretrained(source, **options).architectures or [""]
         if not str(heads[0]).endswith(_HEADS) or not hasattr(transformers, heads[0]):
@@ -59,8 +61,9 @@ def trained(
                 "our tasks. Name a model for sequence classification, question answering or image classification, or "
                 f"train one from it: didact train --model {source} --data DATA."
             )
+        placed = {"device_map": AUTO} if spread else {}
         model, loaded = getattr(transformers, heads[0]).from_pretrained(
-            source, dtype=torch.float32, output_loading_info=True, **options
+            source, dtype=torch.float32, output_loading_info=True, **placed, **options
         )
         if loaded["missing_keys"]:
             missing = ", ".join(sorted(loaded["missing_keys"])[:3])
