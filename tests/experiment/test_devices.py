@@ -221,11 +221,13 @@ def test_explanations_that_teach(school, route):
 
 @pytest.mark.slow
 def test_smat_inside_a_comparison(school, compare):
+    """By a route that is named: `auto` weighs memory, and far tensors have none of their own."""
     model, data = school()
+    learner = "smat(family=blend, members='gradient_norm + occlusion', route=forward)"
     with far() as device:
         result = compare(
-            moved(model, device), data, ["smat(family=blend, members='gradient_norm + occlusion')"], ["same/attention"],
-            device=FAR, seeds=1, sizes=[24], training={"epochs": 1, "batch_size": 8},
+            moved(model, device), data, [learner], ["same/attention"], device=FAR, seeds=1, sizes=[24],
+            training={"epochs": 1, "batch_size": 8},
         )  # fmt: skip
     assert not result.failed, result.failed[0]["error"]
 
