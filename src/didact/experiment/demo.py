@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -282,7 +282,7 @@ class Demo:
         except DidactError:
             return None
         rows = [pool[place] for place in subset([row.id for row in pool], size=size, seed=self.seed)]
-        training = asdict(Training(**{**DEFAULTS, **self.size.l2e}, seed=self.seed))
+        training = Training(**{**DEFAULTS, **self.size.l2e}, seed=self.seed).facts()
         wanted = {
             "teacher_fingerprint": teacher_fingerprint(self.teacher, rows), "imitates": [self.size.imitate],
             "rows": [fingerprint_of([row]) for row in rows], "training": training,
