@@ -589,7 +589,6 @@ class TestExplanations:
         torch.set_num_threads(before)
 
     @pytest.mark.usefixtures("two_threads")
-    @pytest.mark.skip(reason="not green since devices came in: to be mended (issue 9, Scale)")
     def test_processes_that_die_and_methods_that_raise(self, school, seen, tmp_path, capfd):
         """In a process of two threads, and so with two threads there."""
         teacher, data = school()
@@ -620,7 +619,6 @@ class TestExplanations:
         assert out.read_bytes() == (tmp_path / "here.parquet").read_bytes()
         assert "".join(capfd.readouterr()) == "", "Ray is quiet, on both streams"
 
-    @pytest.mark.skip(reason="not green since devices came in: to be mended (issue 9, Scale)")
     def test_one_of_two_nodes_killed_while_explaining(self, compare, seen, tmp_path, two_nodes, monkeypatch):
         found, (_, doomed) = two_nodes
         asked = {"explainers": ["lime(samples=20, seed=79)"], "sizes": [20], "seeds": 2}

@@ -450,6 +450,7 @@ def _asked_wrongly(error: Any) -> Exception:
 def _imported() -> Any:
     """The package, or an error that says how to get it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; others in flight say no more
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what it will do one day
     try:
         import ray
