@@ -1,6 +1,6 @@
 """Does memory grow with the rows that are explained? Peak of `didact explain --stream` for 20,000 and 200,000 rows.
 
-    python benchmarks/bench_stream.py [--rows 20000 200000] [--method gradient_input]
+    python benchmarks/bench_stream.py [--rows 20000 200000] [--method gradient_input] [--workers 0]
 
 Planted sentences are written to Parquet files some thousand at a time; each file is explained by a process of its own,
 whose peak memory the system tells. The larger run is killed in the middle and started again; its file must equal that
@@ -33,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, nargs=2, default=[20_000, 200_000])
     parser.add_argument("--method", default="gradient_input")
+    parser.add_argument("--workers", type=int, default=0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -43,7 +44,7 @@ def main() -> None:
         for count in asked.rows:
             written(folder / f"{count}.parquet", count)
             began = time.perf_counter()
-            peaks[count] = peak(folder, count, asked.method, is_killed=count == max(asked.rows))
+            peaks[count] = peak(folder, count, asked.method, asked.workers, is_killed=count == max(asked.rows))
             seconds = time.perf_counter() - began
             print(
                 f"{count:,} rows: peak {peaks[count] / 1024:.0f} MB, {count / seconds:,.0f} rows a second", flush=True
@@ -71,12 +72,12 @@ def written(path: Path, count: int) -> None:
     writer.close()
 
 
-def peak(folder: Path, count: int, method: str, *, is_killed: bool) -> int:
+def peak(folder: Path, count: int, method: str, workers: int, *, is_killed: bool) -> int:
     """Kilobytes that the largest process needed; children that were waited for are counted by the system."""
     command = [
         sys.executable, "-m", "didact.cli.main", "explain", "--model", str(folder / "teacher"), "--data",
         str(folder / f"{count}.parquet"), "--method", method, "--stream", "--out",
-        str(folder / f"{count}-maps.parquet"),
+        str(folder / f"{count}-maps.parquet"), "--workers", str(workers),
     ]  # fmt: skip
     if is_killed:
         running = subprocess.Popen(command, stderr=subprocess.DEVNULL)

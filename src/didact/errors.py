@@ -64,3 +64,14 @@ class RecordError(DidactError, RuntimeError):
 
 class TrainingError(DidactError, RuntimeError):
     """Training went wrong: a loss that is not a number, a model that cannot learn the task."""
+
+
+def kind_of(error: DidactError) -> str:
+    """The name of the error's nearest kind among those of this module: what another process can raise again."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+
+
+def error_of(kind: str, message: str) -> DidactError:
+    """The error that `kind_of` named in another process."""
+    found: DidactError = globals()[kind](message)
+    return found

@@ -49,6 +49,10 @@ class TestLightness:
         code = "import didact\ndata = didact.load_data('planted/inference', teach=9, explain=9, train=9, dev=9, test=9)"
         assert "torch" not in imported_by(code)
 
+    def test_streams_of_a_native_teacher_need_no_transformers(self):
+        """Every worker would hold it in memory."""
+        assert "transformers" not in imported_by("import didact.experiment.shards, didact.experiment.stream")
+
 
 class TestData:
     def test_list_for_machines(self):
@@ -156,3 +160,18 @@ class TestExplain:
         assert done.returncode == 2
         assert done.stderr.startswith("didact: There is no explainer named 'limes'. Did you mean 'lime'?")
         assert done.stdout == ""
+
+
+def test_what_a_library_prints_itself_is_not_printed_again():
+    """huggingface_hub has a handler of its own, and passes its lines on to the root."""
+    code = """
+import logging
+from didact.cli.main import app
+app(["methods", "--json"], standalone_mode=False)
+own = logging.getLogger("library")
+own.addHandler(logging.StreamHandler())
+logging.getLogger("library.http").warning("retrying")
+logging.getLogger("didact.data").warning("a note")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "retrying\ndidact.data: a note\n"

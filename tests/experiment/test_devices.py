@@ -187,14 +187,21 @@ def test_every_strategy_is_there():
 def test_seeds_together(school, strategy):
     lesson = Lesson(school)
     train, dev = lesson.sets
-    with far() as device:
+
+    def taught(device, **options):
         students = [copy.deepcopy(lesson.student).to(device) for _ in range(2)]
         found = teach_together(
             students, [build_strategy(parse_spec(strategy or "attention")) for _ in students],
             None if strategy is None else [lesson.maps] * 2, [train] * 2, [dev] * 2,
-            [Training(epochs=1, batch_size=4, patience=9, seed=seed) for seed in (0, 1)],
+            [Training(epochs=1, batch_size=4, patience=9, seed=seed) for seed in (0, 1)], **options,
         )  # fmt: skip
+        return students, found
+
+    _, here = taught("cpu", at_once=False)
+    with far() as device:
+        students, found = taught(device)  # all seeds in each operation
         assert found.errors == [None, None]
+        np.testing.assert_allclose(found.weights.cpu().numpy(), here.weights.numpy(), atol=1e-3)
         assert all(len(one) == 1 for one in found.histories)
         assert isinstance(next(students[0].parameters()), FarTensor)
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from didact.experiment.engines import Engine
 from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
+from processes import is_alive, waited
 
 # Speaks as didact.experiment.worker does, and starts in no time. What it does is said by the key.
 WORKER = """
@@ -49,22 +49,6 @@ def seen(tmp_path) -> Path:
 
 def pids(seen: Path) -> set[int]:
     return {int(path.name.rpartition("-")[2]) for path in seen.iterdir()}
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def waited(condition, seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 class TestLocal:

@@ -187,10 +187,12 @@ class TestForecast:
         assert written / 2 < found.disk < 2 * written
 
     def test_what_is_done_does_not_count(self, forecast, compare, tmp_path):
-        compare(seeds=2)
+        compare(seeds=2, measure=4)
         before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")}
-        found = forecast(seeds=2)
+        found = forecast(seeds=2, measure=4)
         assert found.kept == found.cells
+        assert counts(found)["asking the teacher"] == counts(found)["measuring"] == 0
+        assert counts(forecast(seeds=2, measure=5))["measuring"] == 5
         assert not any(name.startswith(("explaining", "teaching")) for name in counts(found))
         assert found.disk == 0
         grown = forecast(seeds=3)
@@ -201,6 +203,8 @@ class TestForecast:
         assert {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")} == before
 
     def test_groups_of_seeds(self, forecast, compare, tmp_path):
+        alone = forecast(students=["same/attention", "bilstm_attention(width=8)/attention"], together=True)
+        assert any("is trained seed by seed" in note for note in alone.notes)
         found = forecast(together=True)
         assert counts(found)["teaching students"] == found.cells == 10
         compare(together=True)
@@ -214,7 +218,7 @@ class TestForecast:
         found = forecast(*school(name), measure=4)
         assert counts(found)["measuring"] == 4
         assert found.seconds > 0
-        assert not found.notes
+        assert not any("cannot be rehearsed" in note for note in found.notes)
 
     def test_a_function(self, forecast, school):
         _, data = school()

@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from processes import waited
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,15 +36,6 @@ def done(out: Path) -> int:
     return len(list((out / "cells").glob("*.json"))) if out.exists() else 0
 
 
-def waited(condition, seconds: float = 240.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
 def workers(out: Path) -> list[int]:
     """The worker processes of a run, whoever is their parent now."""
     found = []
@@ -68,7 +60,7 @@ def test_killed_three_times(folder, whole, tmp_path):
     out = tmp_path / "run"
     for cells in (1, 11, 24):
         run = started(folder, out)
-        reached = waited(lambda: done(out) >= cells or run.poll() is not None)  # noqa: B023
+        reached = waited(lambda: done(out) >= cells or run.poll() is not None, 240)  # noqa: B023
         orphans = workers(out)
         run.kill()
         run.communicate()
@@ -84,7 +76,7 @@ def test_killed_three_times(folder, whole, tmp_path):
 def test_a_worker_killed(folder, whole, tmp_path):
     out = tmp_path / "run"
     run = started(folder, out)
-    assert waited(lambda: done(out) >= 3 and workers(out))
+    assert waited(lambda: done(out) >= 3 and workers(out), 240)
     os.kill(workers(out)[0], signal.SIGKILL)
     _, said = run.communicate()
     assert run.returncode == 0, said
@@ -94,7 +86,7 @@ def test_a_worker_killed(folder, whole, tmp_path):
 def test_interrupted(folder, whole, tmp_path):
     out = tmp_path / "run"
     run = started(folder, out)
-    assert waited(lambda: done(out) >= 4)
+    assert waited(lambda: done(out) >= 4, 240)
     assert workers(out)
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=60)

@@ -13,8 +13,9 @@ from didact.core.row import Box, Row, Span, fingerprint_of
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.experiment.explain import Work, explain, resolve
 from didact.experiment.explained import keep_parts
-from didact.experiment.parcel import Bench, Packer, read_whole_rows, unpacked, write_whole_rows
+from didact.experiment.parcel import Bench, Packer, unpacked
 from didact.experiment.parts import parts_of
+from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.lime import Lime

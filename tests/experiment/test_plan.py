@@ -89,7 +89,9 @@ class TestFaults:
     @pytest.mark.usefixtures("unloaded")
     def test_also_on_the_command_line(self, tmp_path):
         arguments = ["compare", "--explainers", "lime(samples=x),nothing", "--students", "same/wrong", "--sizes", "0,x"]
-        result = CliRunner().invoke(app, [*arguments, "--seeds", "x", "--out", str(tmp_path / "run")])
+        result = CliRunner().invoke(
+            app, [*arguments, "--seeds", "x", "--tune", "maybe", "--out", str(tmp_path / "run")]
+        )
         assert isinstance(result.exception, PlanError)
         found = str(result.exception)
         for part in (
@@ -99,6 +101,7 @@ class TestFaults:
             "not 0",
             "not 'x'",
             "seeds:",
+            "tune:",
             "model: missing",
             "data: missi",
         ):
@@ -120,6 +123,11 @@ class TestFaults:
             ({"data": "planted/sentiment(cuse=3)"}, "named 'cuse'"),
             ({"training": 3}, "a table is wanted"),
             ({"training": {"rate": float("nan")}}, "rate is a number"),
+            ({"training": {"rate": "a", "epochs": -1}}, "epochs must be at least 1"),
+            ({"training": {"rate": "a", "epochs": -1}}, "'rate' of training is a number"),
+            ({"students": ["native(layrs=1)/attention"]}, "named 'layrs'"),
+            ({"explainers": ["gradient_norm(precision=bfloat16)"]}, "gradient_norm"),
+            ({"device": "meta"}, "device: Device 'meta'"),
             ({"length": 0}, "length: a number is whole"),
             ({"model": ""}, "model: a name is wanted"),
         ],
@@ -127,6 +135,9 @@ class TestFaults:
     def test_each(self, said, message):
         with pytest.raises(PlanError, match=message.replace("(", r"\(")):
             make_plan(GOOD | said)
+
+    def test_a_processor_has_one_name(self):
+        assert make_plan(GOOD | {"device": "cpu:3"}).device == "cpu"
 
     def test_numbers_of_numpy_are_numbers(self):
         import numpy as np

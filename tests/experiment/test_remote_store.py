@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import didact
 from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.experiment import cell as cells
 from didact.experiment import mirror as module
@@ -21,6 +22,7 @@ from didact.records import remote as remote_module
 from didact.records.remote import Remote, checked_url, fetched_run, is_url, without_secrets
 from didact.records.store import Record, Store
 from didact.reports.build import report
+from processes import waited
 
 SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"
 KEY_ID = "AKIAIOSFODNN7EXAMPLE"
@@ -102,6 +104,23 @@ class TestRuns:
         monkeypatch.setattr(explained, "explain", never)
         monkeypatch.setattr(run, "write_rows", never)
         compare(out=url, cache=tmp_path / "second")
+
+    def test_a_forecast_asks_the_store(self, compare, school, url, tmp_path):
+        """A machine that has no cache yet: what the store holds is fetched, and takes no more time."""
+        small = {"sizes": [12], "seeds": 1, "workers": 0, "replicates": 50, "training": {"epochs": 1}, "measure": 4}
+        compare(out=url, cache=tmp_path / "first", measure=4)
+        asked = (*school(), ["gradient_norm"], ["same/attention"])
+        before = Remote(url).list()
+        found = didact.forecast(*asked, out=url, cache=tmp_path / "second", **small)
+        assert (found.cells, found.kept) == (5, 5)
+        counts = {stage.name: stage.count for stage in found.stages}
+        assert counts["asking the teacher"] == counts["measuring"] == 0
+        assert not any(name.startswith("explaining") for name in counts)
+        assert Remote(url).list() == before
+        with pytest.raises(OptionError, match="holds a name or a password"):
+            didact.forecast(*asked, out="s3://me:secret@bucket/run", **small)
+        with pytest.raises(OptionError, match="needs no cache"):
+            didact.forecast(*asked, out=tmp_path / "run", cache=tmp_path / "second", **small)
 
     def test_damage_is_done_again_and_repaired(self, compare, counted, url, tmp_path):
         compare(out=url, cache=tmp_path / "first")
@@ -356,8 +375,10 @@ class TestRemote:
         assert is_url("s3://bucket/run")
         assert not is_url("runs/s3")
         assert not is_url(Path("runs/s3"))
-        with pytest.raises(OptionError, match="Give it as text"):
+        with pytest.raises(OptionError, match="give it as text, as in 's3://bucket/run'"):
             is_url(Path("s3://bucket/run"))
+        with pytest.raises(OptionError, match="lacks a slash, as in 's3://bucket/run'"):
+            is_url("s3:/bucket/run")
         with pytest.raises(OptionError, match="names no place"):
             checked_url("s3://")
         with pytest.raises(OptionError, match="needs no cache"):
@@ -429,15 +450,6 @@ class Server:
     def cells(self, bucket: str) -> int:
         found = self.client.list_objects_v2(Bucket=bucket, Prefix="some/run/cells/")
         return sum(one["Key"].endswith(".json") for one in found.get("Contents", ()))
-
-
-def waited(condition, seconds: float = 120.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:

@@ -1,27 +1,36 @@
 """Explanations of data that are read some rows at a time: the same scores, in order, in one file."""
 
+import contextlib
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet as pq
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import didact
 from didact.cli.main import app
+from didact.data.ids import SeenIds
 from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError
+from didact.experiment.shards import Bench
 from didact.experiment.stream import explain_stream
+from didact.explainers.controls import Random
 from didact.learning.train import train_teacher
 from didact.records.explanations import Explanations
+from processes import waited
 
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=30)"
 
@@ -84,9 +93,7 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
     asked = {"method": "gradient_input", "shard": 8}
     whole = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "whole.parquet", **asked)
 
-    from didact.experiment import stream
-
-    real, done = stream._Desk.done, []
+    real, done = Bench.explain, []
 
     def broken(self, rows, place):
         if len(done) == 2:
@@ -94,11 +101,11 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
         done.append(place)
         return real(self, rows, place)
 
-    monkeypatch.setattr(stream._Desk, "done", broken)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(Bench, "explain", broken)
+    with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.parts; do the same again"):
         explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert not (tmp_path / "maps.parquet").exists()
-    monkeypatch.setattr(stream._Desk, "done", real)
+    monkeypatch.setattr(Bench, "explain", real)
     again = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert (again.kept, again.shards) == (2, 4)
     assert again.path.read_bytes() == whole.path.read_bytes()
@@ -136,26 +143,261 @@ def test_a_damaged_shard_is_seen_in_the_parts_and_in_the_file(world, tmp_path):
         Explanations.load(found.path)
 
 
+class TestThreads:
+    """The number of threads decides last digits: it is that of the call, not of the process it happens in."""
+
+    def test_bytes_do_not_depend_on_the_threads_of_the_process(self, world, tmp_path):
+        folder, _ = world
+        made, before = [], torch.get_num_threads()
+        try:
+            for count in (1, 3):
+                torch.set_num_threads(count)
+                out = tmp_path / f"{count}.parquet"
+                with counted() as seen:
+                    explain_stream(str(folder / "model"), folder / "rows.parquet", "gradient_input", out=out, shard=8)
+                assert (seen, torch.get_num_threads()) == ([1] * 4, count)
+                made.append(out.read_bytes())
+        finally:
+            torch.set_num_threads(before)
+        assert made[0] == made[1]
+
+    def test_threads_are_given_back_after_an_error_too(self, world, tmp_path):
+        folder, _ = world
+        before = torch.get_num_threads()
+        with pytest.raises(DataError):
+            explain_stream(str(folder / "model"), [1], "random", out=tmp_path / "m.parquet", threads=before + 1)
+        assert torch.get_num_threads() == before
+
+    def test_shards_of_another_number_of_threads_are_not_taken(self, world, tmp_path):
+        folder, data = world
+        asked = {"method": "gradient_input", "shard": 8, "out": tmp_path / "m.parquet"}
+
+        def stops():
+            yield from data["test"][:16]
+            raise RuntimeError("the line is dead")
+
+        for threads, kept in ((2, 0), (1, 2)):
+            with pytest.raises(RuntimeError):
+                explain_stream(str(folder / "model"), stops(), threads=1, **asked)
+            found = explain_stream(str(folder / "model"), iter(data["test"]), threads=threads, **asked)
+            assert found.kept == kept
+
+
+@contextlib.contextmanager
+def counted():
+    """The numbers of threads that shards are explained with."""
+    real, seen = Bench.explain, []
+
+    def explain(self, rows, place):
+        seen.append(torch.get_num_threads())
+        real(self, rows, place)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bench, "explain", explain)
+        yield seen
+
+
+# Explains as the real one does, but for what the first row of a shard says.
+WORKER = """
+import json, os, sys
+from pathlib import Path
+from didact.experiment import shards, worker
+
+class Desk(shards.Desk):
+    def work(self, key):
+        (Path({notes!r}) / str(os.getpid())).write_text(key)
+        {body}
+        return super().work(key)
+
+worker.main(sys.argv[1], Desk)
+"""
+
+
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
+    """Workers that do something else before a shard; gives the folder with their numbers."""
+
+    def made(body: str) -> Path:
+        notes = tmp_path / "notes"
+        notes.mkdir()
+        (tmp_path / "quick_shards.py").write_text(WORKER.format(notes=str(notes), body=body))
+        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        monkeypatch.setattr("didact.experiment.stream._MODULE", "quick_shards")
+        return notes
+
+    return made
+
+
 @pytest.mark.slow
-def test_workers_give_the_same_bytes_as_one_process(world, tmp_path):
-    folder, _ = world
-    asked = {"method": "lime(samples=20)", "shard": 8}
-    one = explain_stream(str(folder / "model"), folder / "rows.parquet", out=tmp_path / "one.parquet", **asked)
-    two = explain_stream(
-        str(folder / "model"), folder / "rows.parquet", out=tmp_path / "two.parquet", workers=2, **asked
-    )
-    assert one.path.read_bytes() == two.path.read_bytes()
+class TestWorkers:
+    @pytest.mark.parametrize("method", ["lime(samples=20)", "kernel_shap(samples=20)"])
+    def test_any_number_of_them_gives_the_same_bytes(self, world, tmp_path, method):
+        folder, _ = world
+        made, before = [], torch.get_num_threads()
+        torch.set_num_threads(4)
+        try:
+            for workers in (0, 1, 3):
+                out = tmp_path / f"{workers}.parquet"
+                asked = {"shard": 4, "workers": workers, "out": out}
+                explain_stream(str(folder / "model"), folder / "rows.parquet", method, **asked)
+                made.append(out.read_bytes())
+        finally:
+            torch.set_num_threads(before)
+        assert made[0] == made[1] == made[2]
+        assert not list(tmp_path.glob("*.parts"))
+
+    def test_what_decides_the_scores_reaches_them(self, world, tmp_path):
+        """Options beside the name, classes of the data, a background and the kind of numbers."""
+        folder, data = world
+        asked = {
+            "method": "gradient_shap(background=2)", "samples": 3, "target": "gold", "level": "word", "shard": 8,
+            "seed": 5, "background_rows": data["train"], "loading": {"max_length": 32, "truncate": True},
+        }  # fmt: skip
+        made = []
+        torch.set_default_dtype(torch.float64)
+        try:
+            for workers in (0, 2):
+                out = tmp_path / f"{workers}.parquet"
+                explain_stream(str(folder / "model"), folder / "rows.parquet", out=out, workers=workers, **asked)
+                made.append(out.read_bytes())
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert made[0] == made[1]
+
+    @pytest.mark.parametrize("way", ["script", "stdin"])
+    def test_a_script_needs_no_main(self, world, tmp_path, way):
+        folder, _ = world
+        code = f"""
+import didact
+found = didact.explain_stream(
+    {str(folder / "model")!r}, {str(folder / "rows.parquet")!r}, "random", out="m.parquet", shard=8, workers=2
+)
+print(found.rows)
+"""
+        (tmp_path / "script.py").write_text(code)
+        given = (
+            {"args": [sys.executable, "script.py"]} if way == "script" else {"args": [sys.executable], "input": code}
+        )
+        done = subprocess.run(**given, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.strip()) == (0, "30"), done.stderr
+
+    def test_one_that_dies_is_tried_again(self, world, tmp_path, quick):
+        folder, _ = world
+        notes = quick(f"if len(list(Path({str(tmp_path / 'notes')!r}).iterdir())) == 1: os.kill(os.getpid(), 9)")
+        asked = {"shard": 8, "out": tmp_path / "m.parquet", "workers": 1}
+        found = explain_stream(str(folder / "model"), folder / "rows.parquet", "random", **asked)
+        assert (found.rows, found.shards) == (30, 4)
+        assert len(list(notes.iterdir())) == 2
+
+    def test_rows_over_which_they_always_die_are_named_and_the_rest_is_kept(self, world, tmp_path, quick, monkeypatch):
+        folder, data = world
+        quick('if key.startswith("000000002"): print("out of memory", flush=True); os.kill(os.getpid(), 9)')
+        asked = {"method": "random", "shard": 8, "out": tmp_path / "m.parquet"}
+        ids = data["test"].ids
+        with pytest.raises(DidactError) as told:
+            explain_stream(str(folder / "model"), folder / "rows.parquet", workers=1, **asked)
+        said = str(told.value)
+        assert f"the 8 rows from {ids[16]!r} to {ids[23]!r}" in said
+        assert "signal 9 (SIGKILL)" in said
+        assert "out of memory" in said
+        assert "2 shards are kept" in said
+        assert sorted(one.name[:9] for one in (tmp_path / "m.parquet.parts").iterdir()) == ["000000000", "000000001"]
+        monkeypatch.undo()
+        assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).kept == 2
+
+    def test_what_a_method_raises_is_told_with_its_rows(self, world, tmp_path, quick):
+        folder, _ = world
+        quick("self._bench.work.built.explainer.forward = None")
+        with pytest.raises(DidactError, match=r"could not explain the 30 rows from .* TypeError"):
+            explain_stream(
+                str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1
+            )
+        assert not (tmp_path / "m.parquet.parts").exists()
+
+    def test_what_didact_refuses_is_the_same_error_as_without_them(self, world, tmp_path):
+        folder, data = world
+        rows = [*data["test"][:8], replace(data["test"][8], texts=("word " * 5000,))]
+        told = []
+        for workers in (0, 1):
+            with pytest.raises(DidactError) as refused:
+                explain_stream(
+                    str(folder / "model"), rows, "random", out=tmp_path / "m.parquet", shard=4, workers=workers
+                )
+            told.append(str(refused.value))
+        assert told[0] == told[1]
+
+    def test_reading_waits_for_them(self, world, tmp_path, quick):
+        """No more than two shards for each worker are in hand, however fast rows come."""
+        folder, data = world
+        quick("import time; time.sleep(0.3)")
+        most = []
+
+        def rows():
+            for number, row in enumerate(data["test"]):
+                most.append(number // 2 - len(list((tmp_path / "m.parquet.parts").glob("*.parquet"))))
+                yield row
+
+        explain_stream(str(folder / "model"), rows(), "random", out=tmp_path / "m.parquet", shard=2, workers=2)
+        assert max(most) <= 2 * 2 + 1
+
+    def test_they_end_with_their_parent(self, world, tmp_path):
+        folder, _ = world
+        running = subprocess.Popen(
+            [
+                *command(folder, "lime(samples=200000)"), "--out", str(tmp_path / "m.parquet"), "--workers", "2",
+            ],
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            assert waited(lambda: len(children(running.pid)) == 2)
+            workers = children(running.pid)
+        finally:
+            running.kill()
+            running.wait()
+        assert waited(lambda: not any(Path(f"/proc/{one}").exists() for one in workers))
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_an_interrupt_is_a_sentence(self, world, tmp_path, workers):
+        folder, _ = world
+        running = subprocess.Popen(
+            [
+                *command(folder, "lime(samples=2000)"), "--out", str(tmp_path / "m.parquet"),
+                "--workers", str(workers),
+            ],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert waited(lambda: len(list((tmp_path / "m.parquet.parts").glob("*.parquet"))) >= 1)
+        below = children(running.pid)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+        assert running.returncode == 130, said
+        assert re.fullmatch(
+            r"didact: Stopped\. \d shards are kept in .*m\.parquet\.parts; do the same again to go on\.\n", said
+        )
+        assert not any(Path(f"/proc/{one}").exists() for one in below)
+
+
+def command(folder, method):
+    return [
+        sys.executable, "-m", "didact.cli.main", "explain", "--model", str(folder / "model"), "--data",
+        str(folder / "rows.parquet"), "--method", method, "--stream", "--shard", "4",
+    ]  # fmt: skip
+
+
+def children(pid: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    except OSError:
+        return []
 
 
 @pytest.mark.slow
 def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
     folder, _ = world
-    command = [
-        sys.executable, "-m", "didact.cli.main", "explain", "--model", str(folder / "model"), "--data",
-        str(folder / "rows.parquet"), "--method", "lime(samples=2000)", "--stream", "--shard", "4",
-    ]  # fmt: skip
-    subprocess.run([*command, "--out", str(tmp_path / "whole.parquet")], check=True, capture_output=True)
-    running = subprocess.Popen([*command, "--out", str(tmp_path / "maps.parquet")], stderr=subprocess.DEVNULL)
+    asked = command(folder, "lime(samples=2000)")
+    subprocess.run([*asked, "--out", str(tmp_path / "whole.parquet")], check=True, capture_output=True)
+    running = subprocess.Popen([*asked, "--out", str(tmp_path / "maps.parquet")], stderr=subprocess.DEVNULL)
     parts = tmp_path / "maps.parquet.parts"
     until = time.monotonic() + 60
     while len(list(parts.glob("*.parquet"))) < 2 and time.monotonic() < until:
@@ -164,15 +406,25 @@ def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
     running.wait()
     assert not (tmp_path / "maps.parquet").exists()
     done = subprocess.run(
-        [*command, "--out", str(tmp_path / "maps.parquet"), "--json"], check=True, capture_output=True, text=True
+        [*asked, "--out", str(tmp_path / "maps.parquet"), "--json"], check=True, capture_output=True, text=True
     )
     assert json.loads(done.stdout)["kept"] >= 2
     assert (tmp_path / "maps.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(("data", "said"), [
-    ("nowhere.parquet", "cannot be streamed"),
+    ("nowhere.parquet", "There is no file nowhere.parquet"),
     ("rows.csv", "Files that can: .parquet"),
+    ("dd/nope.jsonl", "There is no file dd/nope.jsonl"),
+    ("dd/nope.csv.gz", "There is no file dd/nope.csv.gz"),
+    ("dd/nope.json", "There is no file dd/nope.json"),
+    ("here/nope", "There is no file here/nope"),
+    ("./nope", "There is no file ./nope"),
+    ("/nope", "There is no file /nope"),
+    (Path("owner/name"), "There is no file owner/name"),
+    ("here", "here is a folder"),
+    ("imbd", "Did you mean 'imdb'"),
+    ("planted/sentimant(cues=2)/x", "Did you mean 'planted/sentiment'"),
     ([1, 2], "holds a int, where a record"),
     (7, "something to iterate over"),
     ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], "already used"),
@@ -181,17 +433,92 @@ def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
 def test_what_cannot_be_streamed_is_told(world, tmp_path, monkeypatch, data, said):
     folder, _ = world
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("didact.data.stream._from_hub", None)  # never asked
     (tmp_path / "rows.csv").write_text("text\nx\n")
+    (tmp_path / "here").mkdir()
     with pytest.raises(DataError, match=said):
         explain_stream(str(folder / "model"), data, "random", out=tmp_path / "maps.parquet")
-    assert not (tmp_path / "maps.parquet").exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["here", "rows.csv"]
 
 
-def test_an_id_that_comes_again_in_another_shard_is_refused(world, tmp_path):
+def test_what_is_not_there_is_told_before_a_teacher_is_looked_for(tmp_path):
+    with pytest.raises(DataError, match="There is no file"):
+        explain_stream("no/teacher", "nope.jsonl", "random", out=tmp_path / "m.parquet")
+
+
+def test_a_name_on_the_hub_is_asked_of_the_hub(world, tmp_path, monkeypatch):
     folder, data = world
-    rows = [*data["test"], data["test"][0]]
-    with pytest.raises(DataError, match="share an id"):
-        explain_stream(str(folder / "model"), iter(rows), "random", out=tmp_path / "maps.parquet", shard=8)
+    asked = []
+
+    def hub(name, split):
+        asked.append((name, split))
+        return [{"text": row.texts[0]} for row in data["test"]]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("didact.data.stream._from_hub", hub)
+    explain_stream(str(folder / "model"), "owner/name-1.5", "random", out=tmp_path / "m.parquet", split="half")
+    assert asked == [("owner/name-1.5", "half")]
+
+
+def test_a_data_set_of_ours_is_streamed_by_its_split(world, tmp_path, monkeypatch):
+    folder, data = world
+    monkeypatch.setattr("didact.data.stream._from_hub", None)
+    teacher = didact.load_teacher(str(folder / "model"))
+    asked = {"out": tmp_path / "m.parquet", "shard": 4, "target": "gold"}
+    found = explain_stream(teacher, DATA, "gradient_input", split="dev", **asked)
+    same(Explanations.load(found.path), didact.explain(teacher, data["dev"], "gradient_input", target="gold"))
+    result = CliRunner().invoke(
+        app, [*command(folder, "random")[3:], "--data", DATA, "--out", str(tmp_path / "n.parquet")]
+    )
+    assert result.exit_code == 0, result.output
+    assert Explanations.load(tmp_path / "n.parquet").ids == data["test"].ids
+    with pytest.raises(DidactError, match="There is no split of .* named 'tset'"):
+        explain_stream(teacher, DATA, "random", split="tset", out=tmp_path / "o.parquet")
+    with pytest.raises(OptionError, match="is pair, and classification was asked for"):
+        explain_stream(teacher, DATA.replace("sentiment", "inference"), "random", out=tmp_path / "o.parquet")
+
+
+def test_labels_of_a_data_set_of_ours_are_in_the_order_that_is_asked_for(world):
+    _, data = world
+    (rows,) = stream_rows(DATA, size=100, split="test", classes=data.classes[::-1])
+    assert [row.label for row in rows] == [1 - row.label for row in data["test"]]
+    with pytest.raises(OptionError, match="The labels of"):
+        stream_rows(DATA, size=100, split="test", classes=("a", "b"))
+
+
+def test_an_id_that_comes_again_in_another_shard_is_told_when_it_is_read(world, tmp_path):
+    folder, data = world
+    first = data["test"][0]
+
+    def rows():
+        yield from data["test"][:20]
+        yield first
+        yield from data["test"][20:24]
+        raise AssertionError("read on")
+
+    with pytest.raises(DataError, match=rf"generator row 21: the id '{first.id}' was already used"):
+        explain_stream(str(folder / "model"), rows(), "random", out=tmp_path / "maps.parquet", shard=5)
+
+
+def test_rows_without_a_name_are_named_by_their_place(world, tmp_path):
+    folder, data = world
+    rows = [replace(row, id="") for row in [*data["test"], *data["test"]]]
+    found = explain_stream(str(folder / "model"), iter(rows), "random", out=tmp_path / "m.parquet", shard=8)
+    assert Explanations.load(found.path).ids == tuple(f"row-{number}" for number in range(1, 61))
+
+
+def test_seen_ids_are_those_of_a_set():
+    draw = np.random.default_rng(0)
+    for size in (1, 7, 64):
+        ids, known = SeenIds(), set()
+        for _ in range(300):
+            new = [str(one) for one in draw.integers(0, 300 * size * 5, size)]
+            again = next((place for place, one in enumerate(new) if one in known or one in new[:place]), None)
+            assert ids.again(new) == again
+            if again is None:
+                known |= set(new)
+        assert sum(map(len, ids._runs)) == len(known)
+        assert len(ids._runs) <= 1 + np.log2(300)
 
 
 def test_what_cannot_be_asked_of_a_stream_is_told(world, tmp_path):
@@ -199,6 +526,8 @@ def test_what_cannot_be_asked_of_a_stream_is_told(world, tmp_path):
     teacher = didact.load_teacher(str(folder / "model"))
     with pytest.raises(OptionError, match="Workers load the teacher themselves"):
         explain_stream(teacher, data["test"], "random", out=tmp_path / "maps.parquet", workers=2)
+    with pytest.raises(OptionError, match="Workers make the explainer themselves"):
+        explain_stream(str(folder / "model"), data["test"], Random(), out=tmp_path / "maps.parquet", workers=2)
     with pytest.raises(OptionError, match="compares with other rows"):
         explain_stream(teacher, data["test"], "gradient_shap", out=tmp_path / "maps.parquet")
     result = CliRunner().invoke(app, ["explain", "--model", "m", "--data", "d", "--stream"])

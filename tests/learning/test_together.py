@@ -32,6 +32,13 @@ def double():
     torch.set_default_dtype(torch.float32)
 
 
+@pytest.fixture(params=[False, True], ids=["seed after seed", "at once"])
+def at_once(request, monkeypatch):
+    """As on a CPU, and as on other devices."""
+    monkeypatch.setattr(Class, "at_once", request.param)
+    return request.param
+
+
 @lru_cache
 def planted(name: str):
     return load_data(f"planted/{name}({SMALL})")
@@ -56,6 +63,8 @@ def lesson(task: str, model: str, strategy: str, soft: bool, seeds: tuple[int, .
 class Class:
     """Students of several seeds, untaught, with what they will be taught."""
 
+    at_once = None
+
     def __init__(self, task="sentiment", model="", strategy="attention", soft=False, seeds=SEEDS, **training):
         students, self.trains, self.dev, self.test, self.maps = lesson(task, model, strategy, soft, seeds)
         self.students = deepcopy(students)
@@ -72,9 +81,8 @@ class Class:
 
     def together(self, keep="best"):
         devs = [self.dev] * len(self.students)
-        return teach_together(
-            self.students, self.strategies, self.maps, self.trains, devs, self.trainings, keep=keep
-        )  # fmt: skip
+        parts = (self.students, self.strategies, self.maps, self.trains, devs, self.trainings)
+        return teach_together(*parts, keep=keep, at_once=self.at_once)
 
 
 def in_order(outputs):
@@ -86,7 +94,8 @@ def check_equal(*args, keep="best", idle=(), **options):
     one, other = Class(*args, **options), Class(*args, **options)
     alone, together = one.alone(keep), other.together(keep)
     start = Class(*args, **options)
-    said = Questions(stacked(other.students), [other.test] * len(other.students)).answers()
+    stack = stacked(other.students, at_once=other.at_once)
+    said = Questions(stack, [other.test] * len(other.students)).answers()
     assert together.errors == [None] * len(one.students)
     for seed, (mine, theirs, first) in enumerate(zip(one.students, other.students, start.students, strict=True)):
         assert not theirs.training
@@ -105,6 +114,7 @@ def check_equal(*args, keep="best", idle=(), **options):
         np.testing.assert_allclose(in_order(said[seed]).values, expected.values, rtol=0, atol=1e-5)
 
 
+@pytest.mark.usefixtures("at_once")
 class TestEqual:
     @pytest.mark.parametrize("strategy", ["none", "attention", "attention(side=cls, send=top)"])
     def test_with_and_without_explanations(self, strategy):
@@ -169,6 +179,7 @@ class TestEqual:
                 assert (theirs.state_dict()[name] - weight).abs().median() < 1e-5, name
 
 
+@pytest.mark.usefixtures("at_once")
 class TestClipping:
     def test_goes_by_each_seeds_own_norm(self):
         check_equal(clip=0.05)
@@ -191,6 +202,7 @@ class TestClipping:
                 torch.testing.assert_close(other.students[seed].state_dict()[name], weight, rtol=0, atol=1e-9)
 
 
+@pytest.mark.usefixtures("at_once")
 class TestSeparate:
     def test_other_seeds_in_the_group_change_nothing(self):
         few, many = Class(model=", dropout=0.3", seeds=(0, 5)), Class(model=", dropout=0.3")

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from didact.cli.output import print_json, say
+from didact.cli import options
+from didact.cli.output import going_on, print_json, say
+from didact.errors import OptionError, RequestError
 from didact.records.remote import is_url
 from didact.registry import parse_spec, split_list
 
@@ -52,14 +54,15 @@ def compare(
         int | None, typer.Option(help="Explain so many test rows, too, and measure them by all else; for `report`.")
     ] = None,
     together: Annotated[
-        bool | None, typer.Option("--together", help="Train the seeds of native students as one: faster.")
+        bool | None,
+        typer.Option("--together", help="Train the seeds of native students as one: for narrow ones, and GPUs."),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Per cell; 1. Another number gives other weights.")] = None,
     task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
     length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
     truncate: Annotated[bool | None, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    device: options.TeacherDevice = None,
     precision: Annotated[
         str | None, typer.Option(help="Of students' training: single (default), bfloat16, or float16 on cuda.")
     ] = None,
@@ -87,10 +90,12 @@ def compare(
         "revision": revision, "trust_remote_code": trust_remote_code,
     }  # fmt: skip
     said = {name: value for name, value in given.items() if value is not None}
+    if out is not None and out.startswith("memory://"):
+        raise OptionError(f"{out} would be gone with this command; in Python such a place is of use. Give a folder.")
     training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}
     training = {name: value for name, value in training.items() if value is not None}
 
-    try:
+    with going_on():
         from didact.experiment.compare import forecast_plan, run_plan
         from didact.experiment.plan import read_plan
 
@@ -100,13 +105,10 @@ def compare(
             asked["training"] = {**asked.get("training", {}), **training}
         engaged: dict[str, Any] = {"workers": workers, "engine": engine, "address": address, "gpus": gpus}
         if dry_run:
-            found = forecast_plan(asked, out=out, progress=True, **engaged)
+            found = forecast_plan(asked, out=out, cache=cache, progress=True, **engaged)
             print_json(found.to_document()) if as_json else typer.echo(found.table())
             return
         result = run_plan(asked, out=out, cache=cache, progress=True, **engaged)
-    except KeyboardInterrupt as stopped:
-        say(f"didact: {str(stopped) or 'Stopped. Give the same command again to go on.'}")
-        raise typer.Exit(130) from None
     if as_json:
         print_json(result.to_document())
     else:
@@ -141,4 +143,7 @@ def _tune(text: str | None) -> Any:
         return None
     if text.lower() in ("yes", "true", "no", "false"):
         return text.lower() in ("yes", "true")
-    return dict(parse_spec(f"tune({text})").options)
+    try:
+        return dict(parse_spec(f"tune({text})").options)
+    except RequestError:
+        return text  # to be told with the plan's other faults

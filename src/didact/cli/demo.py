@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from didact.cli import options
-from didact.cli.output import console, print_json, say
+from didact.cli.output import console, going_on, print_json, say
 from didact.errors import OptionError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def demo(
     length: options.Length = None,
     truncate: options.Truncate = False,
     data_dir: options.DataDir = None,
-    device: options.Device = None,
+    device: options.TeacherDevice = None,
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes; as many as cores. 0: none beside this.")
     ] = None,
@@ -57,11 +57,8 @@ def demo(
         data_dir=data_dir, task=task, length=length, truncate=truncate, device=device, workers=workers, progress=True,
     )  # fmt: skip
     one_thread(found)
-    try:
+    with going_on():
         failed = _Show(found, is_silent=as_json).run(began)
-    except KeyboardInterrupt as stopped:
-        say(f"didact: {str(stopped) or 'Stopped. Give the same command again to go on.'}")
-        raise typer.Exit(130) from None
     if failed:
         say(f"{failed} cells failed; give the same command again to try them once more.")
         raise typer.Exit(1)

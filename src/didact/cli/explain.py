@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from didact.cli import options
-from didact.cli.output import print_json, say
+from didact.cli.output import going_on, print_json, say
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file
 
@@ -30,8 +30,11 @@ def explain(
             "--method", help="A name from `didact methods`, with options; a learned one's folder; or several."
         ),
     ] = "integrated_gradients",
-    data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
-    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="A name from `didact data list`, or a file; with --stream owner/name on the hub."),
+    ] = None,
+    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test; on the hub, one it has.")] = "test",
     rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
     background: Annotated[
         str | None, typer.Option("--background", help="Data to compare with (gradient_shap, deep_shap); its `explain`.")
@@ -42,7 +45,7 @@ def explain(
         bool, typer.Option("--stream", help="Data larger than memory: read, explain and keep some rows at a time.")
     ] = False,
     shard: Annotated[int, typer.Option(min=1, help="With --stream: rows kept together.")] = 256,
-    workers: Annotated[int, typer.Option(min=0, help="With --stream: processes; 0 for this one alone.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="With --stream: processes; 0: this one alone.")] = 0,
     target: Annotated[str | None, typer.Option(help="predicted (default), gold, contrast, or a class.")] = None,
     scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
     level: Annotated[str | None, typer.Option(help="token (default) or word.")] = None,
@@ -62,7 +65,9 @@ def explain(
     data_dir: options.DataDir = None,
     device: options.Device = None,
     precision: options.Precision = None,
-    threads: options.Threads = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads. With --stream: of each process, 1; others, other digits.")
+    ] = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = False,
     as_json: options.Json = False,
@@ -92,10 +97,11 @@ def explain(
             "task": task, "device": device, "max_length": length, "truncate": truncate, "revision": revision,
             "trust_remote_code": trust_remote_code,
         }  # fmt: skip
-        _stream(
-            model, data, asked[0], out, loading, said | {"preset": preset}, split=split, shard=shard, rows=rows,
-            workers=workers, threads=threads, background=background, data_dir=data_dir, as_json=as_json,
-        )  # fmt: skip
+        with going_on():
+            _stream(
+                model, data, asked[0], out, loading, said | {"preset": preset}, split=split, shard=shard, rows=rows,
+                workers=workers, threads=threads, background=background, data_dir=data_dir, as_json=as_json,
+            )  # fmt: skip
         return
 
     from didact.experiment.explain import explain as explained
@@ -143,17 +149,17 @@ def _stream(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    import torch
-
     from didact.data.load import load_data
+    from didact.data.stream import check_source
+
+    check_source(data)  # a path that is not there is told before torch is loaded
     from didact.experiment.stream import explain_stream
 
-    if threads is not None:
-        torch.set_num_threads(threads)
-    compared = None if background is None else load_data(background, data_dir=data_dir)["explain"]
+    others = None if background is None else load_data(background, data_dir=data_dir, seed=said.get("seed") or 0)
     found = explain_stream(
         model, data, method, out=out, split=split, shard=shard, rows=rows, workers=workers, threads=threads or 1,
-        background_rows=compared, loading=loading, progress=True, **said,
+        background_rows=None if others is None else others["explain"], data_dir=data_dir, loading=loading,
+        progress=True, **said,
     )  # fmt: skip
     if as_json:
         print_json({"out": str(found.path), "rows": found.rows, "shards": found.shards, "kept": found.kept})

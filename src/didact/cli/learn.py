@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli import options
-from didact.cli.output import print_json, print_metrics, say
+from didact.cli.output import going_on, print_json, print_metrics, say
 from didact.registry import parse_spec, split_list
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def smat(
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = False,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
     data_seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    device: options.TeacherDevice = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
@@ -84,14 +84,11 @@ def smat(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    try:
+    with going_on("Stopped. Give the same command again to go on from the last finished epoch."):
         explainer = learn_smat(
             teacher, loaded, family=family, student=student, size=size, seed=seed, base=base, training=training,
             out=folder, overwrite=overwrite, progress=True, trust_remote_code=trust_remote_code, **said,
         )  # fmt: skip
-    except KeyboardInterrupt:
-        say("didact: Stopped. Give the same command again to go on from the last finished epoch.")
-        raise typer.Exit(130) from None
     seconds = round(time.monotonic() - began, 1)
     metrics = explainer.learned["metrics"]
     if as_json:
@@ -135,7 +132,7 @@ def l2e(
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = False,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
     data_seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
+    device: options.TeacherDevice = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
@@ -163,15 +160,12 @@ def l2e(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    try:
+    with going_on("Stopped. Explanations that were made are kept: give the same command again to go on."):
         explainer = learn_l2e(
             teacher, loaded, imitate=split_list(imitate), formulation=formulation, combine=combine, preset=preset,
             size=size, initialisations=initialisations, seed=seed, training=training, out=folder, overwrite=overwrite,
             progress=True, **said,
         )  # fmt: skip
-    except KeyboardInterrupt:
-        say("didact: Stopped. Explanations that were made are kept: give the same command again to go on.")
-        raise typer.Exit(130) from None
     seconds = round(time.monotonic() - began, 1)
     metrics = explainer.learned["metrics"]
     if as_json:

@@ -47,12 +47,25 @@ def didact(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, on stderr.")] = False,
 ) -> None:
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.addFilter(_is_unsaid)
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(name)s: %(message)s", handlers=[handler])
     if not verbose:
         # Their progress bars and hints are about loading, not about what was asked.
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("TQDM_DISABLE", "1")
+
+
+def _is_unsaid(record: logging.LogRecord) -> bool:
+    """Whether nobody below the root prints this: the libraries of the hub print theirs themselves, and pass it on."""
+    logger: logging.Logger | None = logging.getLogger(record.name)
+    while logger is not None and logger.parent is not None:
+        if any(isinstance(one, logging.StreamHandler) for one in logger.handlers):
+            return False
+        logger = logger.parent
+    return True
 
 
 def main() -> None:

@@ -19,6 +19,10 @@ Length = Annotated[int | None, typer.Option(help="Read so many tokens at most.")
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")]
 DataDir = Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps; auto: over all there are (accelerate).")]
+TeacherDevice = Annotated[
+    str | None,
+    typer.Option(help="cpu, cuda, mps; auto: the teacher over all there are (accelerate), what learns on one."),
+]
 Precision = Annotated[str | None, typer.Option(help="single (default), bfloat16 or float16.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 Revision = Annotated[str | None, typer.Option(help="Revision of a model on the hub.")]

@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -11,6 +12,16 @@ import typer
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout; what is not a number becomes null."""
     typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
+
+
+@contextmanager
+def going_on(hint: str = "Stopped. Give the same command again to go on.") -> Iterator[None]:
+    """Ctrl-C ends the command with 130, and says what was kept or how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        say(f"didact: {str(stopped) or hint}")
+        raise typer.Exit(130) from None
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -3,17 +3,28 @@
 import gzip
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from didact.core.row import Row
 from didact.core.task import Task
+from didact.data import DATASETS
 from didact.data.columns import check_columns, layout_of, reader
+from didact.data.files import ENDINGS
+from didact.data.ids import SeenIds
+from didact.data.load import load_data
 from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
+from didact.registry import unknown
+
+_STREAMED: Final = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson")
+# What ends so is meant as a file, also where none can be streamed or nothing is there.
+_ENDINGS: Final = (*ENDINGS, *_STREAMED, ".json", ".gz", ".zip", ".zst", ".bz2", ".xz", ".txt", ".arrow", ".feather")
+_HUB: Final = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 
 def stream_rows(
@@ -25,19 +36,78 @@ def stream_rows(
     classes: Sequence[str] | None = None,
     labels: bool = True,
     split: str = "train",
+    data_dir: str | Path | None = None,
+    seed: int = 0,
 ) -> Iterator[list[Row]]:
-    """Rows in lists of `size`, the last one shorter. Nothing but the list at hand is kept.
+    """Rows in lists of `size`, the last one shorter. Nothing but the list at hand is kept, and 8 bytes for each id.
 
-    `source` is a Parquet or JSON-lines file (packed by gzip or not), the name of a data set on the hub (its `split` is
-    streamed), or anything that can be iterated over: records, rows or texts. How columns are read is decided by the
-    first records; faults are told by their place, with the list they are in. Without `labels` gold labels are not read.
+    `source` is a Parquet or JSON-lines file (packed by gzip or not), a data set that `didact data list` names (its
+    `split` is loaded whole, with `data_dir` and `seed` as `load_data` takes them), the name of one on the hub (its
+    `split` is streamed), or anything that can be iterated over: records, rows or texts. How columns are read is decided
+    by the first records; faults are told by their place, with the list they are in. Without `labels` gold labels are
+    not read.
     """
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
-    name, records = _records(source, split)
+    check_source(source)
+    if isinstance(source, str | Path):
+        name, path = str(source), Path(source)
+        if path.is_file():
+            records: Iterable[Any] = _from_file(path)
+        elif _is_named(source):
+            records = _from_set(name, split, task, classes if labels else None, data_dir=data_dir, seed=seed)
+        else:
+            records = _from_hub(name, split)
+    else:
+        name, records = type(source).__name__, source
+    lists = _read(name, records, size, task=task, columns=columns, classes=classes, labels=labels)
+    return _told_apart(name, lists)
+
+
+def check_source(source: Any) -> None:
+    """Refuse what cannot be streamed, before anything is loaded. The hub is not asked."""
+    if not isinstance(source, str | Path):
+        if not isinstance(source, Iterable):
+            raise DataError(f"Records, rows or texts are streamed from something to iterate over, not {type(source)}.")
+        return
+    name, path = str(source), Path(source)
+    if path.is_file():
+        if not path.name.lower().endswith(_STREAMED):
+            raise DataError(f"{path} cannot be streamed. Files that can: {', '.join(_STREAMED)}.")
+        return
+    if _is_named(source):
+        return
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, and files are streamed one by one. Name a file ({', '.join(_STREAMED)}).")
+    is_nested = path.parent != Path() and path.parent.is_dir()
+    if isinstance(source, Path) or name.lower().endswith(_ENDINGS) or is_nested or name.startswith("."):
+        raise DataError(f"There is no file {name}. Files that can be streamed: {', '.join(_STREAMED)}.")
+    if not _HUB.fullmatch(name):
+        known = unknown("data set", name.partition("(")[0].strip(), list(DATASETS))
+        raise DataError(
+            f"{name!r} cannot be streamed: it is no file ({', '.join(_STREAMED)}) and no name on the hub (owner/name). "
+            f"{known}"
+        )
+
+
+def _is_named(source: str | Path) -> bool:
+    return isinstance(source, str) and source.partition("(")[0].strip() in DATASETS
+
+
+def _read(
+    name: str,
+    records: Iterable[Any],
+    size: int,
+    *,
+    task: str | Task | None,
+    columns: Mapping[str, str | None] | None,
+    classes: Sequence[str] | None,
+    labels: bool,
+) -> Iterator[list[Row]]:
     layout = None
     seen = 0
     for part in _chunks(records, size):
+        seen += len(part)
         if all(isinstance(one, Row) for one in part):
             yield [one for one in part if isinstance(one, Row)]
             continue
@@ -47,7 +117,7 @@ def stream_rows(
             strange = next(one for one in named if not isinstance(one, Mapping))
             raise DataError(f"{name} holds a {type(strange).__name__}, where a record, a row or a text belongs.")
         keys = tuple(dict.fromkeys(key for record in held for key in record))
-        table = Table(name, keys, held, range(seen + 1, seen + len(held) + 1))
+        table = Table(name, keys, held, range(seen - len(held) + 1, seen + 1))
         if layout is None:
             layout, _ = layout_of(table, task=task, columns=columns)
             if not labels:
@@ -55,33 +125,52 @@ def stream_rows(
         check_columns(table, layout)
         read, _ = reader([table], layout, classes if layout.task.has_classes else None, name)
         rows, _ = read_rows(name, {"": [table]}, read)
-        seen += len(held)
         yield rows[""]
 
 
-def _records(source: Any, split: str) -> tuple[str, Iterable[Any]]:
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if path.is_file():
-            return str(path), _from_file(path)
-        if isinstance(source, str) and source.count("/") == 1 and not path.exists():
-            return source, _from_hub(source, split)
-        raise DataError(
-            f"{source} cannot be streamed: it is no file (.parquet, .jsonl, .jsonl.gz), and no name on the hub "
-            "(owner/name)."
+def _told_apart(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row]]:
+    """The same, each id once: rows without one are named by their place, and one that comes again is refused."""
+    ids, seen = SeenIds(), 0
+    for rows in lists:
+        rows = [row if row.id else replace(row, id=f"row-{seen + place}") for place, row in enumerate(rows, 1)]
+        again = ids.again([row.id for row in rows])
+        if again is not None:
+            raise DataError(
+                f"{name} row {seen + again + 1}: the id {rows[again].id!r} was already used by a row before it. Ids "
+                "must differ, because random draws depend on them."
+            )
+        seen += len(rows)
+        yield rows
+
+
+def _from_set(
+    name: str,
+    split: str,
+    task: str | Task | None,
+    classes: Sequence[str] | None,
+    *,
+    data_dir: str | Path | None,
+    seed: int,
+) -> Iterable[Row]:
+    """A split of a data set that didact knows, with labels in the order of these classes."""
+    data = load_data(name, data_dir=data_dir, seed=seed)
+    if task is not None and str(data.task) != str(task):
+        raise OptionError(f"Data set {data.name!r} is {data.task}, and {task} was asked for.")
+    rows = data[split]
+    if classes is None or data.classes is None or tuple(classes) == data.classes:
+        return rows
+    if sorted(classes) != sorted(data.classes):
+        raise OptionError(
+            f"The labels of {data.name!r} are {', '.join(data.classes)}, and those of the model {', '.join(classes)}."
         )
-    if not isinstance(source, Iterable):
-        raise DataError(f"Records, rows or texts are streamed from something to iterate over, not {type(source)}.")
-    return type(source).__name__, source
+    order = [list(classes).index(one) for one in data.classes]
+    return (replace(row, label=order[row.label]) if isinstance(row.label, int) else row for row in rows)
 
 
 def _from_file(path: Path) -> Iterator[Record]:
-    ending = path.name.lower()
-    if ending.endswith(".parquet"):
+    if path.name.lower().endswith(".parquet"):
         return _from_parquet(path)
-    if ending.endswith((".jsonl", ".jsonl.gz", ".ndjson")):
-        return _from_lines(path)
-    raise DataError(f"{path} cannot be streamed. Files that can: .parquet, .jsonl, .jsonl.gz.")
+    return _from_lines(path)
 
 
 def _from_parquet(path: Path) -> Iterator[Record]:

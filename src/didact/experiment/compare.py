@@ -21,11 +21,12 @@ from didact.experiment.engines import Engine
 from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
 from didact.experiment.forecast import Forecast
-from didact.experiment.place import Place, place_of
+from didact.experiment.place import place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.run import Run
 from didact.models.load import checked_device, load_teacher, named_device
+from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
 from didact.registry import unknown
 
@@ -87,6 +88,7 @@ def forecast(
     sizes: Sequence[int] | int | None = None,
     seeds: int | Sequence[int] | None = None,
     out: str | Path | None = None,
+    cache: str | Path | None = None,
     plan: str | Path | None = None,
     workers: int | None = None,
     engine: str = "local",
@@ -98,15 +100,15 @@ def forecast(
     """What `compare` would take with the same arguments: cells, time, memory and disk, from probes on this machine.
 
     Teacher and data are loaded and the plan is checked, as they would be; then some rows are explained with every
-    method, and every kind of student is taught some batches. Nothing is kept. Cells that are done in `out` are not
-    counted. docs/scale.md tells how near it comes.
+    method, and every kind of student is taught some batches. Nothing is kept. What is done in `out` takes no more time;
+    where that is a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
     """
     said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
     said |= {name: value for name, value in given.items() if value is not None}
     return forecast_plan(
-        said, teacher=teacher, data=data, out=out, workers=workers, engine=engine, address=address, gpus=gpus,
-        progress=progress,
+        said, teacher=teacher, data=data, out=out, cache=cache, workers=workers, engine=engine, address=address,
+        gpus=gpus, progress=progress,
     )  # fmt: skip
 
 
@@ -116,6 +118,7 @@ def forecast_plan(
     teacher: Any = None,
     data: Any = None,
     out: str | Path | None = None,
+    cache: str | Path | None = None,
     workers: int | None = None,
     engine: str = "local",
     address: str | None = None,
@@ -129,17 +132,18 @@ def forecast_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus, module="didact.experiment.rehearsal")
-    _check_devices(plan, engine)
+    _check_devices(plan, objects, engine)
     folder = _folder(plan, out)
-    notes = ["What the store holds already is not counted."] if is_url(folder) else []
-    real = Place(Path("nowhere") if is_url(folder) else Path(folder))
+    real = place_of(folder, cache, progress=progress)
+    if is_url(folder):  # a folder is made when there is something to keep
+        real.check()
     with _opened(crew):
         loaded = _loaded_data(plan, objects)
         roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
         at_once = crew.at_once()
         found = Forecaster(
             roster, crew, real, at_once=at_once, workers=0 if isinstance(crew, Here) else at_once,
-            loading=time.perf_counter() - began, progress=progress, notes=notes,
+            loading=time.perf_counter() - began, progress=progress,
         )  # fmt: skip
         return found.forecast()
 
@@ -161,7 +165,7 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus)
-    _check_devices(plan, engine)
+    _check_devices(plan, objects, engine)
     place = place_of(_folder(plan, out), cache, progress=progress)
     place.check()
     with _opened(crew):
@@ -171,10 +175,27 @@ def run_plan(
             return Run(roster, place, progress=progress).comparison(crew)
 
 
-def _check_devices(plan: Plan, engine: str) -> None:
-    check_trainable(plan.precision, named_device(plan.device))
+def _check_devices(plan: Plan, objects: Mapping[str, Any], engine: str) -> None:
+    if plan.device == AUTO:
+        _check_spreadable(plan, objects)
+    check_trainable(plan.precision, named_device(plan.student_device))
     if engine == "local":  # machines of a cluster have what they have
-        checked_device(plan.device)
+        checked_device(plan.student_device)
+
+
+def _check_spreadable(plan: Plan, objects: Mapping[str, Any]) -> None:
+    """An error if the teacher can be none that is spread. What a folder holds is known when it is opened."""
+    from didact.models.huggingface import HuggingFaceModel
+
+    given = objects.get("model")
+    if plan.model == "human" or (isinstance(given, Teacher) and not isinstance(given, HuggingFaceModel)):
+        name = plan.model if given is None else given.name
+        raise OptionError(
+            f"Device 'auto' spreads Hugging Face models that one device cannot hold, and the teacher {name!r} is none. "
+            "Name the device of its students: cpu, cuda or mps."
+        )
+    if given is None:  # one that was spread already needs nobody to spread it
+        check_accelerate()
 
 
 def _folder(plan: Plan, out: str | Path | None) -> str | Path:
@@ -253,12 +274,13 @@ def _engine(
 
 def _gpus(plan: Plan, asked: float | None) -> float:
     """How much of a GPU a cell takes on a cluster, where each process sees only what it was given."""
-    if ":" in plan.device:
-        raise OptionError(f"On a cluster a cell is given its device; ask for cuda, not {plan.device}.")
-    if plan.device != "cuda":
+    device = plan.student_device
+    if ":" in device:
+        raise OptionError(f"On a cluster a cell is given its device; ask for cuda, not {device}.")
+    if device != "cuda":
         if asked is not None:
-            raise OptionError(f"gpus is for cells on cuda, and the device is {plan.device}.")
+            raise OptionError(f"gpus is for cells on cuda, and the device is {device}.")
         return 0.0
-    if asked is not None and not (0 < asked < 1 or (asked >= 1 and asked == int(asked))):
+    if asked is not None and not (0 < asked < 1 or (asked >= 1 and float(asked).is_integer())):
         raise OptionError(f"gpus is a share of one GPU, e.g. 0.5, or a whole number of them, not {asked:g}.")
     return 1.0 if asked is None else float(asked)

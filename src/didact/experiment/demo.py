@@ -34,6 +34,7 @@ from didact.learning.fit import Training
 from didact.learning.l2e import DEFAULTS
 from didact.learning.train import train_teacher
 from didact.models.load import RECORD, checked_device, load_teacher, read_record
+from didact.models.spread import AUTO
 from didact.records.explanations import Explanations
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class Demo:
             raise OptionError(f"{asked} is about a model of your own: give --model and --data, too.")
         if not 0 <= self.seed < _SEEDS:
             raise OptionError(f"The seed of a demo is from 0 to {_SEEDS:,}, not {self.seed}.")
-        if self.device is not None:
+        if self.device is not None and (self.device != AUTO or self.model is None):  # one's own may be spread
             checked_device(self.device)
 
     # -- data and teacher ---------------------------------------------------------------------------------------------

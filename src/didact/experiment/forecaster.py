@@ -24,8 +24,9 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.words import words_of
+from didact.errors import RecordError
 from didact.experiment.cell import Cell, finished
-from didact.experiment.classroom import Labelled, write_rows
+from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.engines import Engine
 from didact.experiment.explain import explain, resolve
 from didact.experiment.explained import Kept, batches_of, located, located_parts, slug, teacher_fingerprint, unexplained
@@ -143,7 +144,7 @@ class Forecaster:
                 stages += self._teaching(todo)
                 bar.advance()
                 stages.append(self._table())
-                stages += [self._measuring(Path(place))] if self.plan.measure else []
+                stages += [self._measuring(Path(place), bool(todo))] if self.plan.measure else []
                 bar.advance()
             return self._summary(stages, cells, todo, began)
 
@@ -152,13 +153,22 @@ class Forecaster:
         if isinstance(self.teacher, Model | HumanTeacher):
             return teacher_fingerprint(self.teacher, ())
         if (self.real.folder / "cells").is_dir():
-            self.notes.append("What the run has done already is not counted: a function is known by all its answers.")
+            self.notes.append(
+                "What the run has done already is taken for undone: a function is known only by all its answers."
+            )
         return "unknown"
 
     # -- the teacher and the methods ----------------------------------------------------------------------------------
 
     def _asking(self) -> Stage:
         rows = [row for part in self.rows.values() for row in part]
+        name = f"classroom/{self.run.name_of_rows(self.rows)}"
+        self.real.use(name)
+        try:
+            read_rows(self.real.folder / name)
+            rows = []
+        except RecordError:
+            pass
         return Stage("asking the teacher", len(rows), "rows", over_rows(rows, self.teacher.predict))
 
     def _explaining(self, one: Entrant) -> list[Stage]:
@@ -185,6 +195,7 @@ class Forecaster:
         method = one.for_seed(seed)
         assert method is not None
         folder = self.real.folder / "explanations"
+        self.real.use(f"explanations/{slug(label)}-*.parquet")
         found = located(
             folder, self.teacher, self.run.fingerprint, rows, method, label=label, background=self.run.background()
         )
@@ -225,6 +236,7 @@ class Forecaster:
         if one.learner.family == "blend":
             members = [(name, self.kept.get((name, self.plan.seeds[0]), Kept("", name))) for name in names]
         found = self.parts[one.label] = located_parts(self.run.fingerprint, rows, explainer, members)
+        self.real.use(f"explanations/{found.file}*")
         if Parts.is_whole(self.real.folder / "explanations" / found.file):
             return Stage(f"weighing: {one.label}", 0, "rows", 0.0)
         self.explained[found.file] = len(rows)
@@ -239,6 +251,7 @@ class Forecaster:
 
     def _todo(self, cells: Sequence[Cell]) -> list[Cell]:
         """The cells that are not done, in their order; of a group that is not whole all."""
+        self.real.share(cell.key for cell in cells)
         store = Store(self.real.folder / "cells")
         groups = leaders(cells)
         first = {key: leader for leader, keys in groups.items() for key in keys}
@@ -353,18 +366,25 @@ class Forecaster:
             seconds = (time.perf_counter() - began) * self.plan.replicates / timed * rows
         return Stage("intervals", rows, "gains", seconds)
 
-    def _measuring(self, place: Path) -> Stage:
-        """What `measure` takes, from two small numbers of rows."""
+    def _measuring(self, place: Path, is_undone: bool) -> Stage:
+        """What `measure` takes, from two small numbers of rows; nothing where all is done and the rows are measured."""
         learned: dict[str, Mix] = {}
         for one in self.roster.entrants:
             if one.role == "fresh" and one.learner is not None:
                 learned[one.label] = one.learner.static(self.names[one.label])
         wanted = min(self.plan.measure, len(self.rows["test"]))
 
+        def measuring(folder: Path) -> Measuring:
+            return Measuring(self.roster, folder, self.run.fingerprint, self.run.background(), learned)
+
         def spent(rows: int, name: str) -> float:
             began = time.perf_counter()
-            Measuring(self.roster, place / name, self.run.fingerprint, self.run.background(), learned).done(rows)
+            measuring(place / name).done(rows)
             return time.perf_counter() - began
+
+        self.real.use("measured.json")
+        if not is_undone and measuring(self.real.folder).has(wanted):
+            return Stage("measuring", 0, "rows", 0.0)
 
         few = min(4, wanted)
         first = spent(few, "first")  # slower than those after it
@@ -401,7 +421,8 @@ class Forecaster:
         free = _free(self.real.folder)
         return Forecast(
             tuple(stages), count, kept, self.at_once, self.workers if todo else 0, peak_memory(), worker, _all_memory(),
-            self._disk(todo), free, time.perf_counter() - began, tuple(self.notes),
+            self._disk(todo), free, time.perf_counter() - began,
+            (*self.roster.notes, *self.notes),
         )  # fmt: skip
 
     def _disk(self, todo: Sequence[Cell]) -> int:

@@ -21,7 +21,7 @@ from didact.learning.together import Questions, stacked, teach_together
 from didact.records.store import Record, Store, key_of
 
 # Raise it when the same group would give another result.
-VERSION: Final = 1
+VERSION: Final = 2
 # Seeds in a group at most. More make it no faster, and fewer groups share the processes less evenly.
 BLOCK: Final = 8
 

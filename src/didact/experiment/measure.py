@@ -86,6 +86,14 @@ class Measuring:
         write_text(self.folder / FILE, canonical(plain) + "\n")
         return plain
 
+    def has(self, count: int) -> bool:
+        """Whether so many rows were measured in this folder, by everybody who is in the table."""
+        kept = read_measured(self.folder)
+        if kept is None or [row["id"] for row in kept["rows"]] != [row.id for row in self._rows(count)]:
+            return False
+        told = {one["label"] for one in (*kept["methods"], *kept["skipped"])}
+        return told >= {one.label for one in self.roster.entrants if one.label != "none" and one.role not in _SAME}
+
     def _about(self, one: Entrant, maps: Explanations, files: Mapping[str, str]) -> dict[str, Any]:
         return {"label": one.label, "file": files[one.label], "kind": maps.kind, "is_control": one.is_control}
 

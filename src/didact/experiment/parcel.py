@@ -20,14 +20,14 @@ import numpy as np
 import safetensors.numpy
 import torch
 
-from didact import errors
 from didact.core.model import Model
 from didact.core.outputs import Outputs
-from didact.core.row import Box, Row, Span, fingerprint_of
+from didact.core.row import Row, fingerprint_of
 from didact.core.task import task_named
-from didact.errors import DidactError, UnsupportedError
+from didact.errors import DidactError, UnsupportedError, error_of, kind_of
 from didact.experiment.explain import Asked, Work
 from didact.experiment.parts import Recorder
+from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer
 from didact.explainers.learned import (
@@ -46,10 +46,8 @@ from didact.records.atomic import with_folder, write_bytes, write_text
 from didact.records.explanations import Explanations
 from didact.records.parquet import from_parquet, to_parquet
 from didact.records.store import canonical, key_of
-from didact.records.table import Table, read_table, write_table
 from didact.render.progress import Progress
 
-_ROWS: Final = {"facts": "string", "image": "binary", "shape": "list int64"}
 _SAID: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
 _ASKED: Final = 8  # rows that a copy of a teacher must answer as the teacher does
 
@@ -196,7 +194,7 @@ def is_heavy(built: Built) -> bool:
 def unpacked(work: Work, said: Mapping[str, Any]) -> Explanations:
     """The explanations that came back, as this process would have made them; an error there is raised here."""
     if "error" in said:
-        raise getattr(errors, said["error"])(said["message"])
+        raise error_of(said["error"], said["message"])
     maps = from_parquet(said["maps"], Path("what a cluster sent"))
     if isinstance(work.built.explainer, Recorder):
         work.built.explainer.take(maps, safetensors.numpy.load(said["parts"])["values"])
@@ -246,7 +244,7 @@ class Bench:
                 with torch.inference_mode(False), Progress("", total=stop - start, shown=False) as bar:
                     maps = work.explained(work.rows[start:stop], bar)
             except DidactError as error:
-                return {"error": _kind_of(error), "message": str(error)}
+                return {"error": kind_of(error), "message": str(error)}
         finally:
             torch.set_default_dtype(before)
         found: dict[str, Any] = {"maps": to_parquet(maps)}
@@ -293,11 +291,6 @@ class Bench:
         return read_whole_rows(self.folder / name)
 
 
-def _kind_of(error: DidactError) -> str:
-    """The name of the error's nearest kind among didact's own."""
-    return next(kind.__name__ for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
-
-
 # -- on both sides ----------------------------------------------------------------------------------------------------
 
 
@@ -314,30 +307,3 @@ def _opened(folder: Path, about: Mapping[str, Any]) -> Model:
             setattr(teacher.model.config, name, value)
     teacher.name = about["name"]
     return teacher
-
-
-def write_whole_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them."""
-    facts = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
-    images = [row.image for row in rows]
-    columns: dict[str, list[Any]] = {
-        "facts": [json.dumps(one, ensure_ascii=False) for one in facts],
-        "image": [None if one is None else one.tobytes() for one in images],
-        "shape": [None if one is None else list(one.shape) for one in images],
-    }
-    write_table(path, Table(columns, {}), types=_ROWS)
-
-
-def read_whole_rows(path: Path) -> tuple[Row, ...]:
-    """What `write_whole_rows` kept."""
-    columns = read_table(path).columns
-    return tuple(map(_row, columns["facts"], columns["image"], columns["shape"]))
-
-
-def _row(facts: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
-    name, texts, label, rationale, alignments = json.loads(facts)
-    pixels = None if image is None else np.frombuffer(image, dtype=np.uint8).reshape(shape or ()).copy()
-    marked: Any = None if rationale is None else tuple((Span if len(one) == 3 else Box)(*one) for one in rationale)
-    pairs = None if alignments is None else tuple((Span(*first), Span(*second)) for first, second in alignments)
-    answer = tuple(Span(*one) for one in label) if isinstance(label, list) else label
-    return Row(name, tuple(texts), pixels, answer, marked, pairs)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.core.explainer import Explainer
-from didact.core.precision import SINGLE, check_precision
+from didact.core.precision import SINGLE, check_precision, no_gradients
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment.explain import COMMON, Asked
@@ -18,7 +18,8 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.learning.fit import Training
 from didact.models import MODELS
-from didact.models.load import named_device
+from didact.models.load import named_device, usual_device
+from didact.models.spread import AUTO
 from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, plain, unknown
 from didact.students import STRATEGIES
@@ -48,9 +49,9 @@ class Plan:
     rows of `test` as `measure` says are explained, too, and the explanations measured by all but teaching.
     `sharpness` are the temperatures that a sharpened row may take; with one alone, nothing is chosen. `leave_out` names
     rows that would stand in the table by themselves, and the table says so. Without `replicates`, no intervals.
-    With `together` the seeds of one configuration are trained as one model where they can be: faster, and equal but for
-    rounding. `precision` is that in which students are trained; the teacher answers and is explained in single, unless
-    an explainer's own option says otherwise.
+    With `together` the seeds of one configuration are trained as one model where they can be, equal but for rounding.
+    `precision` is that in which students are trained; the teacher answers and is explained in single, unless
+    an explainer's own option says otherwise. `device` is the teacher's and the students'; `auto` spreads the teacher.
     """
 
     model: str | None = None
@@ -79,6 +80,11 @@ class Plan:
     leave_out: tuple[str, ...] = ()
     together: bool = False
     precision: str = SINGLE
+
+    @property
+    def student_device(self) -> str:
+        """Where students are: on one device, also where the teacher is spread. Cells and their keys tell this one."""
+        return usual_device() if self.device == AUTO else self.device
 
     def trials(self, strategy: Spec) -> list[dict[str, Any]]:
         """What is tried with this strategy: one set of changes per trial; a single empty one where nothing is tuned."""
@@ -175,7 +181,9 @@ def check_method(text: str) -> str:
     if "level" in common and knows_option(spec.name, "level"):
         own["level"] = common["level"]
     check_types(common, Asked, of="every method")
-    Asked(**common)
+    precision = Asked(**common).precision
+    if precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
+        raise no_gradients(spec.name, precision)
     build_explainer(spec.name, **own)
     return str(spec)
 
@@ -216,7 +224,9 @@ def _students(values: Any) -> tuple[StudentSpec, ...]:
         if "(" in student.architecture and name not in MODELS:
             raise OptionError(unknown("architecture with options", name, [*MODELS]))
         if "(" in student.architecture:
-            parse_spec(student.architecture)
+            spec = parse_spec(student.architecture)
+            own = {option: value for option, value in spec.options.items() if option != "patch"}  # of images
+            checked_options(own, MODELS.load(name), of=f"model {name!r}")
         return student
 
     found = _each(values, check, "students")
@@ -313,9 +323,15 @@ def _training(values: Any) -> dict[str, Any]:
     faults = [unknown("entry of training", name, list(_TRAINING)) for name in values if name not in _TRAINING]
     given = {name: value for name, value in values.items() if name in _TRAINING and value is not None}
     faults += [f"{name} is a number, and {value!r} is none." for name, value in given.items() if _is_endless(value)]
+    good = {}
+    for name, value in given.items():
+        try:
+            check_types({name: value}, Training, of="training")
+            good[name] = value
+        except DidactError as error:
+            faults.append(str(error))
     try:
-        check_types(given, Training, of="training")
-        Training(**given)
+        Training(**good)
     except DidactError as error:
         faults.append(str(error))
     if faults:
@@ -346,10 +362,9 @@ def _word(value: Any) -> str:
 
 
 def _device(value: Any) -> str:
-    """A device by name; whether it is here is asked when the work begins."""
+    """A device by name, or all there are; whether it is here is asked when the work begins."""
     name = _word(value)
-    named_device(name)
-    return name
+    return name if name == AUTO else str(named_device(name))
 
 
 def _precision(value: Any) -> str:

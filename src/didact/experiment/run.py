@@ -121,8 +121,7 @@ class Run:
         rows = {"train": self.roster.used, **{name: tuple(self._known(name)) for name in ("dev", "test")}}
         everything = [row for part in rows.values() for row in part]
         self.fingerprint = teacher_fingerprint(self.roster.teacher, everything)
-        facts = {name: fingerprint_of(part) for name, part in rows.items()}
-        self.rows_file = f"rows-{key_of({'teacher': self.fingerprint, **facts})}.parquet"
+        self.rows_file = self.name_of_rows(rows)
         path = self.folder / "classroom" / self.rows_file
         self.place.use(f"classroom/{self.rows_file}")
         try:
@@ -139,6 +138,11 @@ class Run:
                 found[name] = Labelled(part, Outputs.joined(said))
         write_rows(path, found, task=self.roster.data.task, classes=self.roster.teacher.classes)
         return read_rows(path)
+
+    def name_of_rows(self, rows: Mapping[str, Sequence[Row]]) -> str:
+        """The file that keeps them with the teacher's answers."""
+        facts = {name: fingerprint_of(part) for name, part in rows.items()}
+        return f"rows-{key_of({'teacher': self.fingerprint, **facts})}.parquet"
 
     def _known(self, split: str) -> list[Row]:
         return [row for row in self.roster.data[split] if self.roster.is_known(row)]
@@ -211,7 +215,7 @@ class Run:
                     common = {
                         "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out, "start": start,
                         "training": training, "size": size, "seed": seed, "soft": plan.soft, "threads": plan.threads,
-                        "device": plan.device,
+                        "device": plan.student_device,
                     }  # fmt: skip
                     learned: dict[str, str] = {}
                     for one in sorted(self.roster.entrants, key=lambda one: one.role != "cotrained"):

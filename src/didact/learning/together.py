@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.precision import SINGLE
 from didact.core.seeds import seed_from
-from didact.core.simplex import sparsemax
+from didact.core.simplex import sparsemax_each
 from didact.core.task import READING
 from didact.errors import TrainingError
 from didact.learning.fit import Epoch, Examples, Training, goal_on, make_optimiser, rate_at, shuffled
@@ -25,7 +26,9 @@ from didact.records.explanations import Explanations
 from didact.students.attention import Attention
 from didact.students.strategy import Strategy
 
-_ASKED = 32  # rows that each seed answers at once: as many as a processor's near memory holds
+_ASKED: Final = 32  # rows that each seed answers at once: as many as a processor's near memory holds;
+_MOST: Final = 256  # where all seeds answer at once more, so that a device is busy,
+_POSITIONS: Final = 2**14  # but no more than so many positions of each
 
 
 def why_not_together(model: Model, strategy: Strategy | None, training: Training) -> str | None:
@@ -58,13 +61,15 @@ def teach_together(
     trainings: Sequence[Training],
     *,
     keep: str = "best",
+    at_once: bool | None = None,
 ) -> TaughtTogether:
     """Train the students in place, as `teach` would one after another: the same but for rounding.
 
     Every seed has its own rows, order, dropout, clipping and best epoch; one optimiser steps for all. Students differ
     in their weights alone, trainings in their seed alone. A student whose loss is no number fails by itself.
+    `at_once` is as in `Stack`.
     """
-    stack = stacked(students)
+    stack = stacked(students, at_once=at_once)
     lessons = None if maps is None else _Lessons(stack, strategies, maps, trains, trainings)
     school = _School(stack, trains, lessons, trainings)
     dev = Questions(stack, devs)
@@ -88,10 +93,10 @@ def teach_together(
     return TaughtTogether(histories, [0] * len(students) if lessons is None else lessons.lost, best, school.errors)
 
 
-def stacked(students: Sequence[Model]) -> Stack:
+def stacked(students: Sequence[Model], *, at_once: bool | None = None) -> Stack:
     models = [one for one in students if isinstance(one, TransformerModel)]
     assert len(models) == len(students), "why_not_together was not asked"
-    return Stack(models)
+    return Stack(models, at_once=at_once)
 
 
 class Questions:
@@ -102,7 +107,9 @@ class Questions:
         order = np.argsort(-first.batch.lengths.numpy(), kind="stable")
         self.stack, self.sorted = stack, first.select(order)
         self.shelf = Shelf.of([self.sorted.batch], stack.flat.device)
-        parts = [np.arange(at, min(at + _ASKED, len(order))) for at in range(0, len(order), _ASKED)]
+        longest = int(first.batch.lengths.max())
+        asked = min(_MOST, max(_ASKED, _POSITIONS // longest)) if stack.at_once else _ASKED
+        parts = [np.arange(at, min(at + asked, len(order))) for at in range(0, len(order), asked)]
         self.packs = [stack.pack(self.shelf, [part] * len(stack)) for part in parts]
         self.goals = torch.stack([goal_on(stack.first, one.goal[torch.from_numpy(order)]) for one in examples])
 
@@ -174,7 +181,7 @@ class _Lessons:
         units = shelf.units[packed.rows, : packed.length]
         if self.coefficients is not None:
             assert heard.mean is not None
-            weights = torch.stack([sparsemax(one) for one in self.coefficients])[packed.row_seed]
+            weights = sparsemax_each(self.coefficients)[packed.row_seed]
             logits = torch.einsum("rh,rht->rt", weights, heard.mean.flatten(1, 2))
         else:
             assert heard.reading is not None
@@ -233,8 +240,7 @@ class _School:
         losses = task_loss(stack.first.task, heard.logits, self.goal[packed.rows])
         if self.lessons is not None:
             losses = losses + self.lessons.losses(heard, self.shelf, packed)
-        counts = losses.new_tensor([len(one) for one in rows])
-        means = losses.new_zeros(len(stack)).index_add(0, packed.row_seed, losses) / counts
+        means = losses.new_zeros(len(stack)).index_add(0, packed.row_seed, losses * packed.worth)
         values = means.detach().cpu().double().numpy()
         for seed in np.flatnonzero(~np.isfinite(values)):
             self._fail(int(seed), float(values[seed]), epoch)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 RECORD = "didact.json"
+_DEVICES = "cpu, cuda, cuda:1 and so on, mps"
+_BRIEF = 120  # characters of what torch says that people want to read
 
 
 def load_teacher(
@@ -132,7 +134,10 @@ def checked_device(device: str | torch.device) -> torch.device:
     try:
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise _unusable(device, error) from error
+        said = str(error).strip().partition("\n")[0].rstrip(".")
+        # Of a kind of device that this build does not have, torch says at length what might be wrong with torch.
+        said = said if len(said) < _BRIEF else "this machine, or this build of torch, has none"
+        raise OptionError(f"Device {str(device)!r} cannot be used here: {said}. Leave it out for the CPU.") from error
     return found
 
 
@@ -140,18 +145,25 @@ def named_device(device: str | torch.device) -> torch.device:
     """The device of that name, wherever it may be."""
     if str(device) == AUTO:
         raise OptionError(
-            "Device 'auto' spreads a teacher over several devices; what is trained needs one. Name it: cpu, cuda or "
-            "mps. A spread teacher can be handed over: didact.load_teacher(name, device='auto')."
+            "Device 'auto' spreads a finished model over several devices; what is trained needs one. Name it: cpu, "
+            "cuda or mps."
         )
     try:
-        return torch.device(device)
+        found = torch.device(device)
     except RuntimeError as error:
-        raise _unusable(device, error) from error
+        raise OptionError(
+            f"Device {str(device)!r} cannot be used here: there is no such thing. Leave it out for the CPU; known are "
+            f"{_DEVICES}."
+        ) from error
+    if found.type == "meta":
+        raise OptionError("Device 'meta' cannot be used here: it keeps no numbers. Leave it out for the CPU.")
+    return torch.device("cpu") if found.type == "cpu" else found  # there is one, whatever its number
 
 
-def _unusable(device: str | torch.device, error: Exception) -> OptionError:
-    first = str(error).strip().partition("\n")[0]
-    return OptionError(f"Device {str(device)!r} cannot be used here: {first}. Leave it out for the CPU.")
+def usual_device() -> str:
+    """The one that torch would choose: the first accelerator, else the CPU."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return "cpu" if found is None else found.type
 
 
 def _check_native(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,6 +16,9 @@ from didact.core.task import READING
 from didact.models.native import UNIFORM
 from didact.models.stacked_layer import Piece, run_layer
 from didact.models.transformer import TransformerModel
+
+# From this width on a CPU computes longer than it takes to be told, and one seed at a time stays in its near memory.
+_WIDE: Final = 32
 
 
 def why_not_stacked(model: Model) -> str | None:
@@ -51,20 +55,24 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows of every seed, for one pass. Each seed's are padded to the longest of them, and not to another seed's.
+    """Rows of every seed, for one pass. Each piece of seeds is padded to its longest row.
 
-    `pieces` say where each seed's positions lie; `token_seed`, `token_row` and `place` are of every position,
-    `row_seed` of every row. `padded` is where a position lies in a table of all rows, `length` wide.
+    `pieces` say where the seeds' positions lie. Of each seed, `counts` are its rows and `own` is the longest of them.
+    `token_seed`, `token_row` and `place` are of every position. Of every row there is the seed, where it starts and its
+    share in the mean of its seed (`worth`). `padded` is where a position lies in a table of all rows, `length` wide.
     """
 
     rows: Int[Tensor, " row"]
     pieces: tuple[Piece, ...]
+    counts: tuple[int, ...]
+    own: tuple[int, ...]
     index: Int[Tensor, " token"]
     place: Int[Tensor, " token"]
     token_seed: Int[Tensor, " token"]
     token_row: Int[Tensor, " token"]
     row_seed: Int[Tensor, " row"]
-    real: Float[Tensor, " token"]
+    starts: Int[Tensor, " row"]
+    worth: Float[Tensor, " row"]
     share: Float[Tensor, " token"]
     length: int
 
@@ -73,39 +81,58 @@ class Packed:
         return self.token_row * self.length + self.place
 
 
-def pack(shelf: Shelf, chosen: Sequence[Int[np.ndarray, " _"]], dtype: torch.dtype, reading: str = "mean") -> Packed:
-    """The chosen rows of each seed, as numbers of rows of the shelf."""
+def pack(
+    shelf: Shelf,
+    chosen: Sequence[Int[np.ndarray, " _"]],
+    dtype: torch.dtype,
+    *,
+    heads: int,
+    reading: str = "mean",
+    at_once: bool = False,
+) -> Packed:
+    """The chosen rows of each seed, as numbers of rows of the shelf.
+
+    `at_once` makes one piece of all seeds: a seed with fewer rows repeats its first one, which then counts nothing.
+    """
     device, wide = shelf.tokens.device, shelf.tokens.shape[1]
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("index", "place", "seed", "row")}
-    shapes, position, first = [], 0, 0
-    for seed, rows in enumerate(chosen):
-        length = int(shelf.lengths[rows].max())
-        places = np.arange(length)
-        parts["index"].append((rows[:, None] * wide + places).ravel())
-        parts["place"].append(np.tile(places, len(rows)))
+    counts, own = [len(rows) for rows in chosen], [int(shelf.lengths[rows].max()) for rows in chosen]
+    counted = np.concatenate([np.arange(max(counts) if at_once else count) < count for count in counts])
+    lengths = own
+    if at_once:
+        lengths = [max(own)] * len(own)
+        chosen = [np.pad(rows, (0, max(counts) - len(rows)), constant_values=rows[0]) for rows in chosen]
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("index", "place", "seed", "row", "start")}
+    places, position, first = [], 0, 0
+    for seed, (rows, length) in enumerate(zip(chosen, lengths, strict=True)):
+        columns = np.arange(length)
+        parts["index"].append((rows[:, None] * wide + columns).ravel())
+        parts["place"].append(np.tile(columns, len(rows)))
         parts["seed"].append(np.full(len(rows) * length, seed))
         parts["row"].append(np.repeat(np.arange(first, first + len(rows)), length))
-        shapes.append((position, first, len(rows), length))
+        parts["start"].append(position + length * np.arange(len(rows)))
+        places.append((seed, 1, position, first, len(rows), length))
         position, first = position + len(rows) * length, first + len(rows)
+    if at_once:
+        places = [(0, len(chosen), 0, 0, first, max(own))]
 
     def joined(name: str) -> Tensor:
         return torch.from_numpy(np.concatenate(parts[name])).to(device)
 
-    numbers = torch.from_numpy(np.concatenate(chosen)).to(device)
-    index, token_row = joined("index"), joined("row")
-    counts = torch.from_numpy(shelf.lengths).to(device)[numbers]
+    every = np.concatenate(chosen)
+    numbers, index, token_row = torch.from_numpy(every).to(device), joined("index"), joined("row")
     real = shelf.mask.flatten()[index]
-    share = real.to(dtype) / counts[token_row]
-    pieces = tuple(
-        Piece.of(
-            start, top, size, length, real[start : start + size * length], share[start : start + size * length], reading
-        )
-        for start, top, size, length in shapes
-    )
-    row_seed = torch.from_numpy(np.repeat(np.arange(len(chosen)), [len(one) for one in chosen])).to(device)
+    share = real.to(dtype) / torch.from_numpy(shelf.lengths).to(device)[numbers][token_row]
+    pieces = []
+    for place in places:
+        start, top, count, length = place[2:]
+        here = slice(start, start + count * length)
+        is_padded = bool((shelf.lengths[every[top : top + count]] < length).any())
+        pieces.append(Piece.of(place, real[here], share[here], heads=heads, reading=reading, is_padded=is_padded))
+    row_seed = np.repeat(np.arange(len(chosen)), [len(rows) for rows in chosen])
+    worth = torch.from_numpy(counted / np.array(counts)[row_seed])
     return Packed(
-        numbers, pieces, index, joined("place"), joined("seed"), token_row, row_seed, real.to(dtype), share,
-        max(piece.length for piece in pieces),
+        numbers, tuple(pieces), tuple(counts), tuple(own), index, joined("place"), joined("seed"), token_row,
+        torch.from_numpy(row_seed).to(device), joined("start"), worth.to(dtype).to(device), share, max(own),
     )  # fmt: skip
 
 
@@ -125,7 +152,8 @@ class Stack:
     follow, and the mean attention logit is that of the mean query.
     """
 
-    def __init__(self, models: Sequence[TransformerModel]) -> None:
+    def __init__(self, models: Sequence[TransformerModel], *, at_once: bool | None = None) -> None:
+        """`at_once`: all seeds in each operation, else seed after seed; unless said, by device and width."""
         self.models = list(models)
         first = self.first = self.models[0]
         self.names = {name: one.shape for name, one in first.named_parameters()}
@@ -138,13 +166,15 @@ class Stack:
             self.weights[name] = view.detach().requires_grad_()
             at += shape.numel()
         self.heads: int = first.options["heads"]
+        is_told_slowly = self.flat.device.type != "cpu" or first.options["width"] < _WIDE
+        self.at_once = is_told_slowly if at_once is None else at_once
         self.is_uniform = first.options.get("attention") == UNIFORM
 
     def __len__(self) -> int:
         return len(self.models)
 
     def pack(self, shelf: Shelf, chosen: Sequence[Int[np.ndarray, " _"]]) -> Packed:
-        return pack(shelf, chosen, self.flat.dtype, self.first.reading)
+        return pack(shelf, chosen, self.flat.dtype, heads=self.heads, reading=self.first.reading, at_once=self.at_once)
 
     def give_back(self) -> None:
         """Copy the weights into the models they came from."""
@@ -211,7 +241,7 @@ class Stack:
                 0, packed.token_row, states * packed.share[:, None]
             )
         else:
-            pooled = states[packed.place == 0]
+            pooled = states[packed.starts]
         seeds = packed.row_seed
         pooled = _dropped(pooled * scale[seeds] + shift[seeds], noise)
         return torch.einsum("rd,rod->ro", pooled, head[seeds]) + bias[seeds]
@@ -228,7 +258,7 @@ _LAYER = (
 class Noise:
     """What dropout multiplies with in one pass: what each model alone would draw, from its own generator, in order.
 
-    Of every layer: on the attention weights of each seed, on what was attended, on what was fed forward.
+    Of every layer: on the attention weights of each piece, on what was attended, on what was fed forward.
     """
 
     placed: Float[Tensor, "token dim"]
@@ -243,22 +273,33 @@ class Noise:
             return None
         wide = stack.names["norm.weight"][0]
         pools = stack.first.task is not READING
+        keep = 1 - chance
         seeds: list[list[Tensor]] = []
-        for piece, generator in zip(packed.pieces, generators, strict=True):
-            shape = (piece.rows, piece.length)
-            draws: list[tuple[int, ...]] = [(*shape, wide)]
+        most = max(packed.counts)
+        for generator, rows, length in zip(generators, packed.counts, packed.own, strict=True):
+            # Nobody draws for what is there for another seed's sake.
+            more, longer = (most - rows, packed.length - length) if stack.at_once else (0, 0)
+            flat, square = (0, 0, 0, longer, 0, more), (0, longer, 0, longer, 0, 0, 0, more)
+            draws: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((rows, length, wide), flat)]
             for _ in stack.first.layers:
-                draws += [(piece.rows, stack.heads, piece.length, piece.length), (*shape, wide), (*shape, wide)]
-            draws += [(piece.rows, wide)] if pools else []
-            keep = 1 - chance
-            seeds.append([stack.flat.new_empty(one).bernoulli_(keep, generator=generator).div_(keep) for one in draws])
+                draws += [((rows, stack.heads, length, length), square), *[((rows, length, wide), flat)] * 2]
+            draws += [((rows, wide), (0, 0, 0, more))] if pools else []
+            seeds.append(
+                [
+                    F.pad(stack.flat.new_empty(shape).bernoulli_(keep, generator=generator).div_(keep), spare)
+                    for shape, spare in draws
+                ]
+            )
 
         def joined(number: int) -> Tensor:
             return torch.cat([one[number].reshape(-1, wide) for one in seeds])
 
+        def by_piece(number: int) -> tuple[Tensor, ...]:
+            found = tuple(one[number].flatten(0, 1) for one in seeds)
+            return (torch.cat(found),) if stack.at_once else found
+
         layers = tuple(
-            (tuple(one[at].flatten(0, 1) for one in seeds), joined(at + 1), joined(at + 2))
-            for at in range(1, 1 + 3 * len(stack.first.layers), 3)
+            (by_piece(at), joined(at + 1), joined(at + 2)) for at in range(1, 1 + 3 * len(stack.first.layers), 3)
         )
         return cls(joined(0), layers, joined(-1) if pools else None)
 

@@ -1,7 +1,8 @@
 """One transformer layer of several seeds at once, with its derivative written out.
 
 The tensors of a small model are so small that a graph of its operations costs as much as they do. Here a layer is one
-operation: a handful of products, all of them into memory of one seed's size, and no copies that could be spared.
+operation: a handful of products and no copies that could be spared, piece by piece. A piece is one seed, whose memory
+stays near a CPU, or all of them, where it takes longer to tell a device what to do than to do it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,42 +18,62 @@ _EPS = 1e-5
 
 @dataclass(frozen=True)
 class Piece:
-    """Where one seed's positions and rows lie. `bias` keeps padding from being attended; None where there is none.
+    """Where the positions and rows of one seed lie, or of several seeds that are padded to one length.
 
-    `queries` weigh a row's queries for their mean, `answers` for what the model answers from.
+    Seeds from `first` on, each with as many rows; `rows` are those of all. `bias` keeps padding from being attended;
+    None where there is none. `queries` weigh a row's queries for their mean, `answers` for what the model answers from;
+    all three have one for every row and head.
     """
 
+    first: int
+    seeds: int
     start: int
     top: int
     rows: int
     length: int
-    real: Float[Tensor, "row token"]
-    bias: Float[Tensor, "row token"] | None
-    queries: Float[Tensor, "row token"]
-    answers: Float[Tensor, "row token"]
+    real: Float[Tensor, "row 1 token"]
+    bias: Float[Tensor, "one 1 token"] | None
+    queries: Float[Tensor, "one 1 token"]
+    answers: Float[Tensor, "one 1 token"]
 
     @classmethod
     def of(
         cls,
-        start: int,
-        top: int,
-        rows: int,
-        length: int,
+        place: tuple[int, int, int, int, int, int],
         real: Bool[Tensor, " token"],
         share: Float[Tensor, " token"],
+        *,
+        heads: int,
         reading: str,
+        is_padded: bool,
     ) -> "Piece":
+        """`place` are the first six fields; `share` is one over the length of a row, 0 on padding."""
+        rows, length = place[-2:]
         real, share = real.view(rows, length), share.view(rows, length)
-        bias = None if bool(real.all()) else torch.zeros_like(share).masked_fill_(~real, -torch.inf)
+        bias = torch.zeros_like(share).masked_fill_(~real, -torch.inf) if is_padded else None
         answers = share
         if reading == "first":
             answers = torch.zeros_like(share)
             answers[:, 0] = 1.0
-        return cls(start, top, rows, length, real.to(share.dtype), bias, share, answers)
+
+        def headed(values: Tensor) -> Tensor:
+            return values.repeat_interleave(heads, 0)[:, None]
+
+        return cls(
+            *place, real.to(share.dtype)[:, None], None if bias is None else headed(bias), headed(share),
+            headed(answers),
+        )  # fmt: skip
 
     @property
     def end(self) -> int:
         return self.start + self.rows * self.length
+
+    def states(self, every: Float[Tensor, "token dim"]) -> Float[Tensor, "seed position dim"]:
+        """Those of its seeds, a view."""
+        return every[self.start : self.end].unflatten(0, (self.seeds, -1))
+
+    def weights(self, every: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(one[self.first : self.first + self.seeds] for one in every)
 
 
 def run_layer(
@@ -85,7 +106,7 @@ class _Facts:
 
 
 class _Layer(torch.autograd.Function):
-    """`Layer` of `transformer`, for stacked weights: seed after seed, so that what one needs stays in near memory."""
+    """`Layer` of `transformer`, for stacked weights, piece after piece."""
 
     @staticmethod
     def forward(
@@ -97,10 +118,9 @@ class _Layer(torch.autograd.Function):
         found = torch.empty_like(states)
         is_taught = any(ctx.needs_input_grad)
         kept = []
-        for seed, piece in enumerate(facts.pieces):
-            own = tuple(one[seed] for one in weights)
-            here = slice(piece.start, piece.end)
-            kept.append(_forth(states[here], found[here], piece, facts, seed, own, mean, reading, is_taught))
+        for number, piece in enumerate(facts.pieces):
+            own, into = piece.weights(weights), piece.states(found)
+            kept.append(_forth(piece.states(states), into, piece, facts, number, own, mean, reading, is_taught))
         if is_taught:
             ctx.facts, ctx.kept = facts, kept
             ctx.save_for_backward(*weights)
@@ -112,69 +132,68 @@ class _Layer(torch.autograd.Function):
         assert slope is not None
         facts: _Facts = ctx.facts
         weights = ctx.saved_tensors
-        found = torch.empty_like(slope)
+        slope, found = slope.contiguous(), torch.empty_like(slope)
         slopes = [one.new_empty(one.shape) for one in weights]
-        for seed, (piece, kept) in enumerate(zip(facts.pieces, ctx.kept, strict=True)):
-            own, into = tuple(one[seed] for one in weights), tuple(one[seed] for one in slopes)
-            here, span = slice(piece.start, piece.end), slice(piece.top, piece.top + piece.rows)
+        for number, (piece, kept) in enumerate(zip(facts.pieces, ctx.kept, strict=True)):
+            own, into, span = piece.weights(weights), piece.weights(slopes), slice(piece.top, piece.top + piece.rows)
             heard = tuple(None if one is None else one[span, :, : piece.length] for one in (mean_slope, reading_slope))
-            _back(slope[here], found[here], piece, facts, seed, own, into, kept, heard)
+            _back(piece.states(slope), piece.states(found), piece, facts, number, own, into, kept, heard)
         ctx.kept = None
         return found, None, *slopes
 
 
 def _forth(
-    states: Tensor,
-    found: Tensor,
+    states: Float[Tensor, "seed position dim"],
+    found: Float[Tensor, "seed position dim"],
     piece: Piece,
     facts: _Facts,
-    seed: int,
+    number: int,
     weights: tuple[Tensor, ...],
     mean: Tensor | None,
     reading: Tensor | None,
     is_taught: bool,
 ) -> tuple[Tensor, ...] | None:
-    """One seed's states into `found`, what was listened for into its rows; gives what the way back needs.
+    """A piece's states into `found`, what was listened for into its rows; gives what the way back needs.
 
     LayerNorm's scale and shift are folded into the product after it.
     """
     scale1, shift1, scale2, shift2, into, into_bias, out, out_bias, up, up_bias, down, down_bias = weights
-    noise, width = facts.noise, states.shape[1]
+    noise, width = facts.noise, states.shape[-1]
     rows, length, heads, part = piece.rows, piece.length, facts.heads, width // facts.heads
     factor = part**-0.5 if facts.scale is None else facts.scale
 
     normed1, _, spread1 = torch.native_layer_norm(states, (width,), None, None, _EPS)
-    gates = torch.addmm(torch.addmv(into_bias, into, shift1), normed1, (into * scale1).t())
+    gates = _product(normed1, into * scale1[:, None], _product(shift1[:, None], into, into_bias[:, None]))
     query, key, value = gates.view(rows, length, 3, heads, part).permute(2, 0, 3, 1, 4).contiguous().flatten(1, 2)
     turned = key.transpose(1, 2)
     if piece.bias is None:
         chances = torch.bmm(query, turned).mul_(factor)
     else:
-        chances = torch.baddbmm(_headed(piece.bias, heads), query, turned, alpha=factor)
+        chances = torch.baddbmm(piece.bias, query, turned, alpha=factor)
     torch.softmax(chances, -1, out=chances)
-    used = chances if noise is None else chances * noise[0][seed]
+    used = chances if noise is None else chances * noise[0][number]
     mixed = torch.bmm(used, value)
-    attended = mixed.view(rows, heads, length, part).transpose(1, 2).reshape(-1, width)
+    attended = mixed.view(rows, heads, length, part).transpose(1, 2).reshape(states.shape)
     span = slice(piece.top, piece.top + rows)
     centre = query
     if mean is not None:
         # The mean over queries of their logits is the logit of their mean.
-        centre = torch.bmm(_headed(piece.queries, heads), query)
+        centre = torch.bmm(piece.queries, query)
         logits = torch.bmm(centre, turned).view(rows, heads, length)
-        torch.mul(logits, (piece.real * factor)[:, None], out=mean[span, :, :length])
+        torch.mul(logits, piece.real * factor, out=mean[span, :, :length])
     if reading is not None:
-        reading[span, :, :length] = torch.bmm(_headed(piece.answers, heads), chances).view(rows, heads, length)
+        reading[span, :, :length] = torch.bmm(piece.answers, chances).view(rows, heads, length)
 
-    middle = torch.addmm(out_bias, attended, out.t())
+    middle = _product(attended, out, out_bias[:, None])
     if noise is not None:
-        middle *= noise[1][piece.start : piece.end]
+        middle *= piece.states(noise[1])
     middle += states
     normed2, _, spread2 = torch.native_layer_norm(middle, (width,), None, None, _EPS)
-    raised = torch.addmm(torch.addmv(up_bias, up, shift2), normed2, (up * scale2).t())
+    raised = _product(normed2, up * scale2[:, None], _product(shift2[:, None], up, up_bias[:, None]))
     fed = torch.nn.functional.gelu(raised)
-    torch.addmm(down_bias, fed, down.t(), out=found)
+    torch.baddbmm(down_bias[:, None], fed, down.transpose(1, 2), out=found)
     if noise is not None:
-        found *= noise[2][piece.start : piece.end]
+        found *= piece.states(noise[2])
     found += middle
     if not is_taught:
         return None
@@ -182,17 +201,17 @@ def _forth(
 
 
 def _back(
-    slope: Tensor,
-    found: Tensor,
+    slope: Float[Tensor, "seed position dim"],
+    found: Float[Tensor, "seed position dim"],
     piece: Piece,
     facts: _Facts,
-    seed: int,
+    number: int,
     weights: tuple[Tensor, ...],
     slopes: tuple[Tensor, ...],
     kept: tuple[Tensor, ...],
     heard: tuple[Tensor | None, ...],
 ) -> None:
-    """The slopes of one seed's states into `found`, of its weights into `slopes`."""
+    """The slopes of a piece's states into `found`, of its weights into `slopes`."""
     scale1, shift1, scale2, shift2, into, _, out, _, up, _, down, _ = weights
     (
         d_scale1,
@@ -209,65 +228,68 @@ def _back(
         d_down_bias,
     ) = slopes
     normed1, spread1, query, key, value, chances, used, centre, attended, normed2, spread2, raised, fed = kept
-    noise, width = facts.noise, slope.shape[1]
+    noise, width = facts.noise, slope.shape[-1]
     rows, length, heads, part = piece.rows, piece.length, facts.heads, width // facts.heads
     factor = part**-0.5 if facts.scale is None else facts.scale
 
-    here = slope if noise is None else slope * noise[2][piece.start : piece.end]
-    torch.mm(here.t(), fed, out=d_down)
-    torch.sum(here, 0, out=d_down_bias)
-    d_raised = torch.mm(here, down)
+    here = slope if noise is None else slope * piece.states(noise[2])
+    torch.bmm(here.transpose(1, 2), fed, out=d_down)
+    torch.sum(here, 1, out=d_down_bias)
+    d_raised = torch.bmm(here, down)
     torch.ops.aten.gelu_backward(d_raised, raised, grad_input=d_raised)
-    torch.mm(d_raised.t(), normed2, out=d_up)
-    torch.sum(d_raised, 0, out=d_up_bias)
-    middle = _norm_slope(torch.mm(d_raised, up * scale2), normed2, spread2).add_(slope)
+    torch.bmm(d_raised.transpose(1, 2), normed2, out=d_up)
+    torch.sum(d_raised, 1, out=d_up_bias)
+    middle = _norm_slope(torch.bmm(d_raised, up * scale2[:, None]), normed2, spread2).add_(slope)
     _unfold(d_up, d_up_bias, d_scale2, d_shift2, up, scale2, shift2)
 
-    here = middle if noise is None else middle * noise[1][piece.start : piece.end]
-    torch.mm(here.t(), attended, out=d_out)
-    torch.sum(here, 0, out=d_out_bias)
-    own = torch.mm(here, out).view(rows, length, heads, part).transpose(1, 2).reshape(-1, length, part)
+    here = middle if noise is None else middle * piece.states(noise[1])
+    torch.bmm(here.transpose(1, 2), attended, out=d_out)
+    torch.sum(here, 1, out=d_out_bias)
+    own = torch.bmm(here, out).view(rows, length, heads, part).transpose(1, 2).reshape(-1, length, part)
     gates = slope.new_empty(3, rows * heads, length, part)
     torch.bmm(used.transpose(1, 2), own, out=gates[2])
     d_chances = torch.bmm(own, value.transpose(1, 2))
     if noise is not None:
-        d_chances *= noise[0][seed]
+        d_chances *= noise[0][number]
     mean_slope, reading_slope = heard
     if reading_slope is not None:
-        d_chances.baddbmm_(_headed(piece.answers, heads).transpose(1, 2), reading_slope.reshape(-1, 1, length))
+        d_chances.baddbmm_(piece.answers.transpose(1, 2), reading_slope.reshape(-1, 1, length))
     d_logits = torch.ops.aten._softmax_backward_data(d_chances, chances, -1, chances.dtype).mul_(factor)
     torch.bmm(d_logits, key, out=gates[0])
     torch.bmm(d_logits.transpose(1, 2), query, out=gates[1])
     if mean_slope is not None:
-        own = (mean_slope * (piece.real * factor)[:, None]).view(-1, 1, length)
+        own = (mean_slope * (piece.real * factor)).view(-1, 1, length)
         gates[1].addcmul_(own.transpose(1, 2), centre)
-        gates[0].addcmul_(_headed(piece.queries, heads).transpose(1, 2), torch.bmm(own, key))
-    d_gates = gates.view(3, rows, heads, length, part).permute(1, 3, 0, 2, 4).reshape(-1, 3 * width)
-    torch.mm(d_gates.t(), normed1, out=d_into)
-    torch.sum(d_gates, 0, out=d_into_bias)
-    torch.add(_norm_slope(torch.mm(d_gates, into * scale1), normed1, spread1), middle, out=found)
+        gates[0].addcmul_(piece.queries.transpose(1, 2), torch.bmm(own, key))
+    d_gates = gates.view(3, rows, heads, length, part).permute(1, 3, 0, 2, 4).reshape(piece.seeds, -1, 3 * width)
+    torch.bmm(d_gates.transpose(1, 2), normed1, out=d_into)
+    torch.sum(d_gates, 1, out=d_into_bias)
+    torch.add(_norm_slope(torch.bmm(d_gates, into * scale1[:, None]), normed1, spread1), middle, out=found)
     _unfold(d_into, d_into_bias, d_scale1, d_shift1, into, scale1, shift1)
+
+
+def _product(
+    values: Float[Tensor, "seed position in"],
+    weight: Float[Tensor, "seed out in"],
+    bias: Float[Tensor, "seed 1 out"],
+) -> Float[Tensor, "seed position out"]:
+    return torch.baddbmm(bias, values, weight.transpose(1, 2))
 
 
 def _unfold(
     slope: Tensor, bias: Tensor, d_scale: Tensor, d_shift: Tensor, weight: Tensor, scale: Tensor, shift: Tensor
 ) -> None:
     """From the slopes of `weight * scale` and `bias + weight @ shift` to those of their parts; `slope` in place."""
-    torch.sum(slope * weight, 0, out=d_scale)
-    torch.mv(weight.t(), bias, out=d_shift)
-    slope.mul_(scale).addr_(bias, shift)
+    torch.sum(slope * weight, 1, out=d_scale)
+    torch.bmm(bias[:, None], weight, out=d_shift[:, None])
+    slope.mul_(scale[:, None]).addcmul_(bias[:, :, None], shift[:, None])
 
 
 def _norm_slope(slope: Tensor, normed: Tensor, spread: Tensor) -> Tensor:
     """The slope before normalising, of the one after; `spread` is one over the deviation."""
     # The function wants the input and its mean: normed values are as good, with mean 0 and spread 1.
     found: Tensor = torch.ops.aten.native_layer_norm_backward(
-        slope, normed, (normed.shape[1],), torch.zeros_like(spread), torch.ones_like(spread), None, None,
+        slope, normed, (normed.shape[-1],), torch.zeros_like(spread), torch.ones_like(spread), None, None,
         (True, False, False),
     )[0]  # fmt: skip
     return found.mul_(spread)
-
-
-def _headed(values: Tensor, heads: int) -> Tensor:
-    """A vector per row as one per row and head."""
-    return values.repeat_interleave(heads, 0)[:, None]

@@ -24,6 +24,7 @@ from didact.models import MODELS
 from didact.models.build import is_native, native_model
 from didact.models.frozen import LEARNED
 from didact.models.native import NativeModel, native_like
+from didact.models.spread import whole_weights
 from didact.registry import Spec, parse_spec, unknown
 
 if TYPE_CHECKING:
@@ -290,8 +291,8 @@ def _check_other(base: str, teacher: Teacher, trust_remote_code: bool) -> None:
         network: Any = teacher.model
         files = tuple(sorted(_files(network.config, teacher.tokenizer).items()))
         body, _ = _body_of(base, *located(base), None, trust_remote_code, teacher.task, files)
-        state = network.state_dict()
-        if not all(torch.equal(state[name].cpu(), tensor.to(state[name].dtype)) for name, tensor in body.items()):
+        own = ((name, tensor) for name, tensor in whole_weights(network) if name in body)
+        if not all(torch.equal(tensor.cpu(), body[name].to(tensor.dtype)) for name, tensor in own):
             return
     raise OptionError(
         f"A student was to start from {base!r}, which is the teacher itself: it would know what it is to be taught. "

@@ -32,11 +32,11 @@ _SECRET: Final = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL", re.IGNORECA
 
 
 def is_url(place: object) -> bool:
-    """Whether a run's place is elsewhere. A path may start with `s3:/` only by mistake, which is told."""
+    """Whether a run's place is elsewhere. A place may start with `s3:/` only by mistake, which is told."""
     text = str(place)
-    lost = re.match(r"(s3a?|gs|gcs|memory|file|az|abfss?):/(?!/)", text)
-    if isinstance(place, Path) and lost:
-        raise OptionError(f"{text!r} was a URL before it became a path, which keeps one slash of two. Give it as text.")
+    if re.match(r"(s3a?|gs|gcs|memory|file|az|abfss?):/(?!/)", text):
+        why = "a path keeps one slash of two: give it as text" if isinstance(place, Path) else "it lacks a slash"
+        raise OptionError(f"{text!r} is neither a folder nor a URL; {why}, as in {text.replace(':/', '://', 1)!r}.")
     return isinstance(place, str) and "://" in text
 
 

@@ -37,6 +37,7 @@ _LOSSES: Final = 6  # a task whose machine dies this often is given up, too
 _AHEAD: Final = 2  # tasks in flight per task that the cluster can do at once: the next one waits where it will be done
 _FEWEST: Final = 2  # shards, and places for them, that are worth a journey: fewer are explained here as fast
 _LOOK: Final = 2.0  # seconds between two looks at the size of the cluster
+_SLICE: Final = 0.5  # seconds that Ctrl-C may have to wait for a task to come back
 _PATIENCE: Final = 60.0  # seconds that a cluster without a machine for a task may take to find one
 _REACH: Final = 5.0  # seconds that an address may take to answer
 _SETTINGS: Final = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # the first thing that both sides of HTTP/2, and so gRPC, say
@@ -172,7 +173,8 @@ class Ray:
         return found
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self.ray.nodes() if node["Alive"]]
+        with _undisturbed():
+            return [node for node in self.ray.nodes() if node["Alive"]]
 
     def _has(self) -> str:
         def said(node: Mapping[str, Any]) -> str:
@@ -187,7 +189,7 @@ class Ray:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         away = self.ray.remote(num_cpus=0, max_retries=0)(forget)
-        with contextlib.suppress(Exception):
+        with _undisturbed(), contextlib.suppress(Exception):
             places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
             asked = [away.options(scheduling_strategy=place).remote(name) for place in places]
             self.ray.wait(asked, num_returns=len(asked), timeout=_REACH)
@@ -213,25 +215,29 @@ class Ray:
                     job = waiting.popleft()
                     found = known(job)
                     if found is None:
-                        flying[fly(job)] = job
+                        with _undisturbed():
+                            flying[fly(job)] = job
                     else:
                         yield found
                 if not flying:
-                    time.sleep(_LOOK / 4)
+                    time.sleep(_SLICE)
                     continue
-                landed, _ = self.ray.wait(list(flying), num_returns=1, timeout=_LOOK)
-                for one in landed:
-                    job = flying.pop(one)
-                    found = land(one, job, died, lost)
-                    del one
-                    if found is None:
-                        waiting.appendleft(job)
-                    else:
-                        yield found
+                found = None
+                with _undisturbed():
+                    landed, _ = self.ray.wait(list(flying), num_returns=1, timeout=_SLICE)
+                    for one in landed:  # one at most
+                        job = flying.pop(one)
+                        found = land(one, job, died, lost)
+                        del one
+                        if found is None:
+                            waiting.appendleft(job)
+                if found is not None:
+                    yield found
         finally:
-            for one in flying:
-                with contextlib.suppress(Exception):
-                    self.ray.cancel(one, force=True)
+            with _undisturbed():
+                for one in flying:
+                    with contextlib.suppress(Exception):
+                        self.ray.cancel(one, force=True)
 
     def _task(self, work: Callable[..., Any], need: _Need) -> Any:
         """A function as Ray knows it. Torch reads its number of threads when it is first imported."""
@@ -453,8 +459,9 @@ def _imported() -> Any:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; others in flight say no more
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what it will do one day
     try:
-        import ray
-        import ray.exceptions
+        with _undisturbed():
+            import ray
+            import ray.exceptions
     except ImportError:
         raise MissingExtraError('The engine ray needs its package: pip install "didact[ray]"') from None
     return ray
@@ -475,18 +482,20 @@ def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             try:
-                if address is None:
-                    plain = {"worker_niceness": 0}  # processes as those of `local`; Ray's own are polite to all others
-                    ray.init(address="local", num_cpus=cpus, include_dashboard=False, _system_config=plain, **quiet)
-                else:
-                    ray.init(address=address, **quiet)
+                with _undisturbed():
+                    if address is None:
+                        plain = {"worker_niceness": 0}  # as processes of `local`; Ray's own are polite to all others
+                        ray.init(address="local", num_cpus=cpus, include_dashboard=False, _system_config=plain, **quiet)
+                    else:
+                        ray.init(address=address, **quiet)
             except (OSError, RuntimeError, ValueError) as error:
                 if address is None:
                     raise UnsupportedError(f"Ray could not start a cluster on this machine: {error}") from error
                 raise _unreached(address, error) from error
             yield
         finally:
-            ray.shutdown()
+            with _undisturbed():
+                ray.shutdown()
 
 
 def _reach(address: str) -> None:
@@ -515,6 +524,33 @@ def _unreached(address: str, why: object) -> UnsupportedError:
         "run this on a machine of it, and give --address auto or what `ray start` said; without an address a cluster "
         "is started here."
     )
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C is kept until a call into Ray is over; a second one acts at once.
+
+    Ray is not made to be interrupted anywhere: what is raised there may be lost in a destructor, or leave it half-way.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    if not is_main or not callable(handler):  # other threads are not interrupted; who ignores Ctrl-C goes on to
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+
+    def keep(number: int, frame: Any) -> None:
+        came.append((number, frame))
+        if len(came) > 1:
+            handler(number, frame)
+
+    signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(*came[0])
 
 
 @contextlib.contextmanager

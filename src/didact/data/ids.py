@@ -1,0 +1,40 @@
+"""Which ids were seen before, without keeping them."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import UInt64
+
+
+class SeenIds:
+    """64 bits of each id, in sorted runs of which each is longer than the next.
+
+    8 bytes for each id, twice as many for a moment when runs are joined. Two ids are taken for one with a chance of
+    n² / 2⁶⁵: one in 370,000 for ten million.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[UInt64[np.ndarray, " id"]] = []
+
+    def again(self, ids: Sequence[str]) -> int | None:
+        """The place of the first of these that was seen before; if there is none, they are all seen now."""
+        new = np.array([_hash(one) for one in ids], dtype=np.uint64)
+        order = np.argsort(new, kind="stable")
+        run = new[order]
+        is_known = np.zeros(len(new), dtype=bool)
+        is_known[order[1:][run[1:] == run[:-1]]] = True
+        for old in self._runs:
+            is_known |= old[np.searchsorted(old, new).clip(max=len(old) - 1)] == new
+        if is_known.any():
+            return int(is_known.argmax())
+        while self._runs and len(self._runs[-1]) <= len(run):
+            run = np.concatenate([self._runs.pop(), run])
+            run.sort()
+        if len(run):
+            self._runs.append(run)
+        return None
+
+
+def _hash(one: str) -> int:
+    return int.from_bytes(hashlib.blake2b(str(one).encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

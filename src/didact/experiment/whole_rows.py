@@ -1,0 +1,40 @@
+"""Rows as files, with everything they hold, for other processes to read."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from didact.core.row import Box, Row, Span
+from didact.records.table import Table, read_table, write_table
+
+_ROWS: Final = {"facts": "string", "image": "binary", "shape": "list int64"}
+
+
+def write_whole_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them."""
+    facts = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
+    images = [row.image for row in rows]
+    columns: dict[str, list[Any]] = {
+        "facts": [json.dumps(one, ensure_ascii=False) for one in facts],
+        "image": [None if one is None else one.tobytes() for one in images],
+        "shape": [None if one is None else list(one.shape) for one in images],
+    }
+    write_table(path, Table(columns, {}), types=_ROWS)
+
+
+def read_whole_rows(path: Path) -> tuple[Row, ...]:
+    """What `write_whole_rows` kept."""
+    columns = read_table(path).columns
+    return tuple(map(_row, columns["facts"], columns["image"], columns["shape"]))
+
+
+def _row(facts: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
+    name, texts, label, rationale, alignments = json.loads(facts)
+    pixels = None if image is None else np.frombuffer(image, dtype=np.uint8).reshape(shape or ()).copy()
+    marked: Any = None if rationale is None else tuple((Span if len(one) == 3 else Box)(*one) for one in rationale)
+    pairs = None if alignments is None else tuple((Span(*first), Span(*second)) for first, second in alignments)
+    answer = tuple(Span(*one) for one in label) if isinstance(label, list) else label
+    return Row(name, tuple(texts), pixels, answer, marked, pairs)
