@@ -21,10 +21,12 @@ from typer.testing import CliRunner
 
 import didact
 from didact.cli.main import app
+from didact.core.explanation import Explanation
 from didact.data.ids import SeenIds
 from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError
+from didact.experiment.engines.crew import Crew
 from didact.experiment.shards import Bench
 from didact.experiment.stream import explain_stream
 from didact.explainers.controls import Random
@@ -372,9 +374,35 @@ print(found.rows)
         _, said = running.communicate(timeout=60)
         assert running.returncode == 130, said
         assert re.fullmatch(
-            r"didact: Stopped\. \d shards are kept in .*m\.parquet\.parts; do the same again to go on\.\n", said
+            r"didact: Stopped\. \d shards? (is|are) kept in .*m\.parquet\.parts; do the same again to go on\.\n", said
         )
         assert not any(Path(f"/proc/{one}").exists() for one in below)
+
+    def test_what_they_finished_is_told_even_if_they_could_not_tell_it(self, world, tmp_path, monkeypatch):
+        folder, _ = world
+
+        def interrupted(_):
+            assert waited(lambda: any((tmp_path / "m.parquet.parts").glob("*.parquet")))
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Crew, "next", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 1 shard is kept in .*; do the same again to go on\."):
+            explain_stream(
+                str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1
+            )
+
+    def test_an_object_is_not_taken_over(self, world, tmp_path):
+        folder, data = world
+
+        def stops():
+            yield from data["test"][:8]
+            raise KeyboardInterrupt
+
+        def flat(_, batch, __):
+            return Explanation(batch.units.float(), batch.mask, batch.units, "signed")
+
+        with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 'flat' is an object and not a name, so the same again"):
+            explain_stream(str(folder / "model"), stops(), flat, out=tmp_path / "m.parquet", shard=8)
 
 
 def command(folder, method):

@@ -116,7 +116,8 @@ def explain_stream(
                     crew.give(found, parts.place(number, found))
                 crew.finish()
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"Stopped. {parts.so_far()}; do the same again to go on.") from None
+                crew.close()  # first: what is told to be kept must not grow afterwards
+                raise KeyboardInterrupt(f"Stopped. {parts.so_far()}") from None
             finally:
                 crew.close()
             return parts.joined()
@@ -140,7 +141,7 @@ class _Parts:
         self.path, self.bench = path, bench
         self.folder = path.with_name(f"{path.name}.parts")
         self.desk = self.folder / f"desk-{os.getpid()}-{secrets.token_hex(4)}"  # what workers are told
-        self.rows = self.kept = self.done = 0
+        self.rows = self.kept = 0
         self._common = {"shard": shard, **bench.facts}
         self._places: list[str] = []
         self._digest = hashlib.sha256()
@@ -170,8 +171,13 @@ class _Parts:
         return is_kept
 
     def so_far(self) -> str:
-        count = self.kept + self.done
-        return f"{count:,} shards are kept in {self.folder}" if count else "Nothing was finished yet"
+        """What the same command would take over: looked up, since a worker may have finished before it could tell."""
+        if not self.bench.is_known:
+            return f"{self.bench.name!r} is an object and not a name, so the same again begins anew."
+        count = sum((self.folder / name).is_file() for name in self._places)
+        kept = "1 shard is kept" if count == 1 else f"{count:,} shards are kept"
+        found = f"{kept} in {self.folder}" if count else "Nothing was finished yet"
+        return f"{found}; do the same again to go on."
 
     def joined(self) -> Streamed:
         """All shards become one file, at once; then they are not needed any more."""
@@ -192,7 +198,6 @@ class _Alone:
     def give(self, rows: Sequence[Row], place: Path) -> None:
         if not self.parts.has(place):
             self.parts.bench.explain(rows, place)
-            self.parts.done += 1
         self.bar.advance(len(rows), note=f"{self.parts.rows:,} rows")
 
     def finish(self) -> None:
@@ -244,7 +249,6 @@ class _Crew:
         (self.folder / said.key).unlink(missing_ok=True)
         if said.answer is None or said.answer["status"] != "done":
             raise self._error(said, shard)
-        self.parts.done += 1
         self._count(shard.count)
 
     def _count(self, rows: int) -> None:
@@ -260,8 +264,7 @@ class _Crew:
         hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
         return DidactError(
             f"{self.parts.bench.name!r} could not explain the {shard.count:,} rows from {shard.first!r} to "
-            f"{shard.last!r}. {why}\n{hint if said.answer is None else ''}{self.parts.so_far()}; do the same again to "
-            "go on."
+            f"{shard.last!r}. {why}\n{hint if said.answer is None else ''}{self.parts.so_far()}"
         )
 
 
