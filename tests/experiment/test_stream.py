@@ -32,6 +32,7 @@ from didact.experiment.stream import explain_stream
 from didact.explainers.controls import Random
 from didact.learning.train import train_teacher
 from didact.records.explanations import Explanations
+from didact.render.progress import Progress
 from processes import waited
 
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=30)"
@@ -111,6 +112,56 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
     again = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert (again.kept, again.shards) == (2, 4)
     assert again.path.read_bytes() == whole.path.read_bytes()
+
+
+def test_two_at_once_into_one_file_do_not_disturb_each_other(world, tmp_path):
+    folder, data = world
+    teacher = didact.load_teacher(str(folder / "model"))
+    out = tmp_path / "m.parquet"
+
+    def rows():
+        yield from data["test"][:8]
+        with pytest.raises(RecordError, match=r"Another run is explaining into .*m.parquet at this moment"):
+            explain_stream(teacher, data["test"], "gradient_input", out=out, shard=8)
+        yield from data["test"][8:]
+
+    assert explain_stream(teacher, rows(), "gradient_input", out=out, shard=8).shards == 4
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_time_left_is_told_where_the_number_of_rows_is_known(world, tmp_path, monkeypatch, capsys, workers):
+    folder, data = world
+    monkeypatch.setattr(Progress, "EVERY", 0.0)
+
+    def said(source, **options):
+        asked = {"out": tmp_path / "m.parquet", "shard": 8, "workers": workers, "progress": True}
+        explain_stream(str(folder / "model"), source, "random", **asked, **options)
+        return capsys.readouterr().err
+
+    assert "16 of 30, " in said(folder / "rows.parquet")
+    assert "8 of 20, " in said(folder / "rows.parquet", rows=20)
+    assert "8 of 30, " in said(data["test"])
+    assert "8 of 8, " in said(DATA, split="dev")
+    assert re.search(r"random: 8 after \d+ s\n", said(folder / "rows.jsonl"))
+    assert "8 of 30, " in said(folder / "rows.jsonl", total=30)
+
+
+def test_what_was_kept_says_nothing_of_the_time_left(world, tmp_path, monkeypatch):
+    folder, data = world
+    skipped = []
+    monkeypatch.setattr(Progress, "skip", lambda _, steps: skipped.append(steps))
+    teacher = didact.load_teacher(str(folder / "model"))
+
+    def stops():
+        yield from data["test"][:16]
+        raise RuntimeError("the line is dead")
+
+    asked = {"method": "random", "shard": 8, "out": tmp_path / "m.parquet"}
+    with pytest.raises(RuntimeError):
+        explain_stream(teacher, stops(), **asked)
+    explain_stream(teacher, data["test"], **asked)
+    assert skipped == [8, 8]
 
 
 def test_other_options_or_other_rows_are_not_taken_from_a_stopped_run(world, tmp_path):
@@ -480,7 +531,7 @@ def test_a_name_on_the_hub_is_asked_of_the_hub(world, tmp_path, monkeypatch):
 
     def hub(name, split):
         asked.append((name, split))
-        return [{"text": row.texts[0]} for row in data["test"]]
+        return [{"text": row.texts[0]} for row in data["test"]], None
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("didact.data.stream._from_hub", hub)

@@ -61,6 +61,31 @@ class TestProgress:
             progress.advance(10)
         assert stream.getvalue() == "training: 20 of 100, 2 min left dev 0.9\n"
 
+    def test_without_an_end_in_sight_it_counts(self, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        stream = io.StringIO()
+        with Progress("explaining", total=None, stream=stream) as progress:
+            now[0] = 31.0
+            progress.advance(1024)
+            now[0] = 200.0
+            progress.advance(1024)
+        assert stream.getvalue() == "explaining: 1,024 after 31 s\nexplaining: 2,048 after 3 min\n"
+
+    @pytest.mark.parametrize(("total", "said"), [(4, ["25%", "left"]), (None, ["1,000 so far"])])
+    def test_a_bar_on_a_terminal(self, total, said):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        stream = Terminal()
+        with Progress("explaining", total=total, stream=stream) as progress:
+            progress.advance(1 if total else 1000, note="so it goes")
+            progress._bar.refresh()
+            shown = stream.getvalue()
+        for one in [*said, "so it goes"]:
+            assert one in shown
+
     def test_can_be_silent(self, monkeypatch):
         now = [0.0]
         monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])

@@ -4,7 +4,7 @@ import gzip
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,16 @@ _ENDINGS: Final = (*ENDINGS, *_STREAMED, ".json", ".gz", ".zip", ".zst", ".bz2",
 _HUB: Final = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 
+class RowLists(Iterator[list[Row]]):
+    """Rows, some at a time. `total` is how many there will be, where that is known before they are read."""
+
+    def __init__(self, lists: Iterator[list[Row]], total: int | None) -> None:
+        self.total, self._lists = total, lists
+
+    def __next__(self) -> list[Row]:
+        return next(self._lists)
+
+
 def stream_rows(
     source: Any,
     *,
@@ -38,7 +48,7 @@ def stream_rows(
     split: str = "train",
     data_dir: str | Path | None = None,
     seed: int = 0,
-) -> Iterator[list[Row]]:
+) -> RowLists:
     """Rows in lists of `size`, the last one shorter. Nothing but the list at hand is kept, and 8 bytes for each id.
 
     `source` is a Parquet or JSON-lines file (packed by gzip or not), a data set that `didact data list` names (its
@@ -53,15 +63,15 @@ def stream_rows(
     if isinstance(source, str | Path):
         name, path = str(source), Path(source)
         if path.is_file():
-            records: Iterable[Any] = _from_file(path)
+            records, total = _from_file(path)
         elif _is_named(source):
-            records = _from_set(name, split, task, classes if labels else None, data_dir=data_dir, seed=seed)
+            records, total = _from_set(name, split, task, classes if labels else None, data_dir=data_dir, seed=seed)
         else:
-            records = _from_hub(name, split)
+            records, total = _from_hub(name, split)
     else:
-        name, records = type(source).__name__, source
+        name, records, total = type(source).__name__, source, len(source) if isinstance(source, Sized) else None
     lists = _read(name, records, size, task=task, columns=columns, classes=classes, labels=labels)
-    return _told_apart(name, lists)
+    return RowLists(_told_apart(name, lists), total)
 
 
 def check_source(source: Any) -> None:
@@ -151,29 +161,40 @@ def _from_set(
     *,
     data_dir: str | Path | None,
     seed: int,
-) -> Iterable[Row]:
-    """A split of a data set that didact knows, with labels in the order of these classes."""
+) -> tuple[Iterable[Any], int | None]:
+    """A split of a data set that didact knows, with labels in the order of these classes; and how many rows it has."""
     data = load_data(name, data_dir=data_dir, seed=seed)
     if task is not None and str(data.task) != str(task):
         raise OptionError(f"Data set {data.name!r} is {data.task}, and {task} was asked for.")
     rows = data[split]
     if classes is None or data.classes is None or tuple(classes) == data.classes:
-        return rows
+        return rows, len(rows)
     if sorted(classes) != sorted(data.classes):
         raise OptionError(
             f"The labels of {data.name!r} are {', '.join(data.classes)}, and those of the model {', '.join(classes)}."
         )
     order = [list(classes).index(one) for one in data.classes]
-    return (replace(row, label=order[row.label]) if isinstance(row.label, int) else row for row in rows)
+    own = (replace(row, label=order[row.label]) if isinstance(row.label, int) else row for row in rows)
+    return own, len(rows)
 
 
-def _from_file(path: Path) -> Iterator[Record]:
+def _from_file(path: Path) -> tuple[Iterable[Any], int | None]:
     if path.name.lower().endswith(".parquet"):
         return _from_parquet(path)
-    return _from_lines(path)
+    return _from_lines(path), None  # they would have to be read once more to be counted
 
 
-def _from_parquet(path: Path) -> Iterator[Record]:
+def _from_parquet(path: Path) -> tuple[Iterable[Any], int | None]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        return _parquet_records(path), parquet.read_metadata(path).num_rows
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _damaged(path, error) from error
+
+
+def _parquet_records(path: Path) -> Iterator[Record]:
     import pyarrow
     from pyarrow import parquet
 
@@ -182,7 +203,11 @@ def _from_parquet(path: Path) -> Iterator[Record]:
             for batch in file.iter_batches(batch_size=512):
                 yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read as Parquet; it may be cut off. ({error})") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} cannot be read as Parquet; it may be cut off. ({error})")
 
 
 def _from_lines(path: Path) -> Iterator[Record]:
@@ -206,7 +231,7 @@ def _record(line: str, place: str) -> Record:
     return found
 
 
-def _from_hub(name: str, split: str) -> Iterable[Record]:
+def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None]:
     try:
         from datasets import load_dataset
     except ImportError as error:
@@ -214,9 +239,11 @@ def _from_hub(name: str, split: str) -> Iterable[Record]:
             f'{name} is streamed from the hub by the package datasets. Install it: pip install "didact[hub]"'
         ) from error
     try:
-        return load_dataset(name, split=split, streaming=True)
+        found = load_dataset(name, split=split, streaming=True)
     except Exception as error:  # whatever the hub and its libraries raise
         raise DataError(f"{name} cannot be streamed from the hub ({type(error).__name__}: {error}).") from error
+    about = (found.info.splits or {}).get(split)
+    return found, about.num_examples if about is not None else None
 
 
 def _chunks(records: Iterable[Any], size: int) -> Iterator[list[Any]]:

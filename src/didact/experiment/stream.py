@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from filelock import FileLock, Timeout
 
 from didact.core.function import FunctionTeacher
 from didact.core.row import Row, fingerprint_of
@@ -24,7 +25,7 @@ from didact.experiment.rows import rows_of
 from didact.experiment.shards import Bench, Order, write_manifest
 from didact.experiment.whole_rows import write_whole_rows
 from didact.models.load import load_teacher
-from didact.records.atomic import check_new_file, write_through
+from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
 from didact.records.parquet import join_files
 from didact.records.store import key_of
@@ -75,8 +76,9 @@ def explain_stream(
     stopped goes on after the last of them, to the same file. With `workers` so many processes explain, each with a
     teacher and a method of its own: both are then given by name or folder (with `loading`, what `load_teacher` takes).
     This process and each of the others compute with `threads` threads, so that the bytes do not depend on how many
-    processes there are. `total` is the number of rows for the time left, where it is known. Other options are those of
-    `didact.explain`. The file is read as others (`Explanations.load`), or shard by shard (`Explanations.shards`).
+    processes there are. `total` is the number of rows, for the time left, where the data do not tell it. Other options
+    are those of `didact.explain`. The file is read as others (`Explanations.load`), or shard by shard
+    (`Explanations.shards`).
     """
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
@@ -101,8 +103,10 @@ def explain_stream(
             data, size=shard, task=opened.task, columns=columns, classes=opened.classes, split=split,
             labels=bench.work.asked.target == "gold", data_dir=data_dir, seed=seed or 0,
         )  # fmt: skip
+        known = total or source.total
+        expected = rows if known is None else min(known, rows or known)
         parts = _Parts(path, bench, shard)
-        with parts, Progress(f"explaining with {bench.name}", total=total or rows or 1, shown=progress) as bar:
+        with parts, Progress(f"explaining with {bench.name}", total=expected, shown=progress) as bar:
             if workers:
                 manifest = write_manifest(
                     parts.desk, bench, order, teacher=str(teacher), loading=loading or {}, background=background,
@@ -135,22 +139,33 @@ def _threads(count: int) -> Iterator[None]:
 
 
 class _Parts:
-    """The shards beside the file that they will become. What is empty in the end is not left behind."""
+    """The shards beside the file that they will become, for one run at a time. No empty folder is left behind."""
 
     def __init__(self, path: Path, bench: Bench, shard: int) -> None:
         self.path, self.bench = path, bench
         self.folder = path.with_name(f"{path.name}.parts")
         self.desk = self.folder / f"desk-{os.getpid()}-{secrets.token_hex(4)}"  # what workers are told
         self.rows = self.kept = 0
+        self._lock = FileLock(self.folder / "lock", timeout=0)  # the system lets go of it when its process dies
         self._common = {"shard": shard, **bench.facts}
         self._places: list[str] = []
         self._digest = hashlib.sha256()
 
     def __enter__(self) -> "_Parts":
+        with_folder(Path(self._lock.lock_file))
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise RecordError(
+                f"Another run is explaining into {self.path} at this moment. Wait until it has ended, or name another "
+                "file."
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.desk, ignore_errors=True)
+        Path(self._lock.lock_file).unlink(missing_ok=True)  # while it is still ours
+        self._lock.release()
         with contextlib.suppress(OSError):  # not empty, or never made
             self.folder.rmdir()
 
@@ -196,9 +211,11 @@ class _Alone:
         self.parts, self.bar = parts, bar
 
     def give(self, rows: Sequence[Row], place: Path) -> None:
-        if not self.parts.has(place):
-            self.parts.bench.explain(rows, place)
-        self.bar.advance(len(rows), note=f"{self.parts.rows:,} rows")
+        if self.parts.has(place):
+            self.bar.skip(len(rows))
+            return
+        self.parts.bench.explain(rows, place)
+        self.bar.advance(len(rows))
 
     def finish(self) -> None:
         """Nothing is in hand."""
@@ -227,7 +244,7 @@ class _Crew:
 
     def give(self, rows: Sequence[Row], place: Path) -> None:
         if self.parts.has(place):
-            self._count(len(rows))
+            self.bar.skip(len(rows))
             return
         while len(self._waiting) >= self._most:
             self._take()
@@ -249,10 +266,7 @@ class _Crew:
         (self.folder / said.key).unlink(missing_ok=True)
         if said.answer is None or said.answer["status"] != "done":
             raise self._error(said, shard)
-        self._count(shard.count)
-
-    def _count(self, rows: int) -> None:
-        self.bar.advance(rows, note=f"{self.bar.done + rows:,} rows")
+        self.bar.advance(shard.count)
 
     def _error(self, said: Said, shard: _Shard) -> DidactError:
         """What a shard failed of, as one process would tell it; else with the rows it failed at."""

@@ -7,15 +7,16 @@ from typing import Any
 
 
 class Progress:
-    """Counts steps of known number: `with Progress("training", total=500) as progress: progress.advance()`.
+    """Counts steps: `with Progress("training", total=500) as progress: progress.advance()`.
 
-    `stream` is any text stream; stderr by default.
+    Where nobody knows how many there will be (`total=None`), the time left is not told. `stream` is any text stream;
+    stderr by default.
     """
 
     EVERY = 30.0
 
-    def __init__(self, title: str, *, total: int, shown: bool = True, stream: Any = None) -> None:
-        self.title, self.total, self.shown = title, max(total, 1), shown
+    def __init__(self, title: str, *, total: int | None, shown: bool = True, stream: Any = None) -> None:
+        self.title, self.total, self.shown = title, total if total is None else max(total, 1), shown
         self.stream = stream or sys.stderr
         self.done = self.skipped = 0
         self.note = ""
@@ -29,13 +30,13 @@ class Progress:
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
+            is_known = self.total is not None
             self._bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.percentage:>3.0f}%"),
+                TextColumn("{task.percentage:>3.0f}%" if is_known else "{task.completed:,.0f} so far"),
                 TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
+                *((TextColumn("left"), TimeRemainingColumn()) if is_known else ()),
                 TextColumn("{task.fields[note]}"),
                 console=Console(file=self.stream),
                 transient=True,
@@ -51,8 +52,7 @@ class Progress:
             self._bar.update(self._task, completed=self.done, note=self.note)
         elif self.shown and time.monotonic() - self._spoke >= self.EVERY:
             self._spoke = time.monotonic()
-            line = f"{self.title}: {self.done} of {self.total}, {self._left()} left {self.note}"
-            print(line.rstrip(), file=self.stream, flush=True)
+            print(f"{self.title}: {self._so_far()} {self.note}".rstrip(), file=self.stream, flush=True)
 
     def skip(self, steps: int) -> None:
         """Steps that were done before: they count as done, but say nothing about the time left."""
@@ -61,13 +61,19 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
 
-    def _left(self) -> str:
+    def _so_far(self) -> str:
         spent = time.monotonic() - self._start
+        if self.total is None:
+            return f"{self.done:,} after {_in_words(spent)}"
         seconds = spent / max(self.done - self.skipped, 1) * max(self.total - self.done, 0)
-        return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+        return f"{self.done} of {self.total}, {_in_words(seconds)} left"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _in_words(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
