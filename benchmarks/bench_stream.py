@@ -81,7 +81,7 @@ def peak(folder: Path, count: int, method: str, workers: int, *, is_killed: bool
     ]  # fmt: skip
     if is_killed:
         running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        parts = folder / f"{count}-maps.parquet.parts"
+        parts = folder / f"{count}-maps.parquet.shards"
         while not parts.is_dir() or len(list(parts.glob("*.parquet"))) < count // 256 // 3:
             if running.poll() is not None:
                 sys.exit("the run ended before it could be killed")

@@ -16,6 +16,8 @@ from didact.experiment import compare as compare_module
 from didact.experiment import forecaster as module
 from didact.experiment import rehearsal
 from didact.experiment.cell import Cell
+from didact.experiment.engines import Told
+from didact.experiment.engines.here import Here
 from didact.experiment.forecast import Forecast, Stage, lasting, size
 from didact.experiment.forecaster import makespan, over_rows
 from didact.experiment.rehearsal import Desk, Pace, Rate, typical
@@ -254,6 +256,15 @@ class TestForecast:
         tuned = {stage.name: stage.seconds for stage in forecast(tune={"beta": [1.0, 2.0, 3.0]}).stages}
         assert tuned["teaching students"] == pytest.approx(3 * plain)
         assert plain == pytest.approx(10)  # ten cells of one step
+
+    def test_what_a_process_would_die_of_is_told(self, forecast, monkeypatch):
+        def dies(_, __, keys):
+            yield from (Told(key, "died", "The worker process ended with signal 9 (SIGKILL).") for key in keys)
+
+        monkeypatch.setattr(Here, "run", dies)
+        found = forecast()
+        assert "teaching students" not in counts(found)
+        assert any("may fail: The worker process ended with signal 9" in note for note in found.notes)
 
     def test_what_would_fail_is_told(self, forecast, monkeypatch):
         def broken(*_):

@@ -11,7 +11,9 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import datasets
 import numpy as np
 import pyarrow
 import pyarrow.parquet as pq
@@ -29,6 +31,8 @@ from didact.errors import DataError, DidactError, OptionError, RecordError
 from didact.experiment.engines.crew import Crew
 from didact.experiment.shards import Bench
 from didact.experiment.stream import explain_stream
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import build_explainer
 from didact.explainers.controls import Random
 from didact.learning.train import train_teacher
 from didact.records.explanations import Explanations
@@ -68,7 +72,7 @@ def test_a_stream_gives_what_explain_gives_in_the_same_order(world, tmp_path, na
     same(Explanations.load(found.path), didact.explain(teacher, data["test"], "gradient_input"))
     parts = list(Explanations.shards(found.path))
     assert [len(part) for part in parts] == [8, 8, 8, 6]
-    assert not (tmp_path / "maps.parquet.parts").exists()
+    assert not (tmp_path / "maps.parquet.shards").exists()
 
 
 def test_rows_texts_and_records_are_streamed_from_anything(world):
@@ -105,7 +109,7 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
         return real(self, rows, place)
 
     monkeypatch.setattr(Bench, "explain", broken)
-    with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.parts; do the same again"):
+    with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.shards; do the same again"):
         explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert not (tmp_path / "maps.parquet").exists()
     monkeypatch.setattr(Bench, "explain", real)
@@ -162,6 +166,165 @@ def test_what_was_kept_says_nothing_of_the_time_left(world, tmp_path, monkeypatc
         explain_stream(teacher, stops(), **asked)
     explain_stream(teacher, data["test"], **asked)
     assert skipped == [8, 8]
+
+
+class TestGoingOn:
+    """What a run leaves behind when it is stopped, and what is made of it."""
+
+    @pytest.fixture
+    def stopped(self, world, tmp_path):
+        """Explain all rows; or stop after so many, by Ctrl-C, and give what was said."""
+        folder, data = world
+
+        def run(teacher=None, *, after=None, **options):
+            def rows():
+                yield from data["test"][:after]
+                if after is not None:
+                    raise KeyboardInterrupt
+
+            asked = {"out": tmp_path / "m.parquet", "shard": 4, "method": "gradient_input"} | options
+            if after is None:
+                return explain_stream(teacher or str(folder / "model"), rows(), **asked)
+            with pytest.raises(KeyboardInterrupt) as told:
+                explain_stream(teacher or str(folder / "model"), rows(), **asked)
+            return str(told.value)
+
+        return run
+
+    def test_with_the_teacher_by_another_path(self, world, tmp_path, stopped):
+        folder, _ = world
+        stopped(after=12)
+        found = stopped(f"{folder}/../{folder.name}/model")
+        assert (found.kept, found.shards) == (3, 8)
+        assert Explanations.load(found.path).teacher == f"{folder}/../{folder.name}/model"
+        assert list(tmp_path.iterdir()) == [found.path]
+
+    def test_not_with_other_batches_or_threads(self, stopped):
+        stopped(after=12)
+        stopped(after=12, batch_size=3)
+        stopped(after=12, threads=2)
+        assert stopped(batch_size=5).kept == 0
+
+    def test_not_with_weights_that_were_changed_unseen(self, world, stopped):
+        teacher = didact.load_teacher(str(world[0] / "model"))
+        stopped(teacher, after=12)
+        teacher.head.weight.data += 1.0
+        assert stopped(teacher).kept == 0
+
+    def test_ctrl_c_before_the_first_row_tells_what_runs_before_have_kept(self, stopped):
+        assert "Nothing was finished yet" in stopped(after=0)
+        assert "3 shards are kept" in stopped(after=12)
+        assert "Nothing was finished yet" in stopped(after=0, threads=2)
+        assert "3 shards are kept" in stopped(after=0)
+
+    def test_a_plain_explanation_into_the_same_file_takes_nothing_away(self, world, tmp_path, stopped):
+        folder, data = world
+        stopped(after=12)
+        teacher = didact.load_teacher(str(folder / "model"))
+        didact.explain(teacher, data["test"][:5], "gradient_input", out=tmp_path / "m.parquet")
+        assert stopped().kept == 3
+
+
+def test_what_is_read_is_not_written_over(world, tmp_path):
+    folder, _ = world
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes((folder / "rows.jsonl").read_bytes())
+    with pytest.raises(OptionError, match=r"rows.jsonl' is what is read, and would be written over"):
+        explain_stream(str(folder / "model"), rows, "random", out=tmp_path / "." / "rows.jsonl")
+    for more in ((), ("--stream",)):
+        asked = ["explain", "--model", str(folder / "model"), "--data", str(rows), "--out", str(rows), *more]
+        result = CliRunner().invoke(app, asked)
+        assert isinstance(result.exception, OptionError), result.output
+    assert rows.read_bytes() == (folder / "rows.jsonl").read_bytes()
+
+
+SMALL = {
+    "gradient_shap": "gradient_shap(samples=8, background=4)", "deep_shap": "deep_shap(background=4)",
+    "lime": "lime(samples=20)", "kernel_shap": "kernel_shap(samples=20)",
+    "shapley_sampling": "shapley_sampling(permutations=2)", "blend": "blend(members='occlusion + gradient_norm')",
+}  # fmt: skip
+# method -> why this teacher, of sentences, has no such explanations
+ELSEWHERE = {
+    "attention": "only models that pool by attention have one of their own",
+    "attention_alignment": "there is no question to align",
+    "l2e": "it must be learned",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in EXPLAINERS if name not in ELSEWHERE])
+def test_every_method_explains_in_shards_as_it_does_at_once(world, tmp_path, name):
+    folder, data = world
+    method, rows = SMALL.get(name, name), data["test"][:6]
+    teacher = didact.load_teacher(str(folder / "model"))
+    others = {"background_rows": data["explain"]} if build_explainer(method).explainer.compares else {}
+    asked = {"out": tmp_path / "m.parquet", "shard": 3}
+    if others:
+        with pytest.raises(OptionError, match="compares with other rows"):
+            explain_stream(teacher, rows, method, **asked)
+    found = explain_stream(teacher, rows, method, **asked, **others)
+    same(Explanations.load(found.path), didact.explain(teacher, rows, method, **others))
+
+
+def test_what_compares_with_other_rows():
+    """Told by each method itself; who adds one that prepares itself is asked for a background, unless it says no."""
+    named = {name for name in EXPLAINERS if name != "attention" and build_explainer(name).explainer.compares}
+    assert named == {"gradient_shap", "deep_shap", "lexicon"}
+    assert build_explainer("blend(members='occlusion + lexicon')").explainer.compares
+    assert not build_explainer("blend(members='occlusion + lime')").explainer.compares
+
+
+@pytest.fixture(scope="module")
+def learned(world, tmp_path_factory):
+    folder, data = world
+    place = tmp_path_factory.mktemp("learned") / "smat"
+    didact.learn_smat(
+        didact.load_teacher(str(folder / "model")), data, out=place, progress=False, size=10,
+        training={"epochs": 1, "batch_size": 4},
+    )  # fmt: skip
+    return place
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_one_that_was_learned_explains_in_shards_as_it_does_at_once(world, learned, tmp_path, workers):
+    folder, data = world
+    found = explain_stream(
+        str(folder / "model"), data["test"], learned, out=tmp_path / "m.parquet", shard=8, workers=workers
+    )
+    teacher = didact.load_teacher(str(folder / "model"))
+    same(Explanations.load(found.path), didact.explain(teacher, data["test"], str(learned)))
+
+
+def test_a_method_learned_for_another_teacher_is_told(world, learned, tmp_path):
+    _, data = world
+    train_teacher(data, "native(width=16, layers=1, heads=2)", epochs=1, seed=1, progress=False, out=tmp_path / "other")
+    with pytest.warns(UserWarning, match="was learned for another teacher"):
+        explain_stream(str(tmp_path / "other"), data["test"], learned, out=tmp_path / "m.parquet")
+
+
+def test_a_length_that_cannot_be_told_is_no_error(world, tmp_path):
+    folder, data = world
+
+    class Loader:
+        def __len__(self):
+            raise TypeError("an iterable has no length")
+
+        def __iter__(self):
+            return iter(data["test"])
+
+    assert explain_stream(str(folder / "model"), Loader(), "random", out=tmp_path / "m.parquet").rows == 30
+
+
+@pytest.mark.parametrize(("told", "total"), [(30, 30), (0, None), (None, None)])
+def test_how_many_rows_the_hub_tells(monkeypatch, told, total):
+    splits = None if told is None else {"train": SimpleNamespace(num_examples=told)}
+
+    class Streamed(list):
+        info = SimpleNamespace(splits=splits)
+
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: Streamed([{"text": "good"}]))
+    found = stream_rows("owner/name", size=2, task="classification")
+    assert found.total == total
+    assert [row.texts for part in found for row in part] == [("good",)]
 
 
 def test_other_options_or_other_rows_are_not_taken_from_a_stopped_run(world, tmp_path):
@@ -352,11 +515,19 @@ print(found.rows)
         said = str(told.value)
         assert f"the 8 rows from {ids[16]!r} to {ids[23]!r}" in said
         assert "signal 9 (SIGKILL)" in said
+        assert "Memory may have run out" in said
         assert "out of memory" in said
         assert "2 shards are kept" in said
-        assert sorted(one.name[:9] for one in (tmp_path / "m.parquet.parts").iterdir()) == ["000000000", "000000001"]
+        assert sorted(one.name[:9] for one in (tmp_path / "m.parquet.shards").iterdir()) == ["000000000", "000000001"]
         monkeypatch.undo()
         assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).kept == 2
+
+    def test_memory_is_blamed_for_kills_alone(self, world, tmp_path, quick):
+        folder, _ = world
+        quick("os._exit(3)")
+        asked = {"out": tmp_path / "m.parquet", "workers": 1}
+        with pytest.raises(DidactError, match=r"ended with code 3(?!.*Memory)"):
+            explain_stream(str(folder / "model"), folder / "rows.parquet", "random", **asked)
 
     def test_what_a_method_raises_is_told_with_its_rows(self, world, tmp_path, quick):
         folder, _ = world
@@ -365,7 +536,7 @@ print(found.rows)
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1
             )
-        assert not (tmp_path / "m.parquet.parts").exists()
+        assert not (tmp_path / "m.parquet.shards").exists()
 
     def test_what_didact_refuses_is_the_same_error_as_without_them(self, world, tmp_path):
         folder, data = world
@@ -387,7 +558,7 @@ print(found.rows)
 
         def rows():
             for number, row in enumerate(data["test"]):
-                most.append(number // 2 - len(list((tmp_path / "m.parquet.parts").glob("*.parquet"))))
+                most.append(number // 2 - len(list((tmp_path / "m.parquet.shards").glob("*.parquet"))))
                 yield row
 
         explain_stream(str(folder / "model"), rows(), "random", out=tmp_path / "m.parquet", shard=2, workers=2)
@@ -419,13 +590,13 @@ print(found.rows)
             ],
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert waited(lambda: len(list((tmp_path / "m.parquet.parts").glob("*.parquet"))) >= 1)
+        assert waited(lambda: len(list((tmp_path / "m.parquet.shards").glob("*.parquet"))) >= 1)
         below = children(running.pid)
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         assert running.returncode == 130, said
         assert re.fullmatch(
-            r"didact: Stopped\. \d shards? (is|are) kept in .*m\.parquet\.parts; do the same again to go on\.\n", said
+            r"didact: Stopped\. \d shards? (is|are) kept in .*m\.parquet\.shards; do the same again to go on\.\n", said
         )
         assert not any(Path(f"/proc/{one}").exists() for one in below)
 
@@ -433,7 +604,7 @@ print(found.rows)
         folder, _ = world
 
         def interrupted(_):
-            assert waited(lambda: any((tmp_path / "m.parquet.parts").glob("*.parquet")))
+            assert waited(lambda: any((tmp_path / "m.parquet.shards").glob("*.parquet")))
             raise KeyboardInterrupt
 
         monkeypatch.setattr(Crew, "next", interrupted)
@@ -477,7 +648,7 @@ def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
     asked = command(folder, "lime(samples=2000)")
     subprocess.run([*asked, "--out", str(tmp_path / "whole.parquet")], check=True, capture_output=True)
     running = subprocess.Popen([*asked, "--out", str(tmp_path / "maps.parquet")], stderr=subprocess.DEVNULL)
-    parts = tmp_path / "maps.parquet.parts"
+    parts = tmp_path / "maps.parquet.shards"
     until = time.monotonic() + 60
     while len(list(parts.glob("*.parquet"))) < 2 and time.monotonic() < until:
         time.sleep(0.05)

@@ -86,6 +86,19 @@ class TestProgress:
         for one in [*said, "so it goes"]:
             assert one in shown
 
+    def test_what_was_skipped_says_nothing_of_the_time_left(self, monkeypatch):
+        now = [0.0]
+        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        with Progress("explaining", total=1000, shown=False) as progress:
+            progress.skip(500)
+            assert progress.left() == ""
+            now[0] = 40.0
+            progress.advance(1)
+            assert progress.left() == "333 min left"
+            now[0] = 80.0  # and however long ago the last step was
+            progress.advance(1)
+            assert progress.left() == "332 min left"
+
     def test_can_be_silent(self, monkeypatch):
         now = [0.0]
         monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])

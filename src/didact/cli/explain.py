@@ -84,7 +84,7 @@ def explain(
 
     for path in (out, html):
         if path is not None:
-            check_new_file(path)
+            check_new_file(path, reads=data)
     common: dict[str, Any] = {
         "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
         "normalise": normalise, "batch_size": batch_size, "seed": seed, "precision": precision,

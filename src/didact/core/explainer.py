@@ -26,5 +26,10 @@ class Explainer(nn.Module, ABC):
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         """Take from the data what every row needs, once, before any row is explained: word counts, other images."""
 
+    @property
+    def compares(self) -> bool:
+        """Whether scores depend on the rows it is prepared with. One that prepares itself does, unless it says no."""
+        return type(self).prepare is not Explainer.prepare
+
     @abstractmethod
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation: ...

@@ -1,5 +1,6 @@
 """Rows of data that do not fit in memory, some at a time and in their order."""
 
+import contextlib
 import gzip
 import itertools
 import json
@@ -69,7 +70,7 @@ def stream_rows(
         else:
             records, total = _from_hub(name, split)
     else:
-        name, records, total = type(source).__name__, source, len(source) if isinstance(source, Sized) else None
+        name, records, total = type(source).__name__, source, _length(source)
     lists = _read(name, records, size, task=task, columns=columns, classes=classes, labels=labels)
     return RowLists(_told_apart(name, lists), total)
 
@@ -243,7 +244,14 @@ def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None]:
     except Exception as error:  # whatever the hub and its libraries raise
         raise DataError(f"{name} cannot be streamed from the hub ({type(error).__name__}: {error}).") from error
     about = (found.info.splits or {}).get(split)
-    return found, about.num_examples if about is not None else None
+    return found, about.num_examples or None if about is not None else None
+
+
+def _length(source: Iterable[Any]) -> int | None:
+    if isinstance(source, Sized):
+        with contextlib.suppress(TypeError):  # some can tell their length, and yet cannot
+            return len(source)
+    return None
 
 
 def _chunks(records: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -98,10 +98,10 @@ def explain(
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
     work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
-    _check_learned(teacher, built.explainer)
+    check_learned(teacher, built.explainer)
     path = None if out is None else check_new_file(Path(out))
-    if path is not None and isinstance(teacher, Model):
-        _FINGERPRINTS.pop(teacher, None)  # what is kept for long is named after a fresh look
+    if path is not None:
+        look_again(teacher)
     background = rows if background_rows is None else rows_of(teacher, background_rows)
     with torch.inference_mode(False):  # a caller's would leave nothing to take gradients of
         if isinstance(built.explainer, Explainer):
@@ -117,7 +117,7 @@ def explain(
     return maps
 
 
-def _check_learned(teacher: Teacher, explainer: Any) -> None:
+def check_learned(teacher: Teacher, explainer: Any) -> None:
     """A warning where an explainer was learned for another teacher, however alike it looks."""
     told = explainer.learned.get("teacher_fingerprint") if isinstance(explainer, Learned) else None
     if told is not None and isinstance(teacher, Model) and model_fingerprint(teacher) != told:
@@ -365,6 +365,12 @@ def model_fingerprint(model: Model) -> str:
     if known is None or known[0] != facts:
         known = _FINGERPRINTS[model] = (facts, model.fingerprint())
     return known[1]
+
+
+def look_again(teacher: Teacher) -> None:
+    """Forget the fingerprint: weights can be changed unseen, and what is kept for long is named after a fresh look."""
+    if isinstance(teacher, Model):
+        _FINGERPRINTS.pop(teacher, None)
 
 
 _FINGERPRINTS: WeakKeyDictionary[Model, tuple[Any, str]] = WeakKeyDictionary()

@@ -310,15 +310,12 @@ class Forecaster:
         manifest = self.run.manifest(cells)
         store = Store(folder / "cells")
         began = time.perf_counter()
-        for _ in self.engine.run(manifest, [key for keys in copies.values() for key in keys]):
-            pass
+        told = {one.key: one for one in self.engine.run(manifest, [key for keys in copies.values() for key in keys])}
         wall, spent = time.perf_counter() - began, 0.0
         for kind, keys in copies.items():
-            found = [store.load(key) for key in keys]
-            done = [one.payload for one in found if one.status == "done"]
+            done = [store.load(key).payload for key in keys if told[key].status == "done"]
             if not done:
-                cell = kinds[kind]
-                error = found[0].payload["error"]
+                cell, error = kinds[kind], told[keys[0]].error
                 self.notes.append(f"{cell.explainer} with {cell.student} cannot be rehearsed, and may fail: {error}")
                 continue
             spent += sum(one["seconds"] for one in done)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from didact.core.encode import device_of
 from didact.core.explainer import Explainer
 from didact.core.function import FunctionTeacher
 from didact.core.model import Model
@@ -26,7 +27,6 @@ from didact.experiment import worker
 from didact.experiment.explain import Work, model_fingerprint, resolve
 from didact.experiment.rows import rows_of
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
-from didact.explainers.build import knows_option
 from didact.models.load import load_teacher
 from didact.records.atomic import with_folder, write_text
 from didact.records.store import canonical, key_of
@@ -52,20 +52,21 @@ class Bench:
         asked, built = resolve(
             teacher, order.method, order.options, preset=order.preset, batch_size=order.batch_size, seed=order.seed
         )
-        if background is None and isinstance(order.method, str) and knows_option(built.name, "background"):
+        if background is None and isinstance(built.explainer, Explainer) and built.explainer.compares:
             raise OptionError(
                 f"{built.name!r} compares with other rows, and a stream has none to choose from beforehand. Give some "
                 "(background_rows=…, --background)."
             )
         self.work = Work(teacher, (), asked, built, order.batch_size or 64)
         self.name, self.is_known = built.name, built.is_known
-        with torch.inference_mode(False), self.work.in_precision():
-            if isinstance(built.explainer, Explainer):
-                built.explainer.prepare(teacher, background or [])
+        self._background, self._is_prepared = background, False
+        # Threads, device and batches decide the last digits.
         self.facts = {
             "teacher": self.teacher,
-            "threads": torch.get_num_threads(),  # another number gives other last digits
+            "threads": torch.get_num_threads(),
             "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+            "device": device_of(teacher).type,
+            "batch_size": self.work.batch_size,
             **self.work.facts(background or []),
         }
 
@@ -82,8 +83,17 @@ class Bench:
         work = replace(self.work, rows=rows_of(self.work.teacher, rows))
         work.check()
         with torch.inference_mode(False), Progress("", total=len(rows), shown=False) as bar:
+            self._prepare(work.rows)
             maps = work.explained(rows, bar)
         replace(maps, fingerprints={"teacher": self.teacher or "function"}).save(place)
+
+    def _prepare(self, rows: Sequence[Row]) -> None:
+        """With the background, once. A method that needs none may yet want to see a row: the first it is asked for."""
+        explainer = self.work.built.explainer
+        if isinstance(explainer, Explainer) and not self._is_prepared:
+            with self.work.in_precision():
+                explainer.prepare(self.work.teacher, self._background or rows[:1])
+        self._is_prepared = True
 
 
 # -- here, for others -------------------------------------------------------------------------------------------------

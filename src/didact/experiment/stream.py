@@ -8,7 +8,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from didact.core.teacher import Teacher
 from didact.data.stream import check_source, stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError, error_of
 from didact.experiment.engines.crew import Crew, Said
+from didact.experiment.explain import check_learned, look_again
 from didact.experiment.rows import rows_of
 from didact.experiment.shards import Bench, Order, write_manifest
 from didact.experiment.whole_rows import write_whole_rows
@@ -93,12 +94,14 @@ def explain_stream(
             "learned, or workers=0."
         )
     check_source(data)
-    path = check_new_file(Path(out))
+    path = check_new_file(Path(out), reads=data)
     with _threads(threads):
         opened = load_teacher(str(teacher), **(loading or {})) if isinstance(teacher, str | Path) else teacher
+        look_again(opened)
         order = Order(method, options, preset, batch_size, seed)
         background = None if background_rows is None else rows_of(opened, background_rows)
         bench = Bench(opened, order, background)
+        check_learned(opened, bench.work.built.explainer)
         source = stream_rows(
             data, size=shard, task=opened.task, columns=columns, classes=opened.classes, split=split,
             labels=bench.work.asked.target == "gold", data_dir=data_dir, seed=seed or 0,
@@ -143,11 +146,11 @@ class _Parts:
 
     def __init__(self, path: Path, bench: Bench, shard: int) -> None:
         self.path, self.bench = path, bench
-        self.folder = path.with_name(f"{path.name}.parts")
+        self.folder = path.with_name(f"{path.name}.shards")
         self.desk = self.folder / f"desk-{os.getpid()}-{secrets.token_hex(4)}"  # what workers are told
         self.rows = self.kept = 0
         self._lock = FileLock(self.folder / "lock", timeout=0)  # the system lets go of it when its process dies
-        self._common = {"shard": shard, **bench.facts}
+        self._common = key_of({"shard": shard, **bench.facts})
         self._places: list[str] = []
         self._digest = hashlib.sha256()
 
@@ -164,7 +167,8 @@ class _Parts:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.desk, ignore_errors=True)
-        Path(self._lock.lock_file).unlink(missing_ok=True)  # while it is still ours
+        with contextlib.suppress(OSError):  # some systems remove no file that is open
+            Path(self._lock.lock_file).unlink()  # while it is still ours
         self._lock.release()
         with contextlib.suppress(OSError):  # not empty, or never made
             self.folder.rmdir()
@@ -176,20 +180,25 @@ class _Parts:
         self._digest.update(print_.encode())
         teacher = self.bench.work.teacher
         own = {"function": teacher.fingerprint(rows)} if isinstance(teacher, FunctionTeacher) else {}
-        self._places.append(f"{number:09d}-{key_of({**self._common, **own, 'rows': print_})}.parquet")
+        self._places.append(f"{number:09d}-{self._common}-{key_of({**own, 'rows': print_})}.parquet")
         return self.folder / self._places[-1]
 
     def has(self, place: Path) -> bool:
         """Whether a run before has kept this shard."""
-        is_kept = self.bench.is_known and _is_whole(place)
-        self.kept += is_kept
-        return is_kept
+        maps = _kept(place) if self.bench.is_known else None
+        if maps is None:
+            return False
+        name = self.bench.work.teacher.name
+        if maps.teacher != name:  # the same one by another path: shards of one file are all told alike
+            replace(maps, teacher=name).save(place)
+        self.kept += 1
+        return True
 
     def so_far(self) -> str:
         """What the same command would take over: looked up, since a worker may have finished before it could tell."""
         if not self.bench.is_known:
             return f"{self.bench.name!r} is an object and not a name, so the same again begins anew."
-        count = sum((self.folder / name).is_file() for name in self._places)
+        count = sum(1 for _ in self.folder.glob(f"*-{self._common}-*.parquet"))
         kept = "1 shard is kept" if count == 1 else f"{count:,} shards are kept"
         found = f"{kept} in {self.folder}" if count else "Nothing was finished yet"
         return f"{found}; do the same again to go on."
@@ -200,7 +209,8 @@ class _Parts:
             raise DataError("There is nothing to explain: no rows were given.")
         with write_through(self.path) as draft:
             join_files([self.folder / name for name in self._places], draft, data=self._digest.hexdigest()[:16])
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for file in self.folder.glob("*.parquet"):  # those of other options, too
+            file.unlink(missing_ok=True)
         return Streamed(self.path, self.rows, len(self._places), self.kept)
 
 
@@ -276,9 +286,10 @@ class _Crew:
             log.info("%s", said.answer["trace"])
         why = said.ending if said.answer is None else said.answer["error"]
         hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
+        hint = hint if said.answer is None and "SIGKILL" in said.ending else ""
         return DidactError(
             f"{self.parts.bench.name!r} could not explain the {shard.count:,} rows from {shard.first!r} to "
-            f"{shard.last!r}. {why}\n{hint if said.answer is None else ''}{self.parts.so_far()}"
+            f"{shard.last!r}. {why}\n{hint}{self.parts.so_far()}"
         )
 
 
@@ -294,11 +305,11 @@ def _first(source: Iterator[list[Row]], most: int | None) -> Iterator[list[Row]]
             return
 
 
-def _is_whole(place: Path) -> bool:
+def _kept(place: Path) -> Explanations | None:
+    """What is kept there, if it is whole."""
     if not place.is_file():
-        return False
+        return None
     try:
-        Explanations.load(place)
+        return Explanations.load(place)
     except (RecordError, OptionError):
-        return False
-    return True
+        return None

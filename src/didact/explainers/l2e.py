@@ -110,6 +110,10 @@ class L2E(Learned):
         self.reads.check(teacher)
         self.to(device_of(teacher))
 
+    @property
+    def compares(self) -> bool:
+        return False
+
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad(), evaluating(self):
             said = self.said(teacher, batch, self.labels_of(teacher, batch, target))

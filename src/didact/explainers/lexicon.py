@@ -70,6 +70,10 @@ class Lexicon(Explainer):
         if not self.is_given:  # they are explained when a row asks for it: a run that goes on may need none
             self.scores, self.background = None, rows
 
+    @property
+    def compares(self) -> bool:
+        return not self.is_given
+
     def _fit(self, teacher: Teacher) -> None:
         from didact.explainers.build import build_explainer, knows_option
 

@@ -25,10 +25,12 @@ from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention import mean_logits, softmax_over
 from didact.explainers.learned import Learned
 from didact.explainers.slopes import frozen, white_box
+from didact.registry import parse_spec, split_list
 from didact.render.mix import MixView
 
 # A unit that a part gives nothing keeps this share of an even part, so that its logarithm is a number.
 FLOOR: Final = 1e-3
+AUTO: Final = "auto"
 _CANCELLED: Final = 1e-4
 
 
@@ -72,6 +74,10 @@ class Mix(Learned):
                 f"This explainer weighs {len(self.names)} parts ({_some(self.names)}), and {teacher.name!r} has "
                 f"{len(names)} ({_some(names)}). It was learned for another one: learn it anew (didact learn smat)."
             )
+
+    @property
+    def compares(self) -> bool:
+        return False  # any row tells what the parts are called
 
     def start(self, names: Sequence[str]) -> None:
         """Parts of these names, all of which count alike: where the paper starts."""
@@ -199,7 +205,7 @@ class Blend(Mix):
     def __init__(
         self,
         *,
-        members: str = "auto",
+        members: str = AUTO,
         normaliser: str | None = "sparsemax",
         temperature: float = 1.0,
         learn_temperature: bool = False,
@@ -216,25 +222,33 @@ class Blend(Mix):
         return members_of(self.members, teacher, row)
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
-        from didact.explainers.build import build_explainer  # it builds blends, too
-
         super().prepare(teacher, rows)
-        built = [build_explainer(name).explainer for name in self.names]
-        self._built = tuple(one for one in built if isinstance(one, Explainer))
+        self._built = _built(self.names)
         for one in self._built:
             one.prepare(teacher, rows)
+
+    @property
+    def compares(self) -> bool:
+        named = () if self.members == AUTO else split_list(self.members, "+")
+        return any(one.compares for one in _built(self.names or named))
 
     def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
         sent = [one(teacher, batch, target).as_distribution() for one in self._built]
         return logs_of(torch.stack(sent, 1), batch.units)
 
 
+def _built(names: Sequence[str]) -> tuple[Explainer, ...]:
+    from didact.explainers.build import build_explainer  # it builds blends, too
+
+    built = [build_explainer(name).explainer for name in names]
+    return tuple(one for one in built if isinstance(one, Explainer))
+
+
 def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
     """The specs of a blend's members, each in its one spelling and checked."""
     from didact.explainers.build import build_explainer
-    from didact.registry import parse_spec, split_list
 
-    if members == "auto":
+    if members == AUTO:
         if not isinstance(teacher, Model):
             return ("occlusion", "lime", "kernel_shap")
         found = ("gradient_norm", "gradient_input", "integrated_gradients", "occlusion")

@@ -45,8 +45,10 @@ def write_through(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def check_new_file(path: Path) -> Path:
-    """The path, if a file can be written there: asked before hours of work, not after."""
+def check_new_file(path: Path, *, reads: object = None) -> Path:
+    """The path, if a file can be written there and nothing is read from it: asked before hours of work, not after."""
+    if isinstance(reads, str | Path) and path.exists() and Path(reads).exists() and path.samefile(reads):
+        raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
     if not path.name or path.is_dir():
         raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
     _probe(path)

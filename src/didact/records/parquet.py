@@ -75,12 +75,16 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    headers = [json.loads(parquet.read_schema(part).metadata[_KEY]) for part in parts]
-    about = {name: headers[0][name] for name in ABOUT}
-    for part, header in zip(parts, headers, strict=True):
-        if {name: header[name] for name in ABOUT} != about:
+    about: dict[str, Any] = {}
+    checksums = []  # and no more of each header: there may be many
+    for part in parts:
+        told = json.loads(parquet.read_schema(part).metadata[_KEY])
+        own = {name: told[name] for name in ABOUT}
+        about = about or own
+        if own != about:
             raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
-    header = {"format": SHARDED, **about, "checksums": [one["checksum"] for one in headers], "data": data}
+        checksums.append(told["checksum"])
+    header = {"format": SHARDED, **about, "checksums": checksums, "data": data}
     schema = parquet.read_schema(parts[0]).with_metadata({_KEY: canonical(header).encode()})
     try:
         with parquet.ParquetWriter(path, schema, **_HOW) as writer:

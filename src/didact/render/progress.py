@@ -27,7 +27,7 @@ class Progress:
         self._start = self._spoke = time.monotonic()
         if self.shown and self.stream.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
             is_known = self.total is not None
@@ -36,7 +36,7 @@ class Progress:
                 BarColumn(),
                 TextColumn("{task.percentage:>3.0f}%" if is_known else "{task.completed:,.0f} so far"),
                 TimeElapsedColumn(),
-                *((TextColumn("left"), TimeRemainingColumn()) if is_known else ()),
+                *((_left_column(self),) if is_known else ()),
                 TextColumn("{task.fields[note]}"),
                 console=Console(file=self.stream),
                 transient=True,
@@ -61,18 +61,36 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
 
-    def _so_far(self) -> str:
+    def left(self) -> str:
+        """The time left, by what was done since the start; empty before anything was."""
+        if self.total is None or self.done == self.skipped:
+            return ""
         spent = time.monotonic() - self._start
+        seconds = spent / (self.done - self.skipped) * max(self.total - self.done, 0)
+        return f"{_in_words(seconds)} left"
+
+    def _so_far(self) -> str:
         if self.total is None:
-            return f"{self.done:,} after {_in_words(spent)}"
-        seconds = spent / max(self.done - self.skipped, 1) * max(self.total - self.done, 0)
-        return f"{self.done} of {self.total}, {_in_words(seconds)} left"
+            return f"{self.done:,} after {_in_words(time.monotonic() - self._start)}"
+        return f"{self.done} of {self.total}, {self.left()}"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _left_column(progress: Progress) -> Any:
+    """The time left in a bar. Rich's own forgets steps after 30 seconds, and takes skipped ones for speed."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Left(ProgressColumn):
+        def render(self, _: Any) -> Text:
+            return Text(progress.left())
+
+    return Left()
 
 
 def _in_words(seconds: float) -> str:
