@@ -15,6 +15,7 @@ from didact.learning.train import train_teacher
 
 SIZES = {"teach": 40, "explain": 10, "train": 5, "dev": 5, "test": 12}
 DATA = f"planted/sentiment({', '.join(f'{key}={value}' for key, value in SIZES.items())})"
+PAIRS = "planted/inference(teach=9, explain=9, train=9, dev=9, test=9)"
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ class TestExplain:
             (("native", "good " * 600), UnsupportedError, "--truncate"),
             (("native",), OptionError, "Give texts to explain, or --data"),
             (("native", "--data", DATA, "good"), OptionError, "one of the two"),
-            (("native", "--data", "planted/inference", "--rows", "1"), OptionError, "is pair, and the model does"),
+            (("native", "--data", PAIRS, "--rows", "1"), OptionError, "is pair, and the model does"),
             (("native", "--method", "lime,random", "--json", "good"), OptionError, "one by one"),
             (("native", "--target", "angry", "good"), UnknownNameError, "positive"),
         ],
