@@ -74,7 +74,10 @@ def test_speaks_json(run):
         (["--size", "9"], "6 rows for each step and 6 others .* there are 9"),
         (["--student", "same/multitask"], "Choose the strategy 'attention'"),
         (["--student", "bilstm/attention"], "bilstm_attention"),
-        (["--data", "planted/quality(teach=9, explain=9, train=9, dev=9, test=9)"], "is regression, and the teacher does classification"),
+        (
+            ["--data", "planted/quality(teach=9, explain=9, train=9, dev=9, test=9)"],
+            "is regression, and the teacher does classification",
+        ),
     ],
 )
 def test_a_bad_request_says_what_to_do(run, tmp_path, arguments, message):

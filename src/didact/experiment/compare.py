@@ -106,10 +106,11 @@ def forecast(
     said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
     said |= {name: value for name, value in given.items() if value is not None}
-    return forecast_plan(
-        said, teacher=teacher, data=data, out=out, cache=cache, workers=workers, engine=engine, address=address,
-        gpus=gpus, progress=progress,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as nowhere:  # as `compare`, which keeps nothing then
+        return forecast_plan(
+            said, teacher=teacher, data=data, out=Path(nowhere) / "run" if out is None else out, cache=cache,
+            workers=workers, engine=engine, address=address, gpus=gpus, progress=progress,
+        )  # fmt: skip
 
 
 def forecast_plan(

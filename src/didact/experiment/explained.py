@@ -76,12 +76,12 @@ def keep_explanations(
     """
     asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress, "helper": helper}
     asked |= batches_of(teacher)
-    if isinstance(method, str) and method.endswith(".parquet"):
-        method = Explanations.load(method)
-    if isinstance(method, Explanations):
-        return _given(folder, chosen(method, rows, label=label), label, whole=method)
+    given = given_maps(method)
+    if given is not None:
+        return _given(folder, chosen(given, rows, label=label), label, whole=given)
     found = located(folder, teacher, fingerprint, rows, method, label=label, background=background)
     if found is None:
+        assert not isinstance(method, Explanations)
         return _given(folder, explain(teacher, rows, method, **asked), label)
     path = folder / found.kept.file
     if _loaded(path) is None:
@@ -216,17 +216,25 @@ def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanatio
     return maps.select([places[row.id] for row in rows])
 
 
-def _given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
-    """Explanations whose making is not known: their content is their key.
+def given_maps(method: Method) -> Explanations | None:
+    """Explanations that are given as they are, by a file or at hand; None for a method that makes them."""
+    if isinstance(method, str) and method.endswith(".parquet"):
+        return Explanations.load(method)
+    return method if isinstance(method, Explanations) else None
 
-    `whole` is the set they were chosen from, if it was given: it stays the same when a plan grows.
-    """
-    maps = replace(maps, images=None)
-    content = _hash(maps)
-    path = folder / f"{slug(label)}-{content}.parquet"
-    if _loaded(path) is None:
-        maps.save(path)
-    return Kept(path.name, content if whole is None else _hash(whole))
+
+def _given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
+    """Explanations whose making is not known, in a file: their content is their key."""
+    found = kept_as(maps, label, whole=whole)
+    if _loaded(folder / found.file) is None:
+        replace(maps, images=None).save(folder / found.file)
+    return found
+
+
+def kept_as(maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
+    """Where such explanations belong. `whole` is the set they were chosen from: it stays the same when a plan grows."""
+    content = _hash(replace(maps, images=None))
+    return Kept(f"{slug(label)}-{content}.parquet", content if whole is None else _hash(whole))
 
 
 def _hash(maps: Explanations) -> str:

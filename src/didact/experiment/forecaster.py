@@ -27,11 +27,23 @@ from didact.core.words import words_of
 from didact.errors import RecordError
 from didact.experiment.cell import Cell, finished
 from didact.experiment.classroom import Labelled, read_rows, write_rows
-from didact.experiment.engines import Engine
-from didact.experiment.explain import explain, resolve
-from didact.experiment.explained import Kept, batches_of, located, located_parts, slug, teacher_fingerprint, unexplained
+from didact.experiment.engines import Engine, Helper
+from didact.experiment.explain import Work, explain, resolve
+from didact.experiment.explained import (
+    Kept,
+    batches_of,
+    chosen,
+    given_maps,
+    kept_as,
+    located,
+    located_parts,
+    slug,
+    teacher_fingerprint,
+    unexplained,
+)
 from didact.experiment.forecast import Forecast, Stage
 from didact.experiment.group import leaders
+from didact.experiment.learner import parse_learner
 from didact.experiment.measure import TIMED, Measuring
 from didact.experiment.parts import parts_of
 from didact.experiment.place import Place
@@ -125,6 +137,7 @@ class Forecaster:
         self.kept: dict[tuple[str, int], Kept] = {}
         self.parts: dict[str, Kept] = {}
         self.names: dict[str, tuple[str, ...]] = {}  # by learner what it weighs
+        self.helpers = 1  # that explain at once
 
     def forecast(self) -> Forecast:
         """Probe, and add up."""
@@ -136,7 +149,8 @@ class Forecaster:
             with Progress("probing", total=len(self.roster.entrants) + 3, shown=self.progress) as bar:
                 stages.append(self._asking())
                 bar.advance()
-                for one in self.roster.entrants:
+                # A blend weighs what others explain, so these are located first.
+                for one in sorted(self.roster.entrants, key=lambda one: one.role == "fresh"):
                     stages += self._explaining(one)
                     bar.advance()
                 cells = self.run.cells(self._labelled(self.rows), self.kept, self.parts)
@@ -187,7 +201,19 @@ class Forecaster:
             return []
         if label not in self.each:
             self.each[label] = self._probed(one.for_seed(self.plan.seeds[0])) / len(self.rows["train"])
-        return [Stage(f"explaining: {label}", rows, "rows", self.each[label] * rows)]
+        seconds = self.each[label] * rows / self._shared(one.for_seed(self.plan.seeds[0]), rows)
+        return [Stage(f"explaining: {label}", rows, "rows", seconds)]
+
+    def _shared(self, method: Any, rows: int) -> int:
+        """By how many at once so many rows are explained: by this process alone, unless the engine helps."""
+        if not isinstance(self.engine, Helper):
+            return 1
+        asked, built = resolve(self.teacher, method, {})
+        some = self.rows["train"][:1]
+        work = Work(self.teacher, some, asked, built, 64, _made_up(self.teacher, some))
+        found = min(self.engine.shards_at_once(work, self.run.background()), -(-rows // work.shard))
+        self.helpers = max(self.helpers, found)
+        return found
 
     def _locate(self, one: Entrant, label: str, seed: int) -> int:
         """Where explanations would be kept, and how many rows of them are missing there."""
@@ -196,14 +222,20 @@ class Forecaster:
         assert method is not None
         folder = self.real.folder / "explanations"
         self.real.use(f"explanations/{slug(label)}-*.parquet")
+        given = given_maps(method)
+        if given is not None:
+            kept = self.kept[one.label, seed] = kept_as(chosen(given, rows, label=label), label, whole=given)
+            self.explained[kept.file] = 0 if (folder / kept.file).is_file() else len(rows)
+            return 0
         found = located(
             folder, self.teacher, self.run.fingerprint, rows, method, label=label, background=self.run.background()
         )
         if found is None:  # its content decides, and that is not known
             self.kept[one.label, seed] = Kept(f"{slug(label)}-unknown.parquet", "unknown")
-            is_given = isinstance(method, Explanations) or str(method).endswith(".parquet")
             self.explained[self.kept[one.label, seed].file] = len(rows)
-            return 0 if is_given else len(rows)
+            if self.real.folder.exists():
+                self.notes.append(f"What is done with {label} is taken for undone: it is an object, and known by name.")
+            return len(rows)
         self.kept[one.label, seed] = found.kept
         if found.kept.file in self.explained:  # as another entrant's
             return 0
@@ -287,9 +319,10 @@ class Forecaster:
         """Every kind of cell in small, by as many processes at once as the run would have."""
         folder = self.run.folder
         batch = max(cell.training["batch_size"] for cell in kinds.values())
-        sample = {
-            name: _spread(rows, _BATCHES * batch if name == "train" else _ANSWERED) for name, rows in self.rows.items()
-        }
+        learners = [parse_learner(cell.learner) for cell in kinds.values() if cell.learner is not None]
+        judged = max((one.smat.outer_batch or 0 for one in learners), default=0)
+        most = {"train": _BATCHES * max(batch, judged)}
+        sample = {name: _spread(rows, most.get(name, max(_ANSWERED, judged))) for name, rows in self.rows.items()}
         labelled = self._labelled(sample)
         self.run.rows_file = "rows.parquet"
         write_rows(folder / "classroom" / self.run.rows_file, labelled, task=self.task, classes=self.teacher.classes)
@@ -416,8 +449,14 @@ class Forecaster:
             worker = int(peak + held + train * (_UNIT * files + weighed))
         kept = count - len({cell.key for cell in todo})
         free = _free(self.real.folder)
+        is_far = isinstance(self.engine, Helper)
+        if is_far and todo:
+            self.notes.append("The cells' memory is that of all machines of the cluster; that of GPUs is not known.")
+        if self.helpers > 1 and self.plan.measure:
+            self.notes.append("Measuring is forecast as this process alone would do it; the cluster explains for it.")
         return Forecast(
-            tuple(stages), count, kept, self.at_once, self.workers if todo else 0, peak_memory(), worker, _all_memory(),
+            tuple(stages), count, kept, self.at_once, self.workers if todo else 0, peak_memory(), worker,
+            None if is_far else _all_memory(),
             self._disk(todo), free, time.perf_counter() - began,
             (*self.roster.notes, *self.notes),
         )  # fmt: skip

@@ -50,6 +50,7 @@ class Mirror(Place):
         self._whole: set[str] = set()  # cells that the store has
         self._damaged: dict[str, tuple[Stamp | None, ...]] = {}  # cells that it has not, as what was seen of them
         self._stamps: dict[str, tuple[int, int]] = {}  # files that are the same on both sides, as they are here
+        self._spoke: float | None = None  # when it was last told that the store is away
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_step, name="didact-store", daemon=True)
@@ -63,20 +64,18 @@ class Mirror(Place):
     def use(self, *patterns: str) -> None:
         with self._lock:
             self._patterns += [one for one in patterns if one not in self._patterns]
-            for folder in dict.fromkeys(one.rpartition("/")[0] for one in patterns):
-                there = self._listed(folder, patterns)
-                for name in sorted(there, key=_order):
-                    path = self.folder / name
-                    if not path.is_file() and not self.remote.download(name, path):
-                        continue
-                    stamp = _stamp(path)
-                    if stamp is not None and stamp[1] == there[name][0]:
-                        self._stamps[name] = stamp
+            try:
+                self._fetch(patterns)
+            except RecordError as error:
+                self._tell(error)
 
     def share(self, keys: Iterable[str]) -> None:
         with self._lock:
             self._keys |= set(keys)
-            self._take(shown=self.progress)
+            try:
+                self._take(shown=self.progress)
+            except RecordError as error:
+                self._tell(error)
 
     def ordered(self, keys: Sequence[str]) -> Sequence[str]:
         """Another order in every run: two of them meet in the same cell by chance alone."""
@@ -114,7 +113,7 @@ class Mirror(Place):
 
     def _keep_step(self) -> None:
         """Until the run ends: put what is new here, take what is new there. Work goes on where the store does not."""
-        next_put = next_take = told = 0.0
+        next_put = next_take = 0.0
         while not self._ended.wait(max(0.0, min(next_put, next_take) - time.monotonic())):
             try:
                 with self._lock:
@@ -126,10 +125,26 @@ class Mirror(Place):
                         self._take()
                     next_take = time.monotonic() + max(TAKE_EVERY, _CALM * (time.monotonic() - began))
             except RecordError as error:
-                if time.monotonic() - told > _SPEAK or not told:
-                    log.warning("%s Work goes on in %s, and the store is tried again.", error, self.folder)
-                    told = time.monotonic()
+                self._tell(error)
                 next_put = next_take = time.monotonic() + _LATER
+
+    def _tell(self, error: RecordError) -> None:
+        """A store that is away is told from time to time, and stops nothing."""
+        if self._spoke is None or time.monotonic() - self._spoke > _SPEAK:
+            log.warning("%s Work goes on in %s, and the store is tried again.", error, self.folder)
+            self._spoke = time.monotonic()
+
+    def _fetch(self, patterns: Sequence[str]) -> None:
+        """Bring what the store has of such files and this folder has not."""
+        for folder in dict.fromkeys(one.rpartition("/")[0] for one in patterns):
+            there = self._listed(folder, patterns)
+            for name in sorted(there, key=_order):
+                path = self.folder / name
+                if not path.is_file() and not self.remote.download(name, path):
+                    continue
+                stamp = _stamp(path)
+                if stamp is not None and stamp[1] == there[name][0]:
+                    self._stamps[name] = stamp
 
     def _put(self) -> None:
         """Write to the store what is here and not there."""

@@ -19,12 +19,14 @@ from typing import Any, Final
 import numpy as np
 import safetensors.numpy
 import torch
+from safetensors import SafetensorError
 
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.task import task_named
 from didact.errors import DidactError, UnsupportedError, error_of, kind_of
+from didact.experiment.engines.far import PARCELS
 from didact.experiment.explain import Asked, Work
 from didact.experiment.parts import Recorder
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
@@ -75,7 +77,7 @@ class Packer:
     @property
     def folder(self) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="didact-parcels-"))
+            self._folder = Path(tempfile.mkdtemp(prefix=PARCELS))
         return self._folder
 
     def close(self) -> None:
@@ -180,7 +182,8 @@ class Packer:
             copy = _opened(self.folder, about)
             is_same = type(copy) is type(teacher) and copy.fingerprint() == fingerprint
             is_same = is_same and np.array_equal(copy.predict(rows).values, teacher.predict(rows).values)
-        except (DidactError, OSError, RuntimeError, TypeError, ValueError) as error:
+        except (DidactError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+            shutil.rmtree(folder, ignore_errors=True)  # there may be no room for it
             log.info("%s cannot be saved and opened again: %s", teacher.name, error)
             return None
         return about if is_same else None

@@ -146,7 +146,8 @@ class Desk:
                 student, strategy, explainer, parts, train, ready.dev.select(dev), _training(cell, epochs), learner.smat
             )
 
-        rate = self._rate(run, [cell], [ready], build)
+        judged = learner.smat.outer_batch or cell.training["batch_size"]
+        rate = self._rate(run, [cell], [ready], build, fewest=cell.training["batch_size"] + judged, dev_rows=judged)
         members = found if learner.family == "blend" else 0
         return rate, 2 + members if learner.chooses else 0
 
@@ -156,11 +157,14 @@ class Desk:
         group: Sequence[Cell],
         ready: Sequence[Ready],
         build: float,
+        *,
+        fewest: int = 0,
+        dev_rows: int = 0,
     ) -> Rate:
-        """Teaching on two batches; on more, and for more epochs, as far as the time goes."""
+        """Teaching on two batches, or `fewest` rows; on more, and for more epochs, as far as the time goes."""
         train, batch = ready[0].train, group[0].training["batch_size"]
-        dev = typical(ready[0].dev, _FEW)
-        rows = min(2 * batch, len(train))
+        dev = typical(ready[0].dev, max(_FEW, dev_rows))
+        rows = min(max(2 * batch, fewest), len(train))
         run(typical(train, rows), dev, 1)  # the first time is slower
         once, _ = _timed(lambda: run(typical(train, rows), dev, 1))
         more = min(len(train), rows * max(1, int(_BUDGET / 4 / once)))

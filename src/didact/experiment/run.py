@@ -41,7 +41,7 @@ from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 _ASKED: Final = 256  # rows the teacher answers between two looks at the clock
-_PLACES: Final = ("cells", "classroom", "explanations")
+_PLACES: Final = ("cells", "classroom", "explanations", "measured")
 _RESULTS: Final = {
     "key": "string", "explainer": "string", "student": "string", "size": "int64", "seed": "int64", "status": "string",
     "measure": "string", "value": "float64", "dev": "float64", "epoch": "int64", "trial": "int64",
@@ -396,8 +396,8 @@ class Run:
                         raise RecordError(f"{said.error} {len(done):,} of {len(by_key):,} cells are done.")
                     keys = units[said.key]
                     for key in keys:
-                        if said.status == "died":
-                            payload = {"cell": by_key[key][0].plain(), "error": said.error, "traceback": ""}
+                        if said.status == "died" and finished(store, key) is None:  # another run may have done it
+                            payload = {"cell": by_key[key][0].plain(), "error": said.error, "traceback": said.trace}
                             store.save(Record(key, "failed", payload))
                         is_alone = len(keys) == 1
                         board.add(key, said.value if is_alone else store.load(key).payload.get("value"))

@@ -63,18 +63,24 @@ class Desk:
             return work_together(self.store, [self.cells[one] for one in cell.together], self.classroom)
         known = finished(self.store, key)
         if known is not None:  # by another run, while this key waited
-            return {"key": key, "status": "done", "value": known.payload["value"], "seconds": 0.0}
+            return _known(key, known)
         try:
             try:
                 payload, outputs = run_cell(cell, self.classroom)
             except Exception as error:  # the one place: a failure is a record, never a hole
                 text = traceback.format_exc()
+                if (known := finished(self.store, key)) is not None:  # by another run, with more luck
+                    return _known(key, known)
                 self.store.save(Record(key, "failed", {"cell": cell.plain(), "error": str(error), "traceback": text}))
                 return {"key": key, "status": "failed", "error": str(error)}
             save_cell(self.store, cell, payload, outputs)
         except RecordError as error:
             return {"key": key, "status": "unwritable", "error": str(error)}
         return {"key": key, "status": "done", "value": payload["value"], "seconds": payload["seconds"]}
+
+
+def _known(key: str, record: Record) -> dict[str, Any]:
+    return {"key": key, "status": "done", "value": record.payload["value"], "seconds": 0.0}
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ class Remote:
         return {name: content for name, content in found.items() if content is not None}
 
     def write(self, name: str, content: bytes) -> None:
-        self._tried(f"write {name} into", lambda: self._write(name, content))
+        self._tried(f"write {name} into", lambda: self._write(name, content), is_asked=False)
 
     def upload(self, path: Path, name: str) -> None:
         """Write a file of any size."""
@@ -122,7 +122,7 @@ class Remote:
             self._make_folder(name)
             self._system.put_file(str(path), self._path(name))
 
-        self._tried(f"write {name} into", put)
+        self._tried(f"write {name} into", put, is_asked=False)
 
     def download(self, name: str, path: Path) -> bool:
         """Write a file of any size here, whole or not at all; False if there is none there."""
@@ -163,14 +163,15 @@ class Remote:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _tried(self, what: str, call: Callable[[], T]) -> T:
-        """Do it, with pauses between several tries. A file that is missing is for the caller to judge."""
+    def _tried(self, what: str, call: Callable[[], T], *, is_asked: bool = True) -> T:
+        """Do it, with pauses between several tries. That a file which `is_asked` for is missing is for the caller."""
         for pause in (*PAUSES, None):
             try:
                 return call()
-            except FileNotFoundError:
-                raise
             except Exception as error:  # of whatever library serves this URL
+                if is_asked and isinstance(error, FileNotFoundError):
+                    raise
+                self._made.clear()  # a folder may be gone, and is made again
                 if pause is None or isinstance(error, PermissionError) or type(error).__name__ in _NOBODY:
                     raise RecordError(f"Could not {what} {self.url}: {_reason(error)}") from None
             time.sleep(pause)
@@ -204,7 +205,10 @@ def cache_of(url: str) -> Path:
 
 
 def fetched_run(url: str) -> Path:
-    """A folder of this machine with what a finished run left in a store, as far as tables and reports need it."""
+    """A folder of this machine with what a finished run left in a store, as far as tables and reports need it.
+
+    It is not the cache in which a run on that store works: that may be ahead of the store.
+    """
     remote = Remote(url)
     found = remote.read_all(RUN)
     if "comparison.json" not in found:
@@ -213,6 +217,7 @@ def fetched_run(url: str) -> Path:
             "first (the same command goes on where it was stopped)."
         )
     folder = cache_of(url)
+    folder = folder.with_name(f"{folder.name}-read")
     for name in RUN:
         if name in found:
             write_bytes(with_folder(folder / name), found[name])

@@ -24,6 +24,7 @@ class Told:
     status: str
     error: str = ""
     value: float | None = None
+    trace: str = ""  # what else is known of an error, with hosts and numbers that differ from run to run
 
 
 @runtime_checkable
@@ -46,3 +47,6 @@ class Helper(Protocol):
 
         Closing the generator stops the work.
         """
+
+    def shards_at_once(self, work: "Work", background: "Sequence[Row]") -> int:
+        """How many shards would be explained at a time, where there are enough; 1 if they are better explained here."""

@@ -22,6 +22,7 @@ from didact.errors import UnsupportedError
 from didact.records.atomic import with_folder, write_bytes
 
 _NAME: Final = "didact-far-"
+PARCELS: Final = "didact-parcels-"  # where a calling process packs what its shards need
 _OLD: Final = 7 * 24 * 3600.0  # seconds after which an untouched folder is nobody's: its run was killed
 _Desk = tuple[Path, Any]
 _kept: dict[tuple[str, str], Any] = {}  # of this process; only the latest
@@ -116,7 +117,7 @@ def _sweep(root: Path) -> None:
         os.utime(root)
     except FileNotFoundError:
         root.mkdir(mode=0o700, exist_ok=True)
-        for other in root.parent.glob(f"{_NAME}*"):
+        for other in (*root.parent.glob(f"{_NAME}*"), *root.parent.glob(f"{PARCELS}*")):
             with contextlib.suppress(OSError):  # gone by now, or another user's
                 if time.time() - other.stat().st_mtime > _OLD:
                     shutil.rmtree(other, ignore_errors=True)

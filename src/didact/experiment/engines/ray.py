@@ -58,7 +58,10 @@ class _Need:
 
 
 class _DiedError(Exception):
-    """A task whose process or machine died too often."""
+    """A task whose process or machine died too often: in our words, and in Ray's, with hosts and numbers."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Ray:
@@ -123,9 +126,22 @@ class Ray:
         self, work: "Work", background: "Sequence[Row]", starts: Sequence[int]
     ) -> "Generator[tuple[int, Explanations], None, None] | None":
         """Shards of explanations, in any order; None where this process is as fast, or they cannot travel."""
+        found = self._packed(work, background) if len(starts) >= _FEWEST else None
+        return None if found is None else self._explained(work, *found, starts)
+
+    def shards_at_once(self, work: "Work", background: "Sequence[Row]") -> int:
+        """How many shards the cluster would explain at a time; 1 where this process would."""
+        found = self._packed(work, background)
+        if found is None:
+            return 1
+        slots = self._slots(found[1])
+        return slots if self.workers is None else min(self.workers, slots)
+
+    def _packed(self, work: "Work", background: "Sequence[Row]") -> "tuple[Parcel, _Need] | None":
+        """What travels, and what a shard of it takes; None where this process explains."""
         from didact.experiment.parcel import Packer, is_heavy
 
-        if self._open is None or len(starts) < _FEWEST or not is_heavy(work.built):
+        if self._open is None or not is_heavy(work.built):
             return None
         need = self._shard(work)
         if need is None:
@@ -134,7 +150,7 @@ class Ray:
             self._packer = Packer()
             self._open.callback(self._packer.close)
         parcel = self._packer.packed(work, background)
-        return None if parcel is None else self._explained(work, parcel, need, starts)
+        return None if parcel is None else (parcel, need)
 
     # -- the cluster --------------------------------------------------------------------------------------------------
 
@@ -261,16 +277,18 @@ class Ray:
         errors = self.ray.exceptions
         try:
             said: dict[str, Any] = self.ray.get(one)
-        except errors.RayTaskError:
-            raise
         except errors.RuntimeEnvSetupError as error:
             raise UnsupportedError(f"A node of the Ray cluster could not start a worker: {error}") from None
         except errors.RayError as error:
-            counts, most = (lost, _LOSSES) if _is_loss(errors, error) else (died, _ATTEMPTS)
+            # A task that could not fetch its files raised what Ray said of that.
+            cause = error.cause if isinstance(error, errors.RayTaskError) else error
+            if not isinstance(cause, errors.RayError):
+                raise
+            counts, most = (lost, _LOSSES) if _is_loss(errors, cause) else (died, _ATTEMPTS)
             counts[job] += 1
             if counts[job] < most:
                 return None
-            raise _DiedError(f"The worker process ended {most} times while it did {what}. Ray says: {error}") from None
+            raise _DiedError(f"The worker process ended {most} times while it did {what}.", str(cause)) from None
         return said
 
     # -- cells --------------------------------------------------------------------------------------------------------
@@ -279,6 +297,8 @@ class Ray:
         from didact.experiment.cell import finished
 
         files, store = _Files(manifest), Store(manifest.parent.parent / "cells")
+        if self.address is not None:
+            files.check_bases()
         task = self._task(_work, self._cell)
         errand = Errand(self._name, manifest.name, self.module)
 
@@ -286,7 +306,7 @@ class Ray:
             return task.remote(errand, key, self._sent(files.folder, files.of(key)))
 
         def land(one: Any, key: str, died: Counter[Any], lost: Counter[Any]) -> Told | None:
-            return self._landed(one, key, manifest, died, lost)
+            return self._landed(one, key, manifest, died, lost, known)
 
         def known(key: str) -> Told | None:
             """What another run did while this key waited."""
@@ -297,16 +317,21 @@ class Ray:
 
         yield from self._flown(keys, self._cell, fly, land, known)
 
-    def _landed(self, one: Any, key: str, manifest: Path, died: Counter[Any], lost: Counter[Any]) -> Told | None:
+    def _landed(
+        self, one: Any, key: str, manifest: Path, died: Counter[Any], lost: Counter[Any],
+        known: Callable[[str], Told | None],
+    ) -> Told | None:  # fmt: skip
         """What to tell of a cell that is back, its record written; None if it is to be done again."""
         try:
             said = self._fetched(one, key, died, lost, "this cell")
         except self.ray.exceptions.RayTaskError as error:
             raise _asked_wrongly(error) from None
         except _DiedError as error:
-            return Told(key, "died", str(error))
+            return Told(key, "died", str(error), trace=error.args[1])
         if said is None:
             return None
+        if said["status"] == "failed" and (found := known(key)) is not None:
+            return found
         try:
             # A record vouches for the answers beside it, and that of the key for those done in one with it.
             for name in sorted(said["kept"], key=lambda name: (name.endswith(".json"), name == f"{key}.json")):
@@ -357,8 +382,9 @@ class Ray:
                 raise _asked_wrongly(error) from None
             except _DiedError as error:
                 raise DidactError(
-                    f"{work.built.name!r} could not explain the rows from {work.rows[start].id!r} on. {error} What was "
-                    "finished is kept: mend this, or leave the method out, and give the same command again."
+                    f"{work.built.name!r} could not explain the rows from {work.rows[start].id!r} on. {error} Ray "
+                    f"says: {error.args[1]} What was finished is kept: mend this, or leave the method out, and give "
+                    "the same command again."
                 ) from None
             return None if said is None else (start, unpacked(work, said))
 
@@ -409,6 +435,19 @@ class _Files:
         self._common = [f"classroom/{name}" for name in (manifest.name, content.get("rows")) if name]
         self._cells = {cell["key"]: cell for cell in content["cells"]}
         self._found: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
+
+    def check_bases(self) -> None:
+        """An error if a student starts from weights in a folder that other machines cannot find by its name."""
+        for start in sorted({cell["start"] for cell in self._cells.values() if cell.get("start")}):
+            about = json.loads((self.folder / "classroom" / "starts" / start / "start.json").read_bytes())
+            facts = about["facts"]
+            for base in (facts.get("base"), facts.get("options", {}).get("embeddings")):
+                if base is not None and Path(base).is_dir() and not Path(base).is_absolute():
+                    raise OptionError(
+                        f"Student {about['spec']!r} starts from the folder {base!r}, which the machines of a cluster "
+                        "look for by its name. Name it by its full path (--base), at which every machine has it; or "
+                        "take a base by its name on the hub, or the engine local."
+                    )
 
     def together(self, key: str) -> list[str]:
         """The cells that are done in one with this, itself among them."""
