@@ -18,8 +18,9 @@ demo: $(READY)  ## something worth seeing, offline, in about three minutes
 test: $(READY)  ## everything but the slow marks; under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not cluster and not network"
 
+# Shapes are checked while the fast tests run. The slow ones, which run the same code for longer, do without: it takes a third of their time.
 check: format lint types imports docs browser test  ## what CI runs
-	$(BIN)/python -m pytest -n 2 -m "(slow or browser or cluster) and not network"
+	$(BIN)/python -m pytest -n 2 -o addopts="-ra --strict-markers --strict-config" -m "(slow or browser or cluster) and not network"
 
 # Chromium comes from the system's packages. Where it cannot be installed, tests of pages are skipped, and say so.
 browser:

@@ -114,6 +114,7 @@ class TestExplain:
             (("native", ""), DataError, "empty"),
             (("native", "good " * 600), UnsupportedError, "--truncate"),
             (("native",), OptionError, "Give texts to explain, or --data"),
+            (("native", "--workers", "2", "good"), OptionError, "say --stream, too"),
             (("native", "--data", DATA, "good"), OptionError, "one of the two"),
             (("native", "--data", PAIRS, "--rows", "1"), OptionError, "is pair, and the model does"),
             (("native", "--method", "lime,random", "--json", "good"), OptionError, "one by one"),

@@ -70,6 +70,7 @@ def test_speaks_json(run):
         (["--options", "normaliser=sparsmax"], "'sparsemax' or 'softmax'"),
         (["--options", "pilots=true"], "Did you mean 'pilot'"),
         (["--outer", "test"], "outer must be train or dev"),
+        (["--device", "quantum", "--data", "no/such/data"], "cannot be used here"),
         (["--size", "41"], "41 rows were asked for, and .* has 40 in 'explain'"),
         (["--size", "9"], "6 rows for each step and 6 others .* there are 9"),
         (["--student", "same/multitask"], "Choose the strategy 'attention'"),

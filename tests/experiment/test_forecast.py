@@ -257,6 +257,45 @@ class TestForecast:
         assert tuned["teaching students"] == pytest.approx(3 * plain)
         assert plain == pytest.approx(10)  # ten cells of one step
 
+    def test_what_a_cluster_explains_is_divided(self, forecast, monkeypatch):
+        class Helping(Here):
+            def shards(self, *_):
+                return None
+
+            def shards_at_once(self, *_):
+                return 3
+
+        monkeypatch.setattr(module.Forecaster, "_probed", lambda *_: 60.0)
+        monkeypatch.setattr("didact.experiment.explain._SHARD", 4)
+        stage = "explaining: gradient_norm"
+        alone = {one.name: one.seconds for one in forecast().stages}[stage]
+        monkeypatch.setattr(compare_module, "_engine", lambda *_, **options: Helping(**options))
+        found = forecast(measure=4)
+        assert {one.name: one.seconds for one in found.stages}[stage] == pytest.approx(alone / 3)
+        assert found.all_memory is None, "that of this machine says nothing about others"
+        assert any("Measuring is forecast as this process alone" in note for note in found.notes)
+
+    def test_finished_blends_and_given_explanations_are_known(self, forecast, compare, school, tmp_path):
+        teacher, data = school()
+        didact.explain(teacher, data["train"], "gradient_input", out=tmp_path / "given.parquet")
+        asked = {
+            "explainers": [str(tmp_path / "given.parquet"), "smat(family=blend, members='gradient_norm + occlusion')"],
+            "sizes": [16], "seeds": 1, "training": {"epochs": 1, "batch_size": 4},
+        }  # fmt: skip
+        compare(**asked)
+        found = forecast(**asked)
+        assert found.cells == found.kept
+        assert not any(name.startswith(("explaining", "teaching", "learning")) for name in counts(found))
+
+    def test_a_large_outer_batch_is_rehearsed(self, forecast):
+        found = forecast(explainers=["smat(outer_batch=20)"], sizes=[30], training={"epochs": 1, "batch_size": 4})
+        assert "learning explainers" in counts(found), found.notes
+
+    def test_without_a_place_nothing_is_done_yet(self, forecast, compare, monkeypatch, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        compare(out=tmp_path / "runs" / "compare-planted-sentiment")
+        assert forecast(out=None).kept == 0
+
     def test_what_a_process_would_die_of_is_told(self, forecast, monkeypatch):
         def dies(_, __, keys):
             yield from (Told(key, "died", "The worker process ended with signal 9 (SIGKILL).") for key in keys)

@@ -270,6 +270,25 @@ class TestWhoCanBeCompared:
         assert {"none", "random", "human", "gradient_norm"} <= set(result.explainers)
         assert all(row["mean"] is not None and np.isfinite(row["mean"]) for row in result.rows)
 
+    def test_a_function_is_asked_once_about_each_row(self, compare, school):
+        """Its answers may cost money. The first two rows are for trying every method out."""
+        _, data = school()
+        asked = []
+
+        def predict(texts):
+            asked.extend(texts)
+            chance = np.array([0.9 if "o" in text[:9] else 0.2 for text in texts])
+            return np.stack([1 - chance, chance], 1)
+
+        def even(_, batch, __):
+            return Explanation(batch.units.double(), batch.mask, batch.units, "magnitude")
+
+        teacher = FunctionTeacher(predict, list(data.classes))
+        compare(teacher, data, [even], ["native(width=16, layers=1, heads=2)/attention"])
+        times = Counter(asked)
+        assert {times[row.texts[0]] for name in ("dev", "test") for row in data[name]} == {1}
+        assert sum(count > 1 for count in times.values()) == 2
+
     def test_a_function(self, compare, school):
         teacher = FunctionTeacher(letters, ["few", "many"])
         result = compare(teacher, school()[1], ["occlusion"], ["bilstm_attention(width=8)/attention"], seeds=1)

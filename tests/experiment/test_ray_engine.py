@@ -19,7 +19,7 @@ import torch
 
 from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, RequestError, UnsupportedError
 from didact.experiment import compare as module
-from didact.experiment.engines import Engine, Helper, far
+from didact.experiment.engines import Engine, Helper, Told, far
 from didact.experiment.engines import ray as ray_module
 from didact.experiment.engines.far import Errand, do_cell, folder_of, forget
 from didact.experiment.engines.ray import Ray
@@ -370,10 +370,10 @@ class TestRecords:
 
     @pytest.fixture
     def landed(self, tmp_path):
-        def run(kept):
-            engine, said = Ray(), {"status": "done", "value": 0.5, "kept": kept}
+        def run(kept, status="done", known=lambda _: None):
+            engine, said = Ray(), {"status": status, "value": 0.5, "kept": kept}
             engine.ray = SimpleNamespace(get=lambda _: said, exceptions=engine.ray.exceptions)
-            return engine._landed(None, "b", manifest_of(tmp_path, ["b"]), Counter(), Counter())
+            return engine._landed(None, "b", manifest_of(tmp_path, ["b"]), Counter(), Counter(), known)
 
         return run
 
@@ -386,6 +386,45 @@ class TestRecords:
         assert landed(dict.fromkeys(["b.json", "b.parquet", "c.json", "c.parquet"], b"x")).status == "done"
         assert names == ["b.parquet", "c.parquet", "c.json", "b.json"]
         assert (tmp_path / "run" / "cells" / "b.json").read_bytes() == b"x"
+
+    def test_of_a_failure_do_not_replace_what_another_run_has_done(self, landed, tmp_path):
+        done = Told("b", "done", value=0.7)
+        assert landed({"b.json": b"x"}, "failed", lambda _: done) is done
+        assert not (tmp_path / "run" / "cells" / "b.json").exists()
+        assert landed({"b.json": b"x"}, "failed").status == "failed"
+
+    def test_a_task_that_could_not_fetch_its_files_is_done_again(self):
+        engine = Ray()
+        errors, died, lost = engine.ray.exceptions, Counter(), Counter()
+
+        def get(_):
+            raise errors.RayTaskError("work", "its trace", errors.ObjectLostError("ab", None, "there"))
+
+        engine.ray = SimpleNamespace(get=get, exceptions=errors)
+        for _ in range(ray_module._LOSSES - 1):
+            assert engine._fetched(None, "a", died, lost, "this cell") is None
+        assert (died["a"], lost["a"]) == (0, ray_module._LOSSES - 1)
+        with pytest.raises(ray_module._DiedError, match="^The worker process ended 6 times while it did this cell.$"):
+            engine._fetched(None, "a", died, lost, "this cell")
+
+    @pytest.mark.parametrize("name", ["base", "embeddings"])
+    def test_a_base_in_a_folder_must_be_found_by_its_name(self, tmp_path, monkeypatch, name):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "bert").mkdir()
+        manifest = manifest_of(tmp_path, [])
+        manifest.write_text(json.dumps({"rows": "rows.parquet", "cells": [{"key": "a", "start": "s"}]}))
+        start = manifest.parent / "starts" / "s" / "start.json"
+        start.parent.mkdir(parents=True)
+
+        def check(base):
+            facts = {"base": base} if name == "base" else {"options": {"embeddings": base}}
+            start.write_text(json.dumps({"spec": "same", "facts": facts}))
+            ray_module._Files(manifest).check_bases()
+
+        for fine in (str(tmp_path / "bert"), "minilm", "owner/name", "learned", None):
+            check(fine)
+        with pytest.raises(OptionError, match=r"starts from the folder 'bert'.*full path \(--base\)"):
+            check("bert")
 
     def test_that_cannot_be_written_are_told(self, landed, monkeypatch):
         def full(*_):
@@ -453,7 +492,8 @@ class TestOwnCluster:
         assert {key: one.status for key, one in told.items() if one.status != "done"} == {
             "fails": "failed", "segfaults": "died", "exits": "died",
         }  # fmt: skip
-        assert "ended 3 times" in told["segfaults"].error
+        assert told["segfaults"].error == "The worker process ended 3 times while it did this cell."
+        assert told["segfaults"].trace, "Ray's words, with hosts and numbers"
         assert len(list(seen.glob("segfaults-*"))) == 3
         assert len(list(seen.glob("once-*"))) == 2, "tried again"
         kept = {path.stem for path in (tmp_path / "run" / "cells").iterdir()}

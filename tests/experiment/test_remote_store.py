@@ -1,8 +1,10 @@
 """A run kept elsewhere: the same results, shared cells, repaired damage, clear errors and no secrets in words."""
 
+import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from didact.experiment.comparison import Comparison
 from didact.experiment.mirror import Mirror
 from didact.experiment.place import Place, place_of
 from didact.records import remote as remote_module
-from didact.records.remote import Remote, checked_url, fetched_run, is_url, without_secrets
+from didact.records.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
 from didact.records.store import Record, Store
 from didact.reports.build import report
 from processes import waited
@@ -192,6 +194,35 @@ class TestRuns:
         assert len(counted) == count, "nothing was lost"
         assert stored(url) == results(tmp_path / "cache")
 
+    def test_a_store_that_cannot_be_asked_does_not_stop_the_work(self, compare, url, tmp_path, monkeypatch, caplog):
+        """Between two methods, before teaching, before measuring: wherever it is listed and read."""
+        compare(out=tmp_path / "local", measure=4)
+        real = Mirror.check
+
+        def fails(*_, **__):
+            raise OSError("the line is dead")
+
+        def check(self):
+            real(self)
+            for name in ("find", "cat_file", "get_file"):
+                monkeypatch.setattr(type(self.remote._system), name, fails)
+
+        monkeypatch.setattr(Mirror, "check", check)
+        with contextlib.suppress(RecordError):  # at the end it may be told that the store lacks something
+            compare(out=url, cache=tmp_path / "cache", measure=4)
+        assert results(tmp_path / "cache") == results(tmp_path / "local")
+        assert sum("Work goes on in" in one.message for one in caplog.records) == 1, "once, not at every call"
+        monkeypatch.undo()
+
+    def test_looking_at_a_store_leaves_the_cache_of_a_run_alone(self, compare, url):
+        result = compare(out=url)
+        plan, table = cache_of(url) / "plan.toml", cache_of(url) / "results.parquet"
+        plan.write_text("a plan that grew")
+        table.unlink()
+        assert Comparison.load(url).rows == result.rows
+        assert plan.read_text() == "a plan that grew"
+        assert not table.exists()
+
     def test_a_failed_cell_is_tried_again_elsewhere(self, compare, url, tmp_path, monkeypatch):
         with monkeypatch.context() as broken:
             broken.setattr(cells, "run_cell", lambda *_: 1 / 0)
@@ -322,6 +353,15 @@ class TestMirror:
 
 
 class TestRemote:
+    def test_a_folder_that_is_gone_is_made_again(self, tmp_path):
+        remote = Remote(f"file://{tmp_path}/store")
+        remote.write("cells/a", b"a")
+        shutil.rmtree(tmp_path / "store")
+        remote.write("cells/b", b"b")
+        assert remote.list() == {"cells/b": remote.list()["cells/b"]}
+        with pytest.raises(RecordError, match=r"Could not write c into"):
+            remote.upload(tmp_path / "nothing", "c")
+
     def test_tried_again(self, url, monkeypatch):
         remote = Remote(url)
         remote.write("a", b"content")

@@ -1,6 +1,7 @@
 """The adapter against transformers itself: same numbers, padding or not, and the model left as it was found."""
 
 import copy
+import json
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from didact.core.row import Box, Row, Span
 from didact.core.task import CLASSIFICATION, PAIR, READING, REGRESSION
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models.huggingface import HuggingFaceModel
+from didact.models.load import load_teacher
 from tiny import (
     CAUSAL,
     IMAGE_ARCHITECTURES,
@@ -374,3 +376,41 @@ def test_fingerprint_follows_weights_and_tokenizer():
         two.model.classifier.bias[0] += 1e-3
     assert one.fingerprint() != two.fingerprint()
     assert one.fingerprint() != HuggingFaceModel(*huggingface("bert"), truncate=True).fingerprint()
+
+
+OWN = """
+from transformers import BertConfig, BertForSequenceClassification
+
+
+class OwnConfig(BertConfig):
+    model_type = "own-bert"
+
+
+class OwnForSequenceClassification(BertForSequenceClassification):
+    config_class = OwnConfig
+"""
+
+
+def test_a_model_with_code_of_its_own_is_opened_when_told_to(tmp_path):
+    model, tokenizer = huggingface("bert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "own_model.py").write_text(OWN)
+    about = json.loads((tmp_path / "config.json").read_text())
+    name = "OwnForSequenceClassification"
+    places = {"AutoConfig": "own_model.OwnConfig", "AutoModelForSequenceClassification": f"own_model.{name}"}
+    about |= {"model_type": "own-bert", "architectures": [name], "auto_map": places}
+    (tmp_path / "config.json").write_text(json.dumps(about))
+    with pytest.raises(UnsupportedError, match="comes with code of its own.*--trust-remote-code"):
+        load_teacher(tmp_path)
+    teacher, twin = load_teacher(tmp_path, trust_remote_code=True), load_teacher((model, tokenizer))
+    assert type(teacher.model).__name__ == name
+    texts = [Row("a", ("good one",)), Row("b", ("a bad film",))]
+    assert torch.equal(teacher(teacher.encode(texts)).logits, twin(twin.encode(texts)).logits)
+
+
+def test_a_teacher_that_is_open_stays_where_it_is():
+    teacher = adapter("bert")
+    assert load_teacher(teacher) is teacher
+    with pytest.raises(OptionError, match="is open already"):
+        load_teacher(teacher, device="cpu")

@@ -44,8 +44,8 @@ def explain(
     stream: Annotated[
         bool, typer.Option("--stream", help="Data larger than memory: read, explain and keep some rows at a time.")
     ] = False,
-    shard: Annotated[int, typer.Option(min=1, help="With --stream: rows kept together.")] = 256,
-    workers: Annotated[int, typer.Option(min=0, help="With --stream: processes; 0: this one alone.")] = 0,
+    shard: Annotated[int | None, typer.Option(min=1, help="With --stream: rows kept together; 256.")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="With --stream: processes; 0: this one alone.")] = None,
     target: Annotated[str | None, typer.Option(help="predicted (default), gold, contrast, or a class.")] = None,
     scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
     level: Annotated[str | None, typer.Option(help="token (default) or word.")] = None,
@@ -82,6 +82,8 @@ def explain(
     if bool(texts) == (data is not None):
         raise OptionError("Give texts to explain, or --data with a name or a file; one of the two.")
 
+    if not stream and (shard is not None or workers is not None):
+        raise OptionError("--shard and --workers are about data explained shard by shard: say --stream, too.")
     for path in (out, html):
         if path is not None:
             check_new_file(path, reads=data)
@@ -99,8 +101,9 @@ def explain(
         }  # fmt: skip
         with going_on():
             _stream(
-                model, data, asked[0], out, loading, said | {"preset": preset}, split=split, shard=shard, rows=rows,
-                workers=workers, threads=threads, background=background, data_dir=data_dir, as_json=as_json,
+                model, data, asked[0], out, loading, said | {"preset": preset}, split=split,
+                shard=shard or 256, rows=rows, workers=workers or 0, threads=threads, background=background,
+                data_dir=data_dir, as_json=as_json,
             )  # fmt: skip
         return
 

@@ -74,6 +74,7 @@ def smat(
 
     from didact.data.load import load_data
 
+    options.check_device(device)
     loaded = load_data(data, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"smat-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
@@ -153,6 +154,7 @@ def l2e(
     from didact.records.atomic import check_new_folder
 
     check_l2e(split_list(imitate), formulation=formulation, combine=combine, preset=preset, training=training, **said)
+    options.check_device(device)
     loaded = load_data(data, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"l2e-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)

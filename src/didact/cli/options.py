@@ -67,6 +67,15 @@ def data_of(name: str, split: str | None, *, data_dir: str | None, seed: int, ro
     return Dataset(loaded.name, loaded.task, {split: loaded[split][:rows]}, loaded.classes, loaded.segments)
 
 
+def check_device(device: str | None) -> None:
+    """An error if the device is not there, before anything is loaded. What `auto` finds is known when it is used."""
+    from didact.models.load import checked_device
+    from didact.models.spread import AUTO
+
+    if device not in (None, AUTO):
+        checked_device(device)
+
+
 def teacher_of(model: str, *, threads: int | None, device: str | None, **loading: Any) -> Any:
     """The teacher where it was asked for, with as many threads."""
     import torch

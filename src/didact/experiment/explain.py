@@ -279,9 +279,9 @@ class Work:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Of the teacher and of the rows. A function is asked once more about each row."""
+        """Of the teacher and of the rows. A function whose answers are not known is asked once more about each row."""
         if isinstance(self.teacher, FunctionTeacher):
-            name = self.teacher.fingerprint(self.rows)
+            name = self.teacher.fingerprint(self.rows, self._known(self.rows))
         else:
             name = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else self.teacher.name
         return {"teacher": name, "data": fingerprint_of(self.rows)}
@@ -322,10 +322,16 @@ class Work:
 
     def _answers(self, rows: Sequence[Row], batch: Batch) -> tuple[Tensor, list[str]]:
         """What the teacher says. Spans are known by characters only, so a reading teacher is always asked."""
-        if self.outputs is None or self.teacher.task.name == "reading":
+        known = self._known(rows)
+        if known is None or self.teacher.task.name == "reading":
             return answers_of(self.teacher, rows, batch)
-        known = self.outputs.select(np.array([self._places[row.id] for row in rows], dtype=np.int64))
         return torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype()), in_words(self.teacher, known)
+
+    def _known(self, rows: Sequence[Row]) -> Outputs | None:
+        """What the teacher said about the rows, where that was given."""
+        if self.outputs is None:
+            return None
+        return self.outputs.select(np.array([self._places[row.id] for row in rows], dtype=np.int64))
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -42,15 +42,15 @@ class Kept:
     key: str
 
 
-def teacher_fingerprint(teacher: Teacher, rows: Sequence[Row]) -> str:
-    """A hash of a model; of whatever else answers, of what it answers to these rows."""
+def teacher_fingerprint(teacher: Teacher, rows: Sequence[Row], said: Outputs | None = None) -> str:
+    """A hash of a model; of whatever else answers, of what it answers to these rows (`said`, if that is known)."""
     if isinstance(teacher, Model):
         return teacher.fingerprint()  # not the remembered one: changes through .data leave no trace torch counts
     if isinstance(teacher, FunctionTeacher):
-        return teacher.fingerprint(rows)
+        return teacher.fingerprint(rows, said)
     if isinstance(teacher, HumanTeacher):
         return teacher.name  # its answers are the rows' labels, which rows are known by
-    said = teacher.predict(rows)
+    said = said or teacher.predict(rows)
     classes = None if teacher.classes is None else list(teacher.classes)
     answers = None if said.answers is None else [list(one) for one in said.answers]
     values = np.round(said.values, 6).tolist()

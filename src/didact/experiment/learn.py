@@ -48,7 +48,7 @@ def learn_smat(
     student: str | None = None,
     size: int = 500,
     seed: int = 0,
-    base: str | None = None,
+    base: str | Path | None = None,
     soft: bool = False,
     training: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -73,7 +73,9 @@ def learn_smat(
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
-    work = _Work(known, loaded, learner, student, size, seed, base, soft, asked, trust_remote_code)
+    work = _Work(
+        known, loaded, learner, student, size, seed, None if base is None else str(base), soft, asked, trust_remote_code
+    )
     place = None if folder is None else folder.with_name(f"{folder.name}.learning")
     explainer, done, metrics = work.learn(place, progress)
     metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
@@ -172,16 +174,17 @@ class _Work:
     def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, Any]]:
         """Parts, then the loop, then what the student it learned with can do."""
         dev_rows = self.data["dev"].rows
+        device = getattr(self.teacher, "device", None)
         key = key_of({
             "facts": self.facts(), "start": dict(self.start.facts), "strategy": strategy_options(self.student.strategy),
             "dev": fingerprint_of(dev_rows), "threads": torch.get_num_threads(),
+            **({} if device is None or device.type == "cpu" else {"device": device.type}),
         })  # fmt: skip
         answers = {name: self.teacher.predict(rows) for name, rows in (("train", self.rows), ("dev", dev_rows))}
         explainer = self.learner.explainer()
         parts = self._parts(explainer, None if place is None else place / f"parts-{key}", answers["train"], progress)
         explainer.start(parts.names)
         student = self.start.build(seed_from(self.seed, "learner"))
-        device = getattr(self.teacher, "device", None)
         if device is not None:
             student = student.to(device)
         examples = Examples.of(student, self.rows, answers["train"], soft=self.soft)

@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+
 from didact.core.explainer import Explainer
 from didact.core.precision import SINGLE, check_precision, no_gradients
 from didact.data import DATASETS
@@ -363,7 +365,7 @@ def _word(value: Any) -> str:
 
 def _device(value: Any) -> str:
     """A device by name, or all there are; whether it is here is asked when the work begins."""
-    name = _word(value)
+    name = _word(str(value) if isinstance(value, torch.device) else value)
     return name if name == AUTO else str(named_device(name))
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from didact import __version__
+from didact.core.human import HumanTeacher
+from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
@@ -57,6 +59,7 @@ class Run:
         self.place, self.folder = place, place.folder
         # By file of explanations: the cell whose explainer makes them, and for which row.
         self.derived: dict[str, tuple[str, Entrant]] = {}
+        self._reasons: dict[tuple[str, bool, str], str | None] = {}  # why students of a kind are taught alone
 
     def comparison(self, engine: Engine) -> Comparison:
         """Do what is left to do, and sum up."""
@@ -120,7 +123,11 @@ class Run:
         """The rows of all splits with the teacher's answers: as they were kept, or asked for now."""
         rows = {"train": self.roster.used, **{name: tuple(self._known(name)) for name in ("dev", "test")}}
         everything = [row for part in rows.values() for row in part]
-        self.fingerprint = teacher_fingerprint(self.roster.teacher, everything)
+        found = said = None
+        if not isinstance(self.roster.teacher, Model | HumanTeacher):  # it is known by its answers alone
+            found = self._asked(rows)
+            said = Outputs.joined([one.outputs for one in found.values()])
+        self.fingerprint = teacher_fingerprint(self.roster.teacher, everything, said)
         self.rows_file = self.name_of_rows(rows)
         path = self.folder / "classroom" / self.rows_file
         self.place.use(f"classroom/{self.rows_file}")
@@ -128,16 +135,21 @@ class Run:
             return read_rows(path)
         except RecordError:
             pass
+        found = found or self._asked(rows)
+        write_rows(path, found, task=self.roster.data.task, classes=self.roster.teacher.classes)
+        return read_rows(path)
+
+    def _asked(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, Labelled]:
+        """The teacher's answers to all rows, each asked once."""
         found = {}
-        with Progress("asking the teacher", total=len(everything), shown=self.progress) as bar:
+        with Progress("asking the teacher", total=sum(map(len, rows.values())), shown=self.progress) as bar:
             for name, part in rows.items():
                 said = []
                 for start in range(0, len(part), _ASKED):
                     said.append(self.roster.teacher.predict(part[start : start + _ASKED]))
                     bar.advance(len(said[-1]))
-                found[name] = Labelled(part, Outputs.joined(said))
-        write_rows(path, found, task=self.roster.data.task, classes=self.roster.teacher.classes)
-        return read_rows(path)
+                found[name] = Labelled(tuple(part), Outputs.joined(said))
+        return found
 
     def name_of_rows(self, rows: Mapping[str, Sequence[Row]]) -> str:
         """The file that keeps them with the teacher's answers."""
@@ -253,9 +265,12 @@ class Run:
     def _why_alone(self, cell: Cell) -> str | None:
         if cell.learner is not None or cell.maps in self.derived:
             return "a learned explainer, and what it teaches, is of one seed"
-        model = self.roster.starts[parse_student(cell.student).architecture].build(0)
-        strategy = None if cell.maps is None else build_strategy(parse_spec(cell.strategy))
-        return why_not_together(model, strategy, Training(**cell.training))
+        kind = (cell.student, cell.maps is None, canonical(cell.training))
+        if kind not in self._reasons:
+            model = self.roster.starts[parse_student(cell.student).architecture].build(0)
+            strategy = None if cell.maps is None else build_strategy(parse_spec(cell.strategy))
+            self._reasons[kind] = why_not_together(model, strategy, Training(**cell.training))
+        return self._reasons[kind]
 
     def _cell(
         self,

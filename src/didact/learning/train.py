@@ -38,7 +38,7 @@ NARROW, NARROW_RATE = 512, 1e-4
 
 def train_teacher(
     data: str | Path | Dataset,
-    model: str = "native",
+    model: str | Path = "native",
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -84,6 +84,7 @@ def train_teacher(
     # Faults are told before anything is loaded.
     check_trainable(Training(**asked).precision, torch.device("cpu") if device is None else checked_device(device))
     data = data if isinstance(data, Dataset) else load_data(data)
+    model = str(model)
     teacher = build_model(
         model,
         data,

@@ -57,6 +57,11 @@ def load_teacher(
         return HuggingFaceModel(model, tokenizer, task=kind, classes=classes, max_length=max_length, truncate=truncate)
     if not isinstance(source, str | Path):
         if isinstance(source, Teacher):
+            if device is not None:
+                raise OptionError(
+                    f"The teacher {source.name!r} is open already and computes where it does: leave device out, and "
+                    "move a model yourself, teacher.to(device)."
+                )
             return source
         raise OptionError(
             f"A teacher cannot be made of {type(source).__name__}. Give a folder, a hub name, a (model, tokenizer) "

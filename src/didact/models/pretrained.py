@@ -26,7 +26,11 @@ from didact.models.huggingface import HuggingFaceModel, task_of
 from didact.models.spread import AUTO
 from didact.registry import unknown
 
-_HEADS = ("ForSequenceClassification", "ForQuestionAnswering", "ForImageClassification")
+_HEADS = {
+    "ForSequenceClassification": AutoModelForSequenceClassification,
+    "ForQuestionAnswering": AutoModelForQuestionAnswering,
+    "ForImageClassification": AutoModelForImageClassification,
+}
 
 
 def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool, **options: Any) -> HuggingFaceModel:
@@ -54,17 +58,20 @@ def trained(
 ) -> HuggingFaceModel:
     """A model that was saved with its head; `spread`, over all devices there are."""
     with hub_errors(source):
-        heads = AutoConfig.from_pretrained(source, **options).architectures or [""]
-        if not str(heads[0]).endswith(_HEADS) or not hasattr(transformers, heads[0]):
+        config = AutoConfig.from_pretrained(source, **options)
+        name = str((config.architectures or [""])[0])
+        head = next((one for one in _HEADS if name.endswith(one)), None)
+        kind = getattr(transformers, name, None)
+        if kind is None and head is not None and options.get("trust_remote_code"):
+            kind = _HEADS[head]  # which finds the class in the code that comes with the model
+        if head is None or kind is None:
             raise UnsupportedError(
-                f"Model {source!r} was saved as {heads[0] or 'an unnamed architecture'}, which has no head for one of "
+                f"Model {source!r} was saved as {name or 'an unnamed architecture'}, which has no head for one of "
                 "our tasks. Name a model for sequence classification, question answering or image classification, or "
                 f"train one from it: didact train --model {source} --data DATA."
             )
         placed = {"device_map": AUTO} if spread else {}
-        model, loaded = getattr(transformers, heads[0]).from_pretrained(
-            source, dtype=torch.float32, output_loading_info=True, **placed, **options
-        )
+        model, loaded = kind.from_pretrained(source, dtype=torch.float32, output_loading_info=True, **placed, **options)
         if loaded["missing_keys"]:
             missing = ", ".join(sorted(loaded["missing_keys"])[:3])
             raise RecordError(f"The weights of {source!r} lack {missing}; with random ones it would be no teacher.")
