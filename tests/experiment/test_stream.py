@@ -199,6 +199,16 @@ class TestGoingOn:
         assert Explanations.load(found.path).teacher == f"{folder}/../{folder.name}/model"
         assert list(tmp_path.iterdir()) == [found.path]
 
+    def test_what_killed_runs_left_is_cleared_away(self, tmp_path, stopped):
+        stopped(after=12)
+        left = tmp_path / "m.parquet.shards"
+        (left / "desk-1-abcd").mkdir()
+        (left / "desk-1-abcd" / "manifest.json").touch()
+        (left / "000000007-x-y.parquet.1.0123abcd.tmp").touch()
+        (left / "lock").touch()
+        assert stopped().kept == 3
+        assert list(tmp_path.iterdir()) == [tmp_path / "m.parquet"]
+
     def test_not_with_other_batches_or_threads(self, stopped):
         stopped(after=12)
         stopped(after=12, batch_size=3)
@@ -659,6 +669,7 @@ def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
         [*asked, "--out", str(tmp_path / "maps.parquet"), "--json"], check=True, capture_output=True, text=True
     )
     assert json.loads(done.stdout)["kept"] >= 2
+    assert not parts.exists()
     assert (tmp_path / "maps.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 

@@ -209,8 +209,11 @@ class _Parts:
             raise DataError("There is nothing to explain: no rows were given.")
         with write_through(self.path) as draft:
             join_files([self.folder / name for name in self._places], draft, data=self._digest.hexdigest()[:16])
-        for file in self.folder.glob("*.parquet"):  # those of other options, too
-            file.unlink(missing_ok=True)
+        for one in self.folder.iterdir():  # shards of other options, too, and what killed runs left
+            if one.is_dir():
+                shutil.rmtree(one, ignore_errors=True)
+            elif one != Path(self._lock.lock_file):  # that is let go of last
+                one.unlink(missing_ok=True)
         return Streamed(self.path, self.rows, len(self._places), self.kept)
 
 
