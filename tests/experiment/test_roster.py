@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tiny
 from didact import Explanations, explain
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
@@ -97,6 +98,8 @@ class TestFaults:
     def test_what_a_made_teacher_cannot_be_asked(self, compare, school):
         with pytest.raises(OptionError, match="length, truncate cannot be asked of a teacher that is made already"):
             compare(*school(), length=9, truncate=True)
+        with pytest.raises(OptionError, match="^revision cannot be asked"):
+            compare(tiny.huggingface("bert", labels=2), school()[1], revision="v2")
 
     def test_people_where_nobody_marked_anything(self, compare, school):
         teacher, data = school()

@@ -233,8 +233,9 @@ def _loaded_data(plan: Plan, objects: Mapping[str, Any]) -> Dataset:
 
 def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
     if "model" in objects:
-        late = [name for name in ("task", "length", "truncate", "revision") if getattr(plan, name)]
-        if late and isinstance(objects["model"], Teacher):
+        fixed = ("task", "length", "truncate", "revision") if isinstance(objects["model"], Teacher) else ("revision",)
+        late = [name for name in fixed if getattr(plan, name)]
+        if late:
             raise OptionError(
                 f"{', '.join(late)} cannot be asked of a teacher that is made already. Load it with what it is to "
                 "have (didact.load_teacher), or name its folder."

@@ -133,7 +133,7 @@ def _shard(work: "Work", kept: "_Parts | None", start: int, bar: Progress) -> Ex
     rows = work.rows[start : start + work.shard]
     part = None if kept is None else kept.load(start)
     if part is not None:
-        bar.advance(len(rows))
+        bar.skip(len(rows))
         return part
     part = work.explained(rows, bar)
     if kept is not None:
