@@ -423,7 +423,9 @@ class TestRecords:
 
         for fine in (str(tmp_path / "bert"), "minilm", "owner/name", "learned", None):
             check(fine)
-        with pytest.raises(OptionError, match=r"starts from the folder 'bert'.*full path \(--base\)"):
+        with pytest.raises(
+            OptionError, match=r"starts from the folder 'bert'.*its full path, at which every machine has it"
+        ):
             check("bert")
 
     def test_that_cannot_be_written_are_told(self, landed, monkeypatch):

@@ -445,8 +445,8 @@ class _Files:
                 if base is not None and Path(base).is_dir() and not Path(base).is_absolute():
                     raise OptionError(
                         f"Student {about['spec']!r} starts from the folder {base!r}, which the machines of a cluster "
-                        "look for by its name. Name it by its full path (--base), at which every machine has it; or "
-                        "take a base by its name on the hub, or the engine local."
+                        "look for by its name. Train the teacher from, or name the student with, its full path, at "
+                        "which every machine has it; or take a base by its name on the hub, or the engine local."
                     )
 
     def together(self, key: str) -> list[str]:
