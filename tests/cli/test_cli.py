@@ -98,6 +98,11 @@ class TestData:
         assert "test-0" in didact("data", "show", "planted/shapes", "--rows", "1").stdout
 
 
+def slow(arguments, message):
+    """It loads torch and data first."""
+    return pytest.param(arguments, message, marks=pytest.mark.slow)
+
+
 class TestFaults:
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -108,13 +113,13 @@ class TestFaults:
             (["data", "show", "planted/sentiment", "--rows", "0"], "greater than or equal to 1"),
             (["data", "shw"], "show"),
             (["train"], "--data"),
-            (["train", "--data", "planted/sentiment", "--model", "natve"], "Did you mean 'native'"),
-            (["train", "--data", "planted/sentiment", "--model", "native(width=10)"], "multiple"),
+            slow(["train", "--data", "planted/sentiment", "--model", "natve"], "Did you mean 'native'"),
+            slow(["train", "--data", "planted/sentiment", "--model", "native(width=10)"], "multiple"),
             (["train", "--data", "planted/sentiment", "--epochs", "0"], "epochs must be at least 1"),
-            (["train", "--data", "planted/sentiment", "--device", "quantum"], "cannot be used here"),
-            (["train", "--data", "planted/sentiment", "--seed", "9" * 25], "64 bits"),
-            (["train", "--data", "planted/shapes", "--model", "minilm"], "cannot be opened for this task"),
-            (["train", "--data", "planted/sentiment", "--length", "2", "--truncate"], "no room for words"),
+            slow(["train", "--data", "planted/sentiment", "--device", "quantum"], "cannot be used here"),
+            slow(["train", "--data", "planted/sentiment", "--seed", "9" * 25], "64 bits"),
+            slow(["train", "--data", "planted/shapes", "--model", "minilm"], "cannot be opened for this task"),
+            slow(["train", "--data", "planted/sentiment", "--length", "2", "--truncate"], "no room for words"),
         ],
     )
     def test_a_bad_request_exits_with_2_and_says_what_to_do(self, arguments, message, tmp_path):
@@ -144,6 +149,7 @@ def test_version_and_help():
     assert "train" in didact("--help").stdout
 
 
+@pytest.mark.slow
 def test_train_for_machines(tmp_path):
     small = "planted/sentiment(teach=300, explain=10, train=10, dev=50, test=50)"
     done = didact("train", "--data", small, "--out", str(tmp_path / "t"), "--epochs", "1", "--json", "--threads", "1")

@@ -81,6 +81,7 @@ def test_tells_its_steps_and_leaves_a_report(run, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_quick_has_five_rows_and_no_intervals_and_speaks_json(run, tmp_path):
     result = run("--quick", "--json")
     assert result.exit_code == 0, result.output

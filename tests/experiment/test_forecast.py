@@ -188,6 +188,7 @@ class TestForecast:
         written = sum(file.stat().st_size for file in (tmp_path / "run").rglob("*") if file.is_file())
         assert written / 2 < found.disk < 2 * written
 
+    @pytest.mark.slow
     def test_what_is_done_does_not_count(self, forecast, compare, tmp_path):
         compare(seeds=2, measure=4)
         before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")}
@@ -204,6 +205,7 @@ class TestForecast:
         assert counts(grown)["explaining: random"] == 12
         assert {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")} == before
 
+    @pytest.mark.slow
     def test_groups_of_seeds(self, forecast, compare, tmp_path):
         alone = forecast(students=["same/attention", "bilstm_attention(width=8)/attention"], together=True)
         assert any("is trained seed by seed" in note for note in alone.notes)
@@ -275,6 +277,7 @@ class TestForecast:
         assert found.all_memory is None, "that of this machine says nothing about others"
         assert any("Measuring is forecast as this process alone" in note for note in found.notes)
 
+    @pytest.mark.slow
     def test_finished_blends_and_given_explanations_are_known(self, forecast, compare, school, tmp_path):
         teacher, data = school()
         didact.explain(teacher, data["train"], "gradient_input", out=tmp_path / "given.parquet")

@@ -50,6 +50,7 @@ class TestWhatIsKept:
             assert one["rationale"] == [list(span) for span in row.rationale]
             assert one["agreement"] is None, "one method agrees with nobody"
 
+    @pytest.mark.slow
     def test_agreement_of_a_row_leaves_controls_out(self, compare):
         found = compare(explainers=["gradient_norm", "occlusion", "gradient_input"], measure=6)
         kept = documents(found)
@@ -59,6 +60,7 @@ class TestWhatIsKept:
         expected = matrix.values[:, first, second].mean(1)
         np.testing.assert_allclose([one["agreement"] for one in kept["rows"]], expected)
 
+    @pytest.mark.slow
     def test_metrics_are_those_of_evaluate(self, compare, school):
         teacher, data = school()
         kept = documents(compare(measure=8))
@@ -96,6 +98,7 @@ class TestWhatIsKept:
             np.testing.assert_array_equal(pixels.reshape(by_id[one["id"]].image.shape), by_id[one["id"]].image)
 
 
+@pytest.mark.slow
 class TestAgain:
     def test_nothing_is_measured_twice(self, compare, monkeypatch):
         first = documents(compare(measure=6))

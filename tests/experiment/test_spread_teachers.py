@@ -132,6 +132,7 @@ class TestComparisons:
         assert devices(tmp_path / "auto") == {NAME}
         assert kept(tmp_path / "auto") == kept(tmp_path / "far")
 
+    @pytest.mark.slow
     def test_the_command_the_plan_and_the_dry_run(self, name, spread, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         said = ["--model", name, "--data", DATA, "--json"]
@@ -220,6 +221,7 @@ def test_gpus(monkeypatch):
     assert module._gpus(Plan(device="auto"), 0.25) == 0.25
 
 
+@pytest.mark.slow
 class TestLearning:
     """The student, or the network, is where the teacher reads."""
 
@@ -251,6 +253,7 @@ class TestLearning:
         assert found["dev_loss"] == pytest.approx(wanted["dev_loss"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_demo_of_ones_own(name, spread, tmp_path):
     demo = Demo("quick", model=name, data=DATA, device="auto", out=tmp_path / "demo", workers=0)
     result = demo.compare()

@@ -133,7 +133,7 @@ def test_two_at_once_into_one_file_do_not_disturb_each_other(world, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_time_left_is_told_where_the_number_of_rows_is_known(world, tmp_path, monkeypatch, capsys, workers):
     folder, data = world
     monkeypatch.setattr(Progress, "EVERY", 0.0)
@@ -262,6 +262,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("name", [name for name in EXPLAINERS if name not in ELSEWHERE])
+@pytest.mark.slow
 def test_every_method_explains_in_shards_as_it_does_at_once(world, tmp_path, name):
     folder, data = world
     method, rows = SMALL.get(name, name), data["test"][:6]

@@ -54,6 +54,7 @@ def test_integrated_gradients_leave_little_at_words(dtype):
 
 
 @pytest.mark.parametrize("kind", ["hf", "native"])
+@pytest.mark.slow
 def test_automatic_steps_leave_little_at_embeddings(kind):
     model, batch, target, _ = setting(kind)
     few = scores("integrated_gradients", model, batch, target, steps=5, at="embedding")

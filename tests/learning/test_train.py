@@ -31,6 +31,7 @@ def weights(folder) -> bytes:
 
 class TestSeeds:
     @pytest.mark.parametrize("model", ["native(dropout=0.1)", "bilstm"])
+    @pytest.mark.slow
     def test_one_seed_one_set_of_bytes(self, model, tmp_path):
         data = small()
         for name, seed in (("one", 0), ("again", 0), ("other", 1)):

@@ -84,6 +84,7 @@ class TestEveryStart:
             next(first.parameters()).zero_()
         assert again.fingerprint() == found.build(3).fingerprint(), "students share no weights"
 
+    @pytest.mark.slow
     def test_a_fresh_process_builds_the_same(self, spec, base, tmp_path):
         found = start(base if spec == "BASE" else spec, trained(base))
         found.save(tmp_path)

@@ -205,6 +205,7 @@ class TestWhatIsMissing:
 
 
 class TestSafety:
+    @pytest.mark.slow
     def test_names_of_the_user_never_become_elements(self, tmp_path):
         """Every name that a user or a model gives is hostile, each in another way."""
         script, image, style, control, right, emoji = HOSTILE
@@ -249,6 +250,7 @@ class TestSafety:
         run = read_run(folder)
         assert all("is not in the run's folder" in run.explanations(one) for one in run.measured.methods)
 
+    @pytest.mark.slow
     def test_a_large_run_stays_small(self, tmp_path):
         text = "word " * 2_000
         folder = write_run(

@@ -232,11 +232,13 @@ def coverage(repetitions, *, corrected=True, **options):
 
 
 @pytest.mark.parametrize("seed_sd", [0.5, 1.5, 3.0])
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(seed_sd):
     """Over the spread of seeds that students have."""
     assert 0.92 <= coverage(500, seed_sd=seed_sd) <= 0.98
 
 
+@pytest.mark.slow
 def test_plain_intervals_do_not():
     """Why the correction is there: too wide where single answers are chance, too narrow where seeds dominate."""
     assert coverage(200, corrected=False, seed_sd=0.5) > 0.98
@@ -255,6 +257,7 @@ def test_row_parts_are_slopes_of_r():
     assert parts.mean() == pytest.approx(r)
 
 
+@pytest.mark.slow
 def test_intervals_of_pearson_hold_the_truth():
     """Outputs follow the reference by more or less, a row misleads all students alike, and each errs for itself."""
     dice = np.random.default_rng(0)

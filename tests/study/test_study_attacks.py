@@ -247,6 +247,7 @@ def test_a_file_instead_of_an_answer_is_refused(folder):
     assert someone.stored() == []
 
 
+@pytest.mark.slow
 def test_a_thousand_wrong_codes_are_stopped_after_ten_and_people_inside_go_on(folder):
     app = create_app(folder)
     inside = Someone(folder, 2, app=app).agree()

@@ -39,6 +39,7 @@ TASKS = [name.removeprefix("planted/") for name in DATASETS if name.startswith("
 
 
 @pytest.mark.parametrize("task", TASKS)
+@pytest.mark.slow
 def test_every_row_of_the_default_set(task):
     done = subprocess.run([sys.executable, "-c", SCRIPT, task], capture_output=True, text=True, check=True)
     facts = json.loads(done.stdout)
