@@ -119,6 +119,7 @@ def test_goes_on_where_it_was_and_never_mixes_seeds(tmp_path, monkeypatch):
     assert other.to_document()["rows"] == demo(seed=1, out="elsewhere").compare().to_document()["rows"]
 
 
+@pytest.mark.slow
 def test_an_imitation_is_learned_once(tmp_path):
     one = Demo(out=tmp_path / "demo")
     learned = one.distil()

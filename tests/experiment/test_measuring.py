@@ -20,6 +20,7 @@ def documents(found):
 
 
 class TestWhatIsKept:
+    @pytest.mark.slow
     def test_every_method_explains_the_same_rows_of_test(self, compare, school):
         _, data = school()
         found = compare(explainers=["gradient_norm", "lime(samples=10)", "smat"], measure=10, seeds=1,

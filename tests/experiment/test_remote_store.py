@@ -194,6 +194,7 @@ class TestRuns:
         assert len(counted) == count, "nothing was lost"
         assert stored(url) == results(tmp_path / "cache")
 
+    @pytest.mark.slow
     def test_a_store_that_cannot_be_asked_does_not_stop_the_work(self, compare, url, tmp_path, monkeypatch, caplog):
         """Between two methods, before teaching, before measuring: wherever it is listed and read."""
         compare(out=tmp_path / "local", measure=4)

@@ -24,6 +24,7 @@ COMPANIONS = {"smat", "smat(cotrained)", "smat(flattened)", "attention_all", "at
               "attention_all(matched)"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_companions_stand_beside_it_by_themselves(compare):
     found = compare(explainers=["smat"], **SMALL)
     assert set(found.explainers) == {"none", "random", "trivial", "human"} | COMPANIONS

@@ -101,6 +101,7 @@ class TestComparisons:
         ],
         ids=["alone", "together", "smat"],
     )  # fmt: skip
+    @pytest.mark.slow
     def test_it_is_that_of_a_spread_teacher_handed_over(self, name, compare, spread, tmp_path, asked):
         result = compare(name, DATA, device="auto", out=tmp_path / "by name", **SMALL | asked)
         assert not result.failed, result.failed[0]["error"]
