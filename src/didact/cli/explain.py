@@ -37,7 +37,7 @@ def explain(
     split: Annotated[str, typer.Option(help="teach, explain, train, dev or test; on the hub, one it has.")] = "test",
     rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
     background: Annotated[
-        str | None, typer.Option("--background", help="Data to compare with (gradient_shap, deep_shap); its `explain`.")
+        str | None, typer.Option("--background", help="Data to compare with (gradient_shap, lexicon …); its `explain`.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Keep the scores here, as Parquet.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="A page to look at, in one file.")] = None,

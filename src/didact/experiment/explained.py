@@ -50,7 +50,7 @@ def teacher_fingerprint(teacher: Teacher, rows: Sequence[Row], said: Outputs | N
         return teacher.fingerprint(rows, said)
     if isinstance(teacher, HumanTeacher):
         return teacher.name  # its answers are the rows' labels, which rows are known by
-    said = said or teacher.predict(rows)
+    said = teacher.predict(rows) if said is None else said
     classes = None if teacher.classes is None else list(teacher.classes)
     answers = None if said.answers is None else [list(one) for one in said.answers]
     values = np.round(said.values, 6).tolist()

@@ -234,7 +234,7 @@ class Forecaster:
             self.kept[one.label, seed] = Kept(f"{slug(label)}-unknown.parquet", "unknown")
             self.explained[self.kept[one.label, seed].file] = len(rows)
             if self.real.folder.exists():
-                self.notes.append(f"What is done with {label} is taken for undone: it is an object, and known by name.")
+                self.notes.append(f"What is done with {label} is taken for undone: it is an object without a name.")
             return len(rows)
         self.kept[one.label, seed] = found.kept
         if found.kept.file in self.explained:  # as another entrant's

@@ -108,26 +108,26 @@ def explain_stream(
         )  # fmt: skip
         known = total or source.total
         expected = rows if known is None else min(known, rows or known)
-        parts = _Parts(path, bench, shard)
-        with parts, Progress(f"explaining with {bench.name}", total=expected, shown=progress) as bar:
+        shards = _Shards(path, bench, shard)
+        with shards, Progress(f"explaining with {bench.name}", total=expected, shown=progress) as bar:
             if workers:
                 manifest = write_manifest(
-                    parts.desk, bench, order, teacher=str(teacher), loading=loading or {}, background=background,
-                    kept=parts.folder.absolute(),
+                    shards.desk, bench, order, teacher=str(teacher), loading=loading or {}, background=background,
+                    kept=shards.folder.absolute(),
                 )  # fmt: skip
-                crew: _Alone | _Crew = _Crew(workers, threads, manifest, parts, bar)
+                crew: _Alone | _Crew = _Crew(workers, threads, manifest, shards, bar)
             else:
-                crew = _Alone(parts, bar)
+                crew = _Alone(shards, bar)
             try:
                 for number, found in enumerate(_first(source, rows)):
-                    crew.give(found, parts.place(number, found))
+                    crew.give(found, shards.place(number, found))
                 crew.finish()
             except KeyboardInterrupt:
                 crew.close()  # first: what is told to be kept must not grow afterwards
-                raise KeyboardInterrupt(f"Stopped. {parts.so_far()}") from None
+                raise KeyboardInterrupt(f"Stopped. {shards.so_far()}") from None
             finally:
                 crew.close()
-            return parts.joined()
+            return shards.joined()
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class _Parts:
+class _Shards:
     """The shards beside the file that they will become, for one run at a time. No empty folder is left behind."""
 
     def __init__(self, path: Path, bench: Bench, shard: int) -> None:
@@ -154,7 +154,7 @@ class _Parts:
         self._places: list[str] = []
         self._digest = hashlib.sha256()
 
-    def __enter__(self) -> "_Parts":
+    def __enter__(self) -> "_Shards":
         with_folder(Path(self._lock.lock_file))
         try:
             self._lock.acquire()
@@ -220,14 +220,14 @@ class _Parts:
 class _Alone:
     """This process explains."""
 
-    def __init__(self, parts: _Parts, bar: Progress) -> None:
-        self.parts, self.bar = parts, bar
+    def __init__(self, shards: _Shards, bar: Progress) -> None:
+        self.shards, self.bar = shards, bar
 
     def give(self, rows: Sequence[Row], place: Path) -> None:
-        if self.parts.has(place):
+        if self.shards.has(place):
             self.bar.skip(len(rows))
             return
-        self.parts.bench.explain(rows, place)
+        self.shards.bench.explain(rows, place)
         self.bar.advance(len(rows))
 
     def finish(self) -> None:
@@ -249,14 +249,14 @@ class _Shard:
 class _Crew:
     """Processes explain, at most two shards in hand for each. A shard that fails stops the run; others are kept."""
 
-    def __init__(self, workers: int, threads: int, manifest: Path, parts: _Parts, bar: Progress) -> None:
-        self.parts, self.bar, self.folder = parts, bar, manifest.parent
+    def __init__(self, workers: int, threads: int, manifest: Path, shards: _Shards, bar: Progress) -> None:
+        self.shards, self.bar, self.folder = shards, bar, manifest.parent
         self._most = _WAITING * workers
         self._crew = Crew(_MODULE, manifest, workers=workers, threads=threads)
         self._waiting: dict[str, _Shard] = {}
 
     def give(self, rows: Sequence[Row], place: Path) -> None:
-        if self.parts.has(place):
+        if self.shards.has(place):
             self.bar.skip(len(rows))
             return
         while len(self._waiting) >= self._most:
@@ -291,8 +291,8 @@ class _Crew:
         hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
         hint = hint if said.answer is None and "SIGKILL" in said.ending else ""
         return DidactError(
-            f"{self.parts.bench.name!r} could not explain the {shard.count:,} rows from {shard.first!r} to "
-            f"{shard.last!r}. {why}\n{hint}{self.parts.so_far()}"
+            f"{self.shards.bench.name!r} could not explain the {shard.count:,} rows from {shard.first!r} to "
+            f"{shard.last!r}. {why}\n{hint}{self.shards.so_far()}"
         )
 
 
