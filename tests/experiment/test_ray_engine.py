@@ -21,7 +21,6 @@ from didact.errors import DidactError, MissingExtraError, OptionError, RecordErr
 from didact.experiment import compare as module
 from didact.experiment.engines import Engine, Helper, Told, far
 from didact.experiment.engines import ray as ray_module
-from didact.experiment.engines.cell_files import CellFiles
 from didact.experiment.engines.far import Errand, do_cell, folder_of, forget
 from didact.experiment.engines.ray import Ray
 from didact.experiment.explain import Work, explain, resolve
@@ -420,7 +419,7 @@ class TestRecords:
         def check(base):
             facts = {"base": base} if name == "base" else {"options": {"embeddings": base}}
             start.write_text(json.dumps({"spec": "same", "facts": facts}))
-            CellFiles(manifest).check_bases()
+            ray_module._Files(manifest).check_bases()
 
         for fine in (str(tmp_path / "bert"), "minilm", "owner/name", "learned", None):
             check(fine)
@@ -451,7 +450,7 @@ class TestRecords:
             path.touch()
         (manifest.parent / "starts" / "s").mkdir(parents=True)
         (manifest.parent / "starts" / "s" / "start.json").touch()
-        files = CellFiles(manifest)
+        files = ray_module._Files(manifest)
         common = ["classroom/cells-0.json", "classroom/rows.parquet", "classroom/starts/s/start.json"]
         assert files.of("a") == [*common, "explanations/m-0.parquet", "explanations/m-1.parquet"]
         assert files.of("c") == [*common, "explanations/p.parquet", "explanations/p.safetensors"]

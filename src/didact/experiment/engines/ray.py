@@ -6,8 +6,13 @@ whose process or machine dies is done again.
 """
 
 import contextlib
+import json
+import logging
 import os
 import secrets
+import signal
+import socket
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
@@ -15,10 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from didact.errors import DidactError, OptionError, RecordError, UnsupportedError
+from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.experiment.engines import Told
-from didact.experiment.engines.cell_files import CellFiles
-from didact.experiment.engines.connection import REACH, connected, imported, undisturbed
 from didact.experiment.engines.far import Errand, do_cell, do_shard, forget
 from didact.records.atomic import with_folder, write_bytes
 from didact.records.store import Store
@@ -36,6 +39,8 @@ _FEWEST: Final = 2  # shards, and places for them, that are worth a journey: few
 _LOOK: Final = 2.0  # seconds between two looks at the size of the cluster
 _SLICE: Final = 0.5  # seconds that Ctrl-C may have to wait for a task to come back
 _PATIENCE: Final = 60.0  # seconds that a cluster without a machine for a task may take to find one
+_REACH: Final = 5.0  # seconds that an address may take to answer
+_SETTINGS: Final = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # the first thing that both sides of HTTP/2, and so gRPC, say
 _BENCH: Final = "didact.experiment.parcel"
 
 J = TypeVar("J", bound=Hashable)
@@ -81,7 +86,7 @@ class Ray:
                 "workers=0 does the cells in this process, and Ray does them in others. Leave it out, give the number "
                 "of cells in flight, or use the engine local."
             )
-        self.ray = imported()
+        self.ray = _imported()
         self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
         self.module, self.patience = module, patience
         self._cell = _Need("cell", threads, threads, gpus)
@@ -156,7 +161,7 @@ class Ray:
         is_own = self._is_own()
         self._name = secrets.token_hex(8)
         self._open.callback(forget, self._name)
-        self._open.enter_context(connected(self.ray, self.address, self._own_cpus()))
+        self._open.enter_context(_connected(self.ray, self.address, self._own_cpus()))
         self._is_connected = True
         if not self._slots():
             wanted = f"{self.threads} CPUs" if self.threads > 1 else "1 CPU"
@@ -184,7 +189,7 @@ class Ray:
         return found
 
     def _nodes(self) -> list[dict[str, Any]]:
-        with undisturbed():
+        with _undisturbed():
             return [node for node in self.ray.nodes() if node["Alive"]]
 
     def _has(self) -> str:
@@ -200,10 +205,10 @@ class Ray:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         away = self.ray.remote(num_cpus=0, max_retries=0)(forget)
-        with undisturbed(), contextlib.suppress(Exception):
+        with _undisturbed(), contextlib.suppress(Exception):
             places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
             asked = [away.options(scheduling_strategy=place).remote(name) for place in places]
-            self.ray.wait(asked, num_returns=len(asked), timeout=REACH)
+            self.ray.wait(asked, num_returns=len(asked), timeout=_REACH)
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
@@ -226,7 +231,7 @@ class Ray:
                     job = waiting.popleft()
                     found = known(job)
                     if found is None:
-                        with undisturbed():
+                        with _undisturbed():
                             flying[fly(job)] = job
                     else:
                         yield found
@@ -234,7 +239,7 @@ class Ray:
                     time.sleep(_SLICE)
                     continue
                 found = None
-                with undisturbed():
+                with _undisturbed():
                     landed, _ = self.ray.wait(list(flying), num_returns=1, timeout=_SLICE)
                     for one in landed:  # one at most
                         job = flying.pop(one)
@@ -245,7 +250,7 @@ class Ray:
                 if found is not None:
                     yield found
         finally:
-            with undisturbed():
+            with _undisturbed():
                 for one in flying:
                     with contextlib.suppress(Exception):
                         self.ray.cancel(one, force=True)
@@ -291,7 +296,7 @@ class Ray:
     def _told(self, manifest: Path, keys: Sequence[str]) -> Generator[Told, None, None]:
         from didact.experiment.cell import finished
 
-        files, store = CellFiles(manifest), Store(manifest.parent.parent / "cells")
+        files, store = _Files(manifest), Store(manifest.parent.parent / "cells")
         if self.address is not None:
             files.check_bases()
         task = self._task(_work, self._cell)
@@ -421,6 +426,51 @@ def _explain(errand: Errand, start: int, stop: int, files: Mapping[str, Any]) ->
     return do_shard(errand, start, stop, files, ray.get)
 
 
+class _Files:
+    """Which files of the run's folder each cell reads."""
+
+    def __init__(self, manifest: Path) -> None:
+        self.folder = manifest.parent.parent
+        content = json.loads(manifest.read_bytes())
+        self._common = [f"classroom/{name}" for name in (manifest.name, content.get("rows")) if name]
+        self._cells = {cell["key"]: cell for cell in content["cells"]}
+        self._found: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
+
+    def check_bases(self) -> None:
+        """An error if a student starts from weights in a folder that other machines cannot find by its name."""
+        for start in sorted({cell["start"] for cell in self._cells.values() if cell.get("start")}):
+            about = json.loads((self.folder / "classroom" / "starts" / start / "start.json").read_bytes())
+            facts = about["facts"]
+            for base in (facts.get("base"), facts.get("options", {}).get("embeddings")):
+                if base is not None and Path(base).is_dir() and not Path(base).is_absolute():
+                    raise OptionError(
+                        f"Student {about['spec']!r} starts from the folder {base!r}, which the machines of a cluster "
+                        "look for by its name. Train the teacher from, or name the student with, its full path, at "
+                        "which every machine has it; or take a base by its name on the hub, or the engine local."
+                    )
+
+    def together(self, key: str) -> list[str]:
+        """The cells that are done in one with this, itself among them."""
+        return list(self._cells[key].get("together") or [key])
+
+    def of(self, key: str) -> list[str]:
+        cell = self._cells[key]
+        names = [f"classroom/starts/{cell['start']}"] if cell.get("start") else []
+        group = [self._cells[one] for one in self.together(key)]  # each with its own explanations
+        found = [one[name] for one in group for name in ("maps", "parts") if one.get(name)]
+        names += [f"explanations/{name}" for name in dict.fromkeys(found)]
+        return self._common + [file for name in names for file in self._below(name)]
+
+    def _below(self, name: str) -> list[str]:
+        """The file of this name, or the files in the folder, or those of parts, which are two beside each other."""
+        if name not in self._found:
+            path = self.folder / name
+            beside = [path.with_suffix(ending) for ending in (".parquet", ".safetensors")]
+            files = {file for file in (path, *beside, *path.rglob("*")) if file.is_file()}
+            self._found[name] = [str(file.relative_to(self.folder).as_posix()) for file in sorted(files)]
+        return self._found[name]
+
+
 def _is_loss(errors: Any, error: Exception) -> bool:
     """Whether the machine died and not the process alone."""
     return isinstance(error, errors.NodeDiedError | errors.ObjectLostError | errors.LocalRayletDiedError)
@@ -440,3 +490,125 @@ def _asked_wrongly(error: Any) -> Exception:
         f"A node of the Ray cluster cannot do its work: {type(cause).__name__}: {cause}. Python, didact and its "
         "packages must be installed there as they are here."
     )
+
+
+def _imported() -> Any:
+    """The package, or an error that says how to get it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; others in flight say no more
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what it will do one day
+    try:
+        with _undisturbed():
+            import ray
+            import ray.exceptions
+    except ImportError:
+        raise MissingExtraError('The engine ray needs its package: pip install "didact[ray]"') from None
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str | None, cpus: int) -> Iterator[None]:
+    """A connection that is closed at the end. One that this process has already is used, and left."""
+    if ray.is_initialized():
+        here = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", here):
+            raise OptionError(f"This process is connected to Ray at {here}, not at {address}. Call ray.shutdown first.")
+        yield
+        return
+    if address is not None:
+        _reach(address)
+    with _as_it_was(ray):
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        try:
+            try:
+                with _undisturbed():
+                    if address is None:
+                        plain = {"worker_niceness": 0}  # as processes of `local`; Ray's own are polite to all others
+                        ray.init(address="local", num_cpus=cpus, include_dashboard=False, _system_config=plain, **quiet)
+                    else:
+                        ray.init(address=address, **quiet)
+            except (OSError, RuntimeError, ValueError) as error:
+                if address is None:
+                    raise UnsupportedError(f"Ray could not start a cluster on this machine: {error}") from error
+                raise _unreached(address, error) from error
+            yield
+        finally:
+            with _undisturbed():
+                ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """An error if no server of Ray's kind answers at HOST:PORT; Ray itself waits for minutes."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or "/" in host or not port.isdigit() or int(port) > 65535:
+        raise OptionError(f"The address of a Ray cluster is auto or HOST:PORT, not {address!r}.")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_REACH) as line:
+            if os.environ.get("RAY_USE_TLS") == "1":
+                return
+            line.settimeout(_REACH)
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS)
+            answer = line.recv(9)
+    except OSError as error:
+        raise _unreached(address, error) from error
+    if len(answer) < 4 or answer[3] != _SETTINGS[3]:
+        raise _unreached(address, "what answers there is no Ray head")
+
+
+def _unreached(address: str, why: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"No Ray cluster could be reached at {address!r}: {str(why).rstrip('.')}. Start one with `ray start --head`, "
+        "run this on a machine of it, and give --address auto or what `ray start` said; without an address a cluster "
+        "is started here."
+    )
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C is kept until a call into Ray is over; a second one acts at once.
+
+    Ray is not made to be interrupted anywhere: what is raised there may be lost in a destructor, or leave it half-way.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    if not is_main or not callable(handler):  # other threads are not interrupted; who ignores Ctrl-C goes on to
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+
+    def keep(number: int, frame: Any) -> None:
+        came.append((number, frame))
+        if len(came) > 1:
+            handler(number, frame)
+
+    signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(*came[0])
+
+
+@contextlib.contextmanager
+def _as_it_was(ray: Any) -> Iterator[None]:
+    """Undo what Ray changes in this process: how SIGTERM is handled. Keep it from printing to standard output."""
+    worker: Any = getattr(ray._private, "worker", None)
+    printed = getattr(worker, "print_to_stdstream", None)  # Ray has no switch for news about nodes and workers
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    if printed is not None:
+        worker.print_to_stdstream = _logged
+    try:
+        yield
+    finally:
+        if printed is not None:
+            worker.print_to_stdstream = printed
+        if is_main and handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _logged(data: Mapping[str, Any], **_: object) -> None:
+    logging.getLogger("didact").debug("ray: %s", " ".join(map(str, data.get("lines", ()))))
