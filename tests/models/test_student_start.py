@@ -66,7 +66,10 @@ def alike(one, other) -> set[str]:
     return {name for name, tensor in weights(one).items() if torch.equal(tensor, weights(other)[name])}
 
 
-SPECS = ["same", "pool(width=16)", "bilstm_attention(width=16, embeddings=base)", "native(layers=1, width=16)", "BASE"]
+SPECS = [
+    "same", "pool(width=16)", "bilstm_attention(width=16, embeddings=base)", "native(layers=1, width=16)", "BASE",
+    "pool(width=16, embeddings=teacher)",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -180,6 +183,52 @@ class TestNativeStudents:
         assert start("pool(embeddings=base)", native(f"bilstm(width=8, embeddings='{base}')")).build(0)
         with pytest.raises(OptionError, match=r"names none. Name one: embeddings=minilm.*--base"):
             start(asked, native())
+
+    def test_embeddings_of_the_teacher(self, base, tmp_path):
+        """The rows of its table that are in use, standardised as the whole table of a base is."""
+        spec, teacher = "pool(width=8, embeddings=teacher)", trained()
+        for part in (teacher.model, teacher.tokenizer):
+            part.save_pretrained(tmp_path / "teacher")
+        whole, _ = standard_table(str(tmp_path / "teacher"))
+        student_rows = rows()[:1]  # "a good film"
+        found = start(spec, teacher, given=student_rows, read_rows=rows())
+        assert found.origin == "random, on frozen embeddings of the teacher"
+        student = found.build(0)
+        assert len(student.words.table) == len(student.reader) < len(whole)
+        torch.testing.assert_close(student.words.table, whole[list(student.reader.ids)], rtol=0, atol=0)
+        plain = PieceReader.from_tokenizer(teacher.tokenizer, special=False)
+        for row in rows():  # also the words that no student's own row holds
+            pieces = plain.encode([row]).tokens[0]
+            read = student.encode([row]).tokens[0]
+            pieces = pieces[: len(read)]  # students cut rows at the teacher's length
+            torch.testing.assert_close(student.words.table[read], whole[pieces], rtol=0, atol=0)
+            assert [student.token_name(int(number)) for number in read] == [
+                teacher.tokenizer.convert_ids_to_tokens(int(number)) for number in pieces
+            ]
+
+    def test_a_piece_that_no_row_had_is_unknown(self):
+        found = start("pool(width=8, embeddings=teacher)", trained(), given=rows()[:1]).build(0)
+        read = found.encode([Row("new", ("bad film",))]).tokens[0]
+        assert [found.token_name(int(number)) for number in read] == ["[UNK]", "film"]
+
+    def test_another_teacher_gives_other_students(self):
+        one, other = trained(), trained()
+        with torch.no_grad():
+            other.model.get_input_embeddings().weight[7] *= 2.0
+        spec = "pool(width=8, embeddings=teacher)"
+        assert start(spec, one).facts["table"] != start(spec, other).facts["table"]
+
+    @pytest.mark.parametrize("make", [black_box, native])
+    def test_teachers_without_a_table_of_pieces(self, make):
+        with pytest.raises(UnsupportedError, match="not a Hugging Face model of text. Leave embeddings=teacher out"):
+            start("pool(width=8, embeddings=teacher)", make())
+
+    def test_the_table_travels_with_the_start(self, tmp_path):
+        found = start("pool(width=8, embeddings=teacher)", trained())
+        found.save(tmp_path)
+        (tmp_path / "start" / "embeddings.safetensors").unlink()
+        with pytest.raises(RecordError, match="missing or damaged"):
+            Start.load(tmp_path)
 
     def test_words_come_from_the_students_rows(self):
         student = start("bilstm(width=8)", black_box(), given=[Row("x", ("only these words",))]).build(0)

@@ -305,7 +305,7 @@ class Demo:
             return list(self.size.students)
         if not self.data.task.is_text:
             return None
-        first, _ = default_student(self.teacher, self.data.task, None)
+        first = default_student(self.teacher, self.data.task, None)
         # Without attention a student of the teacher's kind could not be taught by it.
         is_deaf = first.architecture == "same" and "attention_all" in self.left_out
         others = () if self.data.task.name == "reading" else self.size.students[1:]  # they cannot mark spans

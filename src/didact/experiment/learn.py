@@ -81,7 +81,7 @@ def learn_smat(
     metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
     explainer.learned = work.facts() | {
         "metrics": metrics, "route": done.route, "epochs": epochs,
-        "notes": [*filter(None, [work.note]), *done.notes],
+        "notes": list(done.notes),
     }  # fmt: skip
     if folder is not None and place is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
@@ -137,10 +137,10 @@ class _Work:
         self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
         self.rows = self._drawn(size)
         self.student: StudentSpec
-        self.student, self.note = (parse_student(student), "") if student else default_student(teacher, data.task, base)
+        self.student = parse_student(student) if student else default_student(teacher, data.task, base)
         self.start: Start = student_start(
             self.student.architecture, teacher=teacher, task=data.task, classes=teacher.classes, rows=self.rows,
-            base=base, trust_remote_code=trust_remote_code,
+            read_rows=(*self.rows, *data["dev"]), base=base, trust_remote_code=trust_remote_code,
         )  # fmt: skip
         kind = student_training(self.start.build(0), self.student.optimiser)
         self.training = replace(kind, **training, seed=seed)

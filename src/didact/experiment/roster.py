@@ -30,8 +30,11 @@ from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
-# What students see where nobody says: on real text the effect shows in small ones on frozen embeddings, cheaply.
-_SMALL: Final = "bilstm_attention(embeddings=base, width=64)/attention"
+# Default students. On real text, explanations show an effect in small students on frozen word embeddings.
+_ON_BASE: Final = "bilstm_attention(embeddings=base, width=64)/attention"
+_ON_TEACHER: Final = "bilstm_attention(embeddings=teacher, width=64)/attention"
+_READER: Final = "native(embeddings=teacher)/attention"
+_SMALL: Final = "native/attention"
 
 
 # What stands beside a learned explainer (DESIGN: fair controls). `fresh` is the explainer's own row.
@@ -281,9 +284,7 @@ class Roster:
     def _students(self) -> tuple[StudentSpec, ...]:
         if self.plan.students:
             return self.plan.students
-        found, note = default_student(self.teacher, self.data.task, self.plan.base)
-        self.notes += [note] if note else []
-        return (found,)
+        return (default_student(self.teacher, self.data.task, self.plan.base),)
 
     def _starts(self) -> dict[str, Start]:
         found: dict[str, Start] = {}
@@ -293,7 +294,8 @@ class Roster:
             try:
                 found[student.architecture] = student_start(
                     student.architecture, teacher=self.teacher, task=self.data.task, classes=self.teacher.classes,
-                    rows=self.pool, base=self.plan.base, trust_remote_code=self.plan.trust_remote_code,
+                    rows=self.pool, read_rows=(*self.pool, *self.data["dev"], *self.data["test"]),
+                    base=self.plan.base, trust_remote_code=self.plan.trust_remote_code,
                 )  # fmt: skip
             except DidactError as error:
                 self.faults.append(f"students: {student.architecture}: {error}")
@@ -381,15 +383,21 @@ class Roster:
         return explain(self.teacher, rows, method, background_rows=rows)
 
 
-def default_student(teacher: Teacher, task: Task, base: str | None) -> tuple[StudentSpec, str]:
-    """The student where nobody says, and what is to be told of the choice."""
-    is_model, is_native = isinstance(teacher, Model), isinstance(teacher, NativeModel)
-    note = ""
-    if is_model and not is_native and task.is_text and task.name != "reading":
-        if base is not None or getattr(teacher, "record", {}).get("base"):
-            return parse_student(_SMALL), note
-        note = "No base model of the teacher is recorded (--base names one): its students are 'same'."
-    return parse_student("same/attention" if is_model else "native/attention"), note
+def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSpec:
+    """The student of a comparison that names none.
+
+    A native teacher was trained from random weights, and so is a student of its own architecture. A pretrained one
+    knows a language that such a student would not: its students read with frozen word embeddings, of the recorded base
+    or else of the teacher itself.
+    """
+    if isinstance(teacher, NativeModel):
+        return parse_student("same/attention")
+    if not isinstance(teacher, Model) or not task.is_text:
+        return parse_student(_SMALL)
+    has_base = base is not None or bool(getattr(teacher, "record", {}).get("base"))
+    if task.name == "reading":
+        return parse_student("same/attention" if has_base else _READER)
+    return parse_student(_ON_BASE if has_base else _ON_TEACHER)
 
 
 def _is_spec(method: Method | None) -> bool:

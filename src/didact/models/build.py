@@ -10,9 +10,9 @@ from didact.core.row import Row
 from didact.core.task import IMAGE, Task
 from didact.errors import OptionError, RequestError
 from didact.models import MODELS
-from didact.models.frozen import LEARNED, base_reader
+from didact.models.frozen import LEARNED, TEACHER, base_reader
 from didact.models.native import NativeModel
-from didact.models.tokenizer import PatchReader, TextReader, WordTokenizer
+from didact.models.tokenizer import PatchReader, Reader, TextReader, WordTokenizer
 from didact.registry import Spec, checked_options, parse_spec
 
 
@@ -71,10 +71,12 @@ def native_model(
     max_length: int | None = None,
     truncate: bool = False,
     patch: int = 8,
+    reader: TextReader | None = None,
 ) -> NativeModel:
     """An untrained native model that reads the rows. `source` and `split` name them in errors; `patch` is for images.
 
-    Draws the weights from torch's generator.
+    Without a `reader`, the model reads words of the rows or pieces of the base that `embeddings` names. Draws the
+    weights from torch's generator.
     """
     parsed = parse_spec(spec) if isinstance(spec, str) else spec
     kind: type[NativeModel] = MODELS.load(parsed.name)
@@ -85,9 +87,12 @@ def native_model(
         options["length"] = max_length
     if not len(rows):
         raise RequestError(f"{source} has no rows in {split!r}, so there is nothing to build a model from.")
-    reader = _patches(rows[0], patch, source) if task is IMAGE else _words(rows, options.get("embeddings", LEARNED))
+    if task is IMAGE:
+        reads: Reader = _patches(rows[0], patch, source)
+    else:
+        reads = reader or _words(rows, options.get("embeddings", LEARNED))
     try:
-        model = kind(task, classes, reader, **options)
+        model = kind(task, classes, reads, **options)
     except TypeError as error:
         raise OptionError(f"An option of {str(spec)!r} has the wrong type: {error}") from error
     model.name, model.truncate = str(spec), truncate
@@ -96,7 +101,7 @@ def native_model(
 
 def _words(rows: Sequence[Row], embeddings: object) -> TextReader:
     # What is no name of a base is left to the model, which says what the option takes.
-    if not isinstance(embeddings, str) or embeddings in (LEARNED, "base", ""):
+    if not isinstance(embeddings, str) or embeddings in (LEARNED, TEACHER, "base", ""):
         return WordTokenizer.from_rows(rows)
     return base_reader(embeddings)
 

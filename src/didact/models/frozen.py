@@ -1,32 +1,38 @@
 """Word embeddings that a model takes from a pretrained base: frozen, standardised, projected to its own width."""
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnsupportedError
+from didact.models.spread import whole_weights
 from didact.models.tokenizer import PatchReader, PieceReader, Reader
 
 LEARNED = "learned"
+TEACHER = "teacher"  # the embeddings of the model that is explained; its students read with its tokenizer
 
 
 class FrozenWords(nn.Module):
     """Looks a base's pieces up in its own table and projects them; only the projection is trained.
 
     The table is no part of the state: every model of a process that names the base shares one tensor, and a kept
-    model names the base and the table's hash.
+    model names the base and the table's hash. `vectors` is the table of a reader that brings its own.
     """
 
     table: Tensor
 
-    def __init__(self, base: str, width: int) -> None:
+    def __init__(self, base: str, width: int, vectors: Float[Tensor, "token dim"] | None = None) -> None:
         super().__init__()
-        table, self.hash = standard_table(base)
+        table, self.hash = standard_table(base) if vectors is None else (vectors, _hash(vectors))
         self.base = base
         self.register_buffer("table", table.to(torch.get_default_dtype()), persistent=False)
         self.project = nn.Linear(table.shape[1], width)
@@ -49,7 +55,12 @@ def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
             f"its tokenizer, but the model reads {what}. Leave the option out, or read with "
             f"base_reader({embeddings!r})."
         )
-    words = FrozenWords(embeddings, width)
+    if embeddings == TEACHER and reader.vectors is None:
+        raise OptionError(
+            "Option embeddings=teacher takes the word embeddings of the model that is explained, so it is for students "
+            "of a comparison. Name a base model instead: embeddings=minilm."
+        )
+    words = FrozenWords(embeddings, width, reader.vectors)
     if len(reader) > len(words.table):
         raise OptionError(
             f"The reader knows {len(reader)} pieces, but the base model {embeddings!r} has embeddings of "
@@ -64,6 +75,28 @@ def base_reader(base: str) -> PieceReader:
 
     source, stamp = located(base)
     return _reader(base, source, stamp)
+
+
+def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
+    """Reads as the Hugging Face model `teacher` does, with its word embeddings of the pieces that occur in `rows`.
+
+    Dimensions are standardised over the teacher's whole vocabulary, as `standard_table` does for a base.
+    """
+    try:
+        weight = teacher.model.get_input_embeddings().weight
+    except (AttributeError, NotImplementedError) as error:
+        raise UnsupportedError(
+            f"Students cannot read with the word embeddings of teacher {teacher.name!r}: it has no table of them. "
+            "Name a base model (embeddings=minilm), or leave the option out."
+        ) from error
+    if weight.device.type == "meta":  # kept elsewhere until it is needed
+        own = next(name for name, tensor in teacher.model.named_parameters() if tensor is weight)
+        weight = next(tensor for name, tensor in whole_weights(teacher.model) if name == own)
+    reader = PieceReader.from_tokenizer(teacher.tokenizer).restricted(rows)
+    assert reader.ids is not None
+    with torch.inference_mode(False), torch.no_grad():
+        vectors = _standardised(weight.detach().cpu())[list(reader.ids)].clone()
+    return replace(reader, vectors=vectors)
 
 
 def standard_table(base: str) -> tuple[Float[Tensor, "token dim"], str]:
@@ -102,8 +135,17 @@ def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]
     # the table must serve training even if it is first asked for while predicting.
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.no_grad(), hub_errors(base), quietly():
         weight = AutoModel.from_pretrained(source, dtype=torch.float32).get_input_embeddings().weight
-        exact = weight.detach().double()
-        deviation = exact.std(0, correction=0)
-        table = (exact - exact.mean(0)) / torch.where(deviation > 0, deviation, 1.0)
-        table = table.float().contiguous()
-    return table, hashlib.sha256(table.numpy().tobytes()).hexdigest()[:16]
+        table = _standardised(weight.detach())
+    return table, _hash(table)
+
+
+def _standardised(weight: Float[Tensor, "token dim"]) -> Float[Tensor, "token dim"]:
+    """Each dimension with mean 0 and deviation 1 over the vocabulary; one that never changes becomes 0."""
+    exact = weight.double()
+    deviation = exact.std(0, correction=0)
+    table = (exact - exact.mean(0)) / torch.where(deviation > 0, deviation, 1.0)
+    return table.float().contiguous()
+
+
+def _hash(table: Float[Tensor, "token dim"]) -> str:
+    return hashlib.sha256(table.numpy().tobytes()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -118,10 +119,16 @@ def native_from(folder: Path) -> NativeModel:
     return model.eval()
 
 
-def native_like(facts: Mapping[str, Any]) -> NativeModel:
-    """A model with these `facts`, and weights drawn from torch's generator."""
+def native_like(facts: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
+    """A model with these `facts`, and weights drawn from torch's generator.
+
+    `vectors` are the frozen word embeddings of a student that reads with those of its teacher.
+    """
     kind: type[NativeModel] = MODELS.load(facts["architecture"])
-    model = kind(task_named(facts["task"]), facts["classes"], reader_from(facts["reader"]), **facts["options"])
+    reader = reader_from(facts["reader"])
+    if vectors is not None and isinstance(reader, PieceReader):
+        reader = replace(reader, vectors=vectors)
+    model = kind(task_named(facts["task"]), facts["classes"], reader, **facts["options"])
     model.truncate = facts["truncate"]
     model.max_length = facts.get("max_length", model.max_length)
     words = getattr(model, "words", None)
@@ -148,7 +155,10 @@ def _check_option(model: str, name: str, value: object) -> None:
     elif name == "embeddings":
         # The word "base" stands for the teacher's base, which only `student_start` knows.
         good = isinstance(value, str) and value not in ("", "base")
-        wanted = f"{LEARNED!r}, or the base model whose frozen word embeddings it reads with (minilm, a folder, a name)"
+        wanted = (
+            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with (minilm, "
+            "a folder, a name)"
+        )
     else:
         good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
     if not good:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 
 from didact.core.model import Model
@@ -22,15 +23,17 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
 from didact.models.build import is_native, native_model
-from didact.models.frozen import LEARNED
+from didact.models.frozen import LEARNED, TEACHER, teacher_reader
 from didact.models.native import NativeModel, native_like
 from didact.models.spread import whole_weights
+from didact.models.tokenizer import PieceReader
 from didact.registry import Spec, parse_spec, unknown
 
 if TYPE_CHECKING:
     from didact.models.huggingface import HuggingFaceModel
 
 RECORD, FOLDER = "start.json", "start"
+VECTORS = "embeddings.safetensors"
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,16 @@ class Start:
         """The student that starts from this seed. torch's generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = native_like(self.facts) if self.facts["kind"] == "native" else self._huggingface()
+            if self.facts["kind"] == "native":
+                model: Model = native_like(self.facts, self._vectors())
+            else:
+                model = self._huggingface()
         model.name = self.spec
         return model.train()
+
+    def _vectors(self) -> Tensor | None:
+        """The frozen word embeddings of a student that reads with those of its teacher."""
+        return _tensors(self.files[VECTORS])["vectors"] if VECTORS in self.files else None
 
     def _huggingface(self) -> "HuggingFaceModel":
         from didact.models.huggingface import HuggingFaceModel
@@ -112,6 +122,7 @@ def student_start(
     task: Task,
     classes: Sequence[str] | None,
     rows: Sequence[Row],
+    read_rows: Sequence[Row] | None = None,
     base: str | None = None,
     trust_remote_code: bool = False,
 ) -> Start:
@@ -119,8 +130,10 @@ def student_start(
 
     `same` is the teacher's architecture: a native one starts at random; a Hugging Face one from the weights of the base
     its record names, else of `base`, else at random, always with a new head. A native student's vocabulary comes from
-    `rows`, unless `embeddings` names a base; `embeddings=base` is the teacher's base, else `base`. Students cut rows
-    that are too long, at the teacher's length where they can read as much and the spec does not say `length`.
+    `rows`, unless `embeddings` names a base; `embeddings=base` is the teacher's base, else `base`. With
+    `embeddings=teacher` students read with the teacher's own word embeddings of the pieces in `read_rows`: all rows
+    that they will read (default: `rows`). Students cut rows that are too long, at the teacher's length where they can
+    read as much and the spec does not say `length`.
     """
     if spec == "same":
         if isinstance(teacher, NativeModel):
@@ -128,7 +141,10 @@ def student_start(
         return _same(teacher, task, classes, base, trust_remote_code)
     if is_native(spec):
         parsed = _with_base(parse_spec(spec), teacher, base)
-        if isinstance(name := parsed.options.get("embeddings"), str):
+        reader = None
+        if parsed.options.get("embeddings") == TEACHER:
+            reader = _teacher_reader(parsed, teacher, rows if read_rows is None else read_rows)
+        elif isinstance(name := parsed.options.get("embeddings"), str):
             _check_other(name, teacher, trust_remote_code)
         with torch.random.fork_rng(devices=[]):
             model = native_model(
@@ -141,8 +157,9 @@ def student_start(
                 max_length=_length(parsed, teacher) if task is not IMAGE else None,
                 truncate=True,
                 patch=_patch(teacher, rows) if task is IMAGE else 8,
+                reader=reader,
             )
-        return _native(spec, model.facts())
+        return _native(spec, model.facts(), None if reader is None else reader.vectors)
     _check_name(spec)
     _check_other(spec, teacher, trust_remote_code)
     from didact.models.pretrained import base_folder, head_of, hub_errors, tokenizer_of
@@ -160,11 +177,28 @@ def student_start(
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, Any]) -> Start:
+def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> Start:
     plain = json.loads(json.dumps(facts))
     embeddings = plain["options"].get("embeddings", LEARNED)
-    origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {embeddings}"
-    return Start(spec, origin, {"kind": "native"} | plain)
+    source = "the teacher" if embeddings == TEACHER else embeddings
+    origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
+    files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
+    return Start(spec, origin, {"kind": "native"} | plain, files)
+
+
+def _teacher_reader(spec: Spec, teacher: Teacher, rows: Sequence[Row]) -> PieceReader:
+    if not isinstance(teacher, Model) or isinstance(teacher, NativeModel) or not teacher.task.is_text:
+        raise UnsupportedError(
+            f"Student '{spec}' reads with the teacher's word embeddings, and teacher {teacher.name!r} is not a "
+            "Hugging Face model of text. Leave embeddings=teacher out, or name a base model: embeddings=minilm."
+        )
+    return teacher_reader(teacher, rows)
+
+
+@lru_cache(maxsize=4)
+def _tensors(content: bytes) -> Mapping[str, Tensor]:
+    """The tensors of a safetensors file. Kept: all students of a process share them."""
+    return load(content)
 
 
 def _with_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from didact.errors import OptionError, ShapeError
 
 PADDING, UNKNOWN, FIRST, SEPARATOR, MASK = range(5)
 _SPECIAL: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_ENCODED: Final = 4096  # texts tokenised together while a vocabulary is restricted
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class PieceReader:
 
     With `special`, rows read [CLS] first [SEP] second [SEP], with the base's own tokens for it, or those it begins and
     ends a text with; what a base has not is left out.
+
+    With `ids` the vocabulary is restricted to these pieces: a token number is a position in `ids`, and every other
+    piece becomes the unknown token. `vectors` are the embeddings of these pieces; they are stored apart from `facts`.
     """
 
     tokenizer: str = field(repr=False)
@@ -81,6 +85,8 @@ class PieceReader:
     cls: int | None = None
     sep: int | None = None
     mask: int | None = None
+    ids: tuple[int, ...] | None = field(default=None, repr=False)
+    vectors: torch.Tensor | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, *, special: bool = True) -> "PieceReader":
@@ -108,7 +114,29 @@ class PieceReader:
         return _opened(self.tokenizer)[0]
 
     def __len__(self) -> int:
-        return _opened(self.tokenizer)[1]
+        return _opened(self.tokenizer)[1] if self.ids is None else len(self.ids)
+
+    @cached_property
+    def _positions(self) -> Mapping[int, int]:
+        """The position of each piece in `ids`."""
+        return {piece: position for position, piece in enumerate(self.ids or ())}
+
+    def _number(self, piece: int | None) -> int | None:
+        """The token number of a piece of the base; None if it is None."""
+        if piece is None or self.ids is None:
+            return piece
+        unknown = 0 if self.unk is None else self._positions[self.unk]
+        return self._positions.get(piece, unknown)
+
+    def restricted(self, rows: Sequence[Row]) -> "PieceReader":
+        """The same reader with a vocabulary of the pieces that occur in `rows`, and the special tokens."""
+        special = [self.pad, self.unk, self.cls, self.sep, self.mask]
+        used = {piece for piece in special if piece is not None}
+        texts = [text for row in rows for text in row.texts]
+        for start in range(0, len(texts), _ENCODED):
+            for encoding in self._backend.encode_batch(texts[start : start + _ENCODED], add_special_tokens=False):
+                used.update(encoding.ids)
+        return replace(self, ids=tuple(sorted(used)))
 
     def pieces(self, row: Row, *, longest: int | None = None) -> Pieces:
         """The row as the base's tokenizer cuts it. `longest` cuts the end off the longest text first."""
@@ -119,24 +147,27 @@ class PieceReader:
         texts = [text for row in rows for text in row.texts]
         encoded = iter(self._backend.encode_batch(texts, add_special_tokens=False))
         found = [self._pieces(row, [next(encoded) for _ in row.texts], longest) for row in rows]
-        return text_batch(rows, found, padding=self.pad or 0)  # it is masked everywhere: without one, any will do
+        # Padding is masked everywhere: without a token for it, any will do.
+        return text_batch(rows, found, padding=self._number(self.pad) or 0)
 
     def _pieces(self, row: Row, encoded: Sequence[Encoding], longest: int | None) -> Pieces:
         cut = [[(token, *where) for token, where in zip(one.ids, one.offsets, strict=True)] for one in encoded]
         around = (self.cls, self.sep) if self.special else (None, None)
         pieces = _joined(cut, *around, longest=longest)
         trim(row.texts, pieces)
+        if self.ids is not None:
+            pieces.tokens[:] = [self._number(piece) or 0 for piece in pieces.tokens.tolist()]
         return pieces
 
     def filler(self, name: str) -> int | None:
-        return {"pad": self.pad, "mask": self.mask, "unk": self.unk}[name]
+        return self._number({"pad": self.pad, "mask": self.mask, "unk": self.unk}[name])
 
     def token_name(self, token: int) -> str:
-        return str(self._backend.id_to_token(token))
+        return str(self._backend.id_to_token(token if self.ids is None else self.ids[token]))
 
     def facts(self) -> dict[str, Any]:
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {"kind": "pieces", **own}
+        stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ids", "vectors")}
+        return {"kind": "pieces", **stored} | ({} if self.ids is None else {"ids": list(self.ids)})
 
 
 @dataclass(frozen=True)
@@ -225,5 +256,5 @@ def reader_from(facts: Mapping[str, Any]) -> Reader:
     if facts["kind"] == "patches":
         return PatchReader(**rest)
     if facts["kind"] == "pieces":
-        return PieceReader(**rest)
+        return PieceReader(**rest | ({"ids": tuple(rest["ids"])} if "ids" in rest else {}))
     return WordTokenizer(tuple(rest["vocabulary"]), rest["special"])
