@@ -103,7 +103,7 @@ def test_misnamed_text_column(tmp_path):
     path = lines(tmp_path / "a.jsonl", [{"reviw": "a", "label": 0}])
     text = message(path)
     assert "'reviw' (review?)" in text
-    assert "columns={'text': …" in text
+    assert "columns={'text': …, 'label': …} (on the command line --columns text=…,label=…)" in text
     assert "'reviw' (review?)" in message(path, task="classification")
 
 
@@ -112,7 +112,7 @@ def test_misnamed_label_column_is_not_taken_for_none(tmp_path):
     assert "'lable' (label?)" in message(path)
     data = load_data(path, columns={"label": None})
     assert data["test"][0].label is None
-    assert any("no row has a gold label" in note for note in data.notes)
+    assert any("No labels found" in note for note in data.notes)
 
 
 def test_unknown_role():

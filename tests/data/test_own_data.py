@@ -1,8 +1,10 @@
 """Data of one's own: every kind of source gives the same rows, and what was guessed is said."""
 
+import csv
 import gzip
 import json
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import pytest
 
 from didact.core.row import Box, Span
 from didact.data.load import load_data
-from didact.errors import DataError, OptionError
+from didact.errors import DataError, OptionError, UnknownNameError
 
 ROWS = [{"id": f"r{n}", "text": f"text number {n} , ünïcode", "label": ["neg", "pos"][n % 2]} for n in range(40)]
 
@@ -95,14 +97,14 @@ def test_guesses_are_stated_and_logged(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="didact"):
         data = load_data(path)
     told = " ".join(data.notes)
-    assert "'review' for text" in told
-    assert "'stars' for label" in told
+    assert "Column 'review' is used as text; column 'stars' is used as label." in told
+    assert "(on the command line --columns text=…)" in told
     assert "Task classification was inferred" in told
-    assert "'review' for text" in caplog.text
+    assert "'review' is used as text" in caplog.text
     assert data.classes == ("1", "2", "3", "4", "5")
     assert data.segments == ("review",)
     given = load_data(path, task="classification", columns={"text": "review", "label": "stars"})
-    assert not any("usual names" in note or "inferred" in note for note in given.notes)
+    assert not any("is used as" in note or "inferred" in note for note in given.notes)
     assert given.fingerprint == data.fingerprint
 
 
@@ -285,7 +287,116 @@ def test_strange_sources_are_refused():
     with pytest.raises(DataError, match="Two splits stand for 'dev': dev, validation"):
         load_data({"dev": pd.DataFrame(ROWS), "validation": pd.DataFrame(ROWS), "train": pd.DataFrame(ROWS)})
     with pytest.raises(DataError, match="3 rows are too few"):
-        load_data(pd.DataFrame(ROWS[:3]))
+        load_data({"train": pd.DataFrame(ROWS[:3])})
+
+
+class TestSeparators:
+    HEADER = ("review_id", "comment", "verdict")
+
+    @pytest.mark.parametrize(
+        ("sign", "called"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars"), (",", None)]
+    )
+    def test_are_found(self, tmp_path, sign, called):
+        """Whatever separates the fields, the same rows; quotes hold separators and line breaks."""
+        path = tmp_path / "a.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter=sign)
+            writer.writerow(self.HEADER)
+            writer.writerows((f"R{n}", f'good, "bad"; a|b\tand\nso on {n}', "ab"[n % 2]) for n in range(12))
+        data = load_data(path, columns={"label": "verdict"})
+        assert data.all_rows.ids == tuple(f"R{n}" for n in range(12))
+        assert data.all_rows[3].texts == ('good, "bad"; a|b\tand\nso on 3',)
+        told = [note for note in data.notes if "separated" in note]
+        assert told == ([] if called is None else [f"Fields of a.csv are separated by {called}."])
+
+    def test_commas_in_texts_separate_nothing(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text("text;label\n" + "".join(f"a, b, c {n};{n % 2}\n" for n in range(12)))
+        assert load_data(path).all_rows[0].texts == ("a, b, c 0",)
+
+    def test_none_fits(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text("id,text;label\n1,a good film\n2;b\n3|x\n")
+        with pytest.raises(DataError) as caught:
+            load_data(path)
+        for called in ("commas: the header has 2 fields, and 1 of the first 3", "semicolons", "tabs", "vertical bars"):
+            assert called in str(caught.value)
+        assert "line 3: has 1 fields, the header names 2" in str(caught.value)
+
+    def test_one_column(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text('comment\n"well, good"\nbad\n')
+        assert [row.texts[0] for row in load_data(path).all_rows] == ["well, good", "bad"]
+
+
+class TestIds:
+    @staticmethod
+    def load(tmp_path, column, values, **more):
+        records = [{column: value, "text": f"text {n}"} | more for n, value in enumerate(values)]
+        return load_data(write_lines(tmp_path / "a.jsonl", records))
+
+    @pytest.mark.parametrize("column", ["review_id", "reviewId", "ID", "customer-id"])
+    def test_a_column_called_like_an_id_is_one(self, tmp_path, column):
+        data = self.load(tmp_path, column, range(100, 112))
+        assert data.all_rows.ids[:2] == ("100", "101")
+        assert f"{column!r} is used as id" in " ".join(data.notes)
+
+    @pytest.mark.parametrize(
+        ("column", "values"),
+        [("user_id", [1, 1, 2]), ("user_id", ["a", "", "b"]), ("user_id", [0.5, 1.5, 2.5]), ("paid", ["a", "b", "c"])],
+    )
+    def test_not_without_a_value_for_each_row(self, tmp_path, column, values):
+        assert self.load(tmp_path, column, values).all_rows.ids == ("row-1", "row-2", "row-3")
+
+    def test_an_exact_name_comes_first_and_none_can_be_asked_for(self, tmp_path):
+        records = [{"review_id": n, "id": f"i{n}", "text": f"text {n}"} for n in range(3)]
+        path = write_lines(tmp_path / "a.jsonl", records)
+        assert load_data(path).all_rows.ids == ("i0", "i1", "i2")
+        assert load_data(path, columns={"id": None}).all_rows.ids == ("row-1", "row-2", "row-3")
+
+    def test_it_must_differ_in_every_split(self):
+        frames = {"train": [1, 2, 3, 4, 5, 6], "test": [7, 7, 8]}
+        data = load_data(
+            {
+                name: pd.DataFrame([{"my_id": one, "text": f"{name} {n}"} for n, one in enumerate(ids)])
+                for name, ids in frames.items()
+            }
+        )
+        assert data["test"].ids == ("test-1", "test-2", "test-3")
+
+
+class TestAllRows:
+    def test_are_in_the_order_of_the_file_and_no_split_of_their_own(self, tmp_path):
+        data = load_data(write_lines(tmp_path / "a.jsonl", [*ROWS, ROWS[0] | {"id": "again"}]))
+        assert data["all"] is data.all_rows
+        assert data["all"].ids == (*(row["id"] for row in ROWS), "again")
+        assert data["all"].classes == data.classes
+        assert "all" in data
+        assert list(data) == ["teach", "explain", "train", "dev", "test"]
+        assert data.fingerprint == replace(data, all_rows=None).fingerprint
+
+    def test_only_of_data_that_came_without_splits(self):
+        data = load_data({"train": pd.DataFrame(ROWS), "test": pd.DataFrame(ROWS[:3])})
+        assert data.all_rows is None
+        assert "all" not in data
+        assert data.get("all") is None
+        with pytest.raises(UnknownNameError, match="no split of data named 'all'"):
+            data["all"]
+
+    def test_a_file_too_small_for_splits_has_them_alone(self, tmp_path):
+        data = load_data(write_lines(tmp_path / "a.jsonl", ROWS[:3]))
+        assert list(data) == []
+        assert data["all"].ids == ("r0", "r1", "r2")
+        assert any("3 rows are too few to be cut" in note for note in data.notes)
+        with pytest.raises(UnknownNameError, match=r"Known: all\. 3 rows are too few to be cut"):
+            data["test"]
+
+
+def test_columns_that_are_not_used_are_named(tmp_path):
+    path = write_lines(tmp_path / "a.jsonl", [{"comment": f"text {n}", "verdict": "a"} for n in range(3)])
+    (note,) = [note for note in load_data(path).notes if "No labels found" in note]
+    assert "Columns not used: verdict." in note
+    assert "--columns label=…" in note
 
 
 def test_importing_the_room_is_light():

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from didact.core.row import Row, fingerprint_of
 from didact.core.task import Task
@@ -13,21 +13,24 @@ from didact.errors import UnknownNameError, UnsupportedError
 from didact.registry import unknown
 
 SPLITS: Final = ("teach", "explain", "train", "dev", "test")
+ALL: Final = "all"  # the rows of a source without splits, in its order
 
 
 class Split(Sequence[Row]):
     """Rows of one split. A slice of a split is a split; an index gives a row."""
 
-    def __init__(self, name: str, rows: Sequence[Row]) -> None:
+    def __init__(self, name: str, rows: Sequence[Row], classes: tuple[str, ...] | None = None) -> None:
+        """`classes` are the names that labels are indices of; None if nobody told. A data set tells its splits."""
         self.name = name
         self.rows = tuple(rows)
+        self.classes = classes
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
     @overload
     def __getitem__(self, index: slice) -> "Split": ...
     def __getitem__(self, index: int | slice) -> "Row | Split":
-        return Split(self.name, self.rows[index]) if isinstance(index, slice) else self.rows[index]
+        return Split(self.name, self.rows[index], self.classes) if isinstance(index, slice) else self.rows[index]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -36,7 +39,11 @@ class Split(Sequence[Row]):
         return iter(self.rows)
 
     def select(self, indices: Sequence[int]) -> "Split":
-        return Split(self.name, [self.rows[index] for index in indices])
+        return Split(self.name, [self.rows[index] for index in indices], self.classes)
+
+    def with_classes(self, classes: tuple[str, ...] | None) -> "Split":
+        """The same rows, whose labels are indices of these classes."""
+        return self if self.classes == classes else Split(self.name, self.rows, classes)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -52,7 +59,13 @@ class Split(Sequence[Row]):
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Mapping[str, Split]):
-    """A task with its splits. `notes` tell what was guessed, cleaned or dropped while loading."""
+    """A task with its splits. `notes` tell what was guessed, cleaned or dropped while loading.
+
+    `all_rows` are the rows of a source that came without splits, in its order; `data["all"]` gives them, too. They are
+    no split of their own: iteration, length and fingerprint do not count them. `cut_notes` are those of the notes that
+    are about the splits. `uncut` says why there are none, where a source has too few rows for splits. `is_aligned`
+    tells that labels were matched to the classes of a model (`didact.core.classes`).
+    """
 
     name: str
     task: Task
@@ -60,15 +73,40 @@ class Dataset(Mapping[str, Split]):
     classes: tuple[str, ...] | None = None
     segments: tuple[str, ...] = ()  # what this data set calls its texts, e.g. premise and hypothesis
     notes: tuple[str, ...] = field(default=())
+    all_rows: Split | None = None
+    cut_notes: tuple[str, ...] = ()
+    uncut: str = ""
+    is_aligned: bool = False
+
+    def __post_init__(self) -> None:
+        told = {name: split.with_classes(self.classes) for name, split in self.splits.items()}
+        object.__setattr__(self, "splits", told)
+        if self.all_rows is not None:
+            object.__setattr__(self, "all_rows", self.all_rows.with_classes(self.classes))
 
     def __getitem__(self, name: str) -> Split:
+        if name == ALL and name not in self.splits and self.all_rows is not None:
+            return self.all_rows
         try:
             return self.splits[name]
         except KeyError:
-            raise UnknownNameError(unknown(f"split of {self.name}", name, dict(self.splits))) from None
+            known = [*self.splits, *([] if self.all_rows is None else [ALL])]
+            why = f" {self.uncut}" if self.uncut else ""
+            raise UnknownNameError(unknown(f"split of {self.name}", name, known) + why) from None
+
+    def get(self, name: str, default: Any = None, /) -> Any:  # Mapping's own expects a KeyError
+        if name not in self:
+            return default
+        return self[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.splits
+        return name in self.splits or (name == ALL and self.all_rows is not None)
+
+    def every_row(self) -> Iterator[Row]:
+        """All rows of the splits, then `all_rows`. A row comes once for each of these that holds it."""
+        for split in self.splits.values():
+            yield from split
+        yield from self.all_rows or ()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)

@@ -5,6 +5,7 @@ and `target`), `image`, `label`, `id`, `rationale`, `alignments`. A score or an 
 """
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,6 +46,7 @@ _LABELS: Final = (
     "y",
 )
 _IDS: Final = ("id", "idx", "guid", "uid", "example_id", "row_id")
+_ID_LIKE: Final = re.compile(r"(?i:(^|[_\-. ])(id|idx|guid|uid|uuid)$)|[a-z]I[dD]$")
 _RATIONALES: Final = ("rationale", "rationales")
 
 # What a caller may call the texts in `columns=`, beside the names of our roles.
@@ -71,9 +73,17 @@ class Layout:
 
 
 def layout_of(
-    table: Table, *, task: str | Task | None, columns: Mapping[str, str | None] | None
+    table: Table,
+    *,
+    task: str | Task | None,
+    columns: Mapping[str, str | None] | None,
+    others: Sequence[Table] | None = (),
 ) -> tuple[Layout, list[str]]:
-    """How to read `table`, and notes on what was guessed."""
+    """How to read `table`, and notes on what was guessed.
+
+    A column such as `review_id` is used as id if its values differ in the table and in each of `others`; `None` means
+    that more records will come, so that nobody can tell.
+    """
     wanted = task if isinstance(task, Task) or task is None else task_named(task)
     given = _given(table, columns or {}, wanted)
     chosen = wanted or _infer(table, given)
@@ -86,22 +96,54 @@ def layout_of(
         if role in given:
             continue
         found = next((name for name in names if name in table.columns and name not in taken), None)
+        if role == "id" and found is None and others is not None:
+            found = _id_column([table, *others], taken)
         if found is not None:
             guessed[role] = found
             taken.add(found)
         elif role == "label":
             _refuse_near_miss(table, names, taken)
-    layout = Layout(chosen, guessed | roles)
+    # Where no column was found, another table or a later record may still have an `id`.
+    layout = Layout(chosen, ({} if "id" in given else {"id": "id"}) | guessed | roles)
     _refuse_half_a_pair(table, layout)
     notes = []
     if wanted is None:
         notes.append(f"Task {chosen} was inferred from the columns.")
-    if guessed:
-        said = ", ".join(f"{column!r} for {role}" for role, column in guessed.items())
-        notes.append(f"Columns taken by their usual names: {said}. Say columns={{…}} to choose others.")
+    uncertain = {role: column for role, column in guessed.items() if column != role}
+    if uncertain:
+        uses = "; ".join(f"column {column!r} is used as {role}" for role, column in uncertain.items())
+        example = next(iter(uncertain))
+        notes.append(f"{uses[0].upper()}{uses[1:]}. {_how_to(example)} chooses others.")
     if "label" not in layout.roles:
-        notes.append("No column holds labels, so no row has a gold label.")
+        unused = [column for column in table.columns if column not in layout.roles.values()]
+        hint = ""
+        if unused and "label" not in given:
+            hint = f" Columns not used: {fields.named(unused)}. {_how_to('label')} names one of them."
+        notes.append(f"No labels found: rows have no gold label.{hint}")
     return layout, notes
+
+
+def _how_to(*roles: str) -> str:
+    """How columns are named, in Python and on the command line."""
+    python = ", ".join(f"{role!r}: …" for role in roles)
+    return f"columns={{{python}}} (on the command line --columns {','.join(f'{role}=…' for role in roles)})"
+
+
+def _id_column(tables: Sequence[Table], taken: set[str]) -> str | None:
+    """The first column that is called like an id (`review_id`, `reviewID`, `ID`) and holds one for each row."""
+    for column in tables[0].columns:
+        if column in taken or not _ID_LIKE.search(column):
+            continue
+        if all(_is_key([record.get(column) for record in table.records]) for table in tables):
+            return column
+    return None
+
+
+def _is_key(values: Sequence[Any]) -> bool:
+    if not all(isinstance(value, int | str) and not isinstance(value, bool) for value in values):
+        return False
+    texts = [str(value).strip() for value in values]
+    return all(texts) and len(set(texts)) == len(texts)
 
 
 def check_columns(table: Table, layout: Layout) -> None:
@@ -136,7 +178,7 @@ def reader(
         return index_of.get(_raw_label(record[column], column)) if task.has_classes else fields.number(record, column)
 
     def read(record: Record) -> Row:
-        row_id = fields.row_id(record, roles.get("id", "id"))
+        row_id = fields.row_id(record, roles["id"]) if "id" in roles else ""
         if task == IMAGE:
             pixels = fields.image(record, roles["image"])
             boxes = fields.boxes(record, roles["rationale"], pixels.shape) if "rationale" in roles else None
@@ -172,7 +214,7 @@ def _given(table: Table, columns: Mapping[str, str | None], task: Task | None) -
         if role not in known:
             near = difflib.get_close_matches(name, known, n=1)
             raise OptionError(
-                f"columns={{{name!r}: …}} names no role{f' of task {task}' if task else ''}. "
+                f"columns={{{name!r}: …}} (--columns {name}=…) names no role{f' of task {task}' if task else ''}. "
                 + (f"Did you mean {near[0]!r}? " if near else "")
                 + f"Roles: {', '.join(sorted(known))}."
             )
@@ -202,7 +244,7 @@ def _infer(table: Table, given: Mapping[str, str | None]) -> Task:
     raise DataError(
         f"{table.name}: no column has a usual name for a text, a pair of texts, a question or an image. "
         + (f"Nearest: {near}. " if near else "")
-        + f"Columns: {', '.join(table.columns)}. Say which is which: columns={{'text': …, 'label': …}}."
+        + f"Columns: {', '.join(table.columns)}. Say which is which: {_how_to('text', 'label')}."
     )
 
 
@@ -224,11 +266,10 @@ def _guess_inputs(table: Table, task: Task) -> dict[str, str]:
             return dict(option)
     usual = " or ".join(" and ".join(repr(name) for _, name in option) for option in options)
     near = _pairs(table.columns, [name for option in options for _, name in option])
-    roles = ", ".join(f"{role!r}: …" for role in _inputs(task))
     raise DataError(
         f"{table.name}: task {task} needs {usual}. "
         + (f"Nearest: {near}. " if near else "")
-        + f"Columns: {', '.join(table.columns)}. Say which is which: columns={{{roles}}}."
+        + f"Columns: {', '.join(table.columns)}. Say which is which: {_how_to(*_inputs(task))}."
     )
 
 
@@ -244,7 +285,7 @@ def _refuse_near_miss(table: Table, names: Sequence[str], taken: set[str]) -> No
     if near:
         raise DataError(
             f"{table.name}: no column is named {' or '.join(map(repr, names))}, but there is {near}. Rename it, or say "
-            "columns={'label': …}; columns={'label': None} loads the rows without labels."
+            f"{_how_to('label')}; columns={{'label': None}} (--columns label=none) loads the rows without labels."
         )
 
 
@@ -253,14 +294,17 @@ def _refuse_half_a_pair(table: Table, layout: Layout) -> None:
     if missing and "text" not in layout.roles:
         raise DataError(
             f"{table.name}: task {layout.task} also needs a column for {' and '.join(map(repr, missing))}. "
-            f"Columns: {', '.join(table.columns)}."
+            f"Columns: {', '.join(table.columns)}. Name it: {_how_to(missing[0])}."
         )
 
 
 def _absent(table: Table, role: str, column: str) -> str:
     near = difflib.get_close_matches(column, table.columns, n=3, cutoff=0.5)
     hint = f"Nearest: {', '.join(map(repr, near))}. " if near else ""
-    return f"{table.name} has no column {column!r} (for {role}). {hint}Columns: {', '.join(table.columns)}."
+    return (
+        f"{table.name} has no column {column!r} (for {role}). {hint}Columns: {', '.join(table.columns)}. "
+        f"Name another: {_how_to(role)}."
+    )
 
 
 def _raw_label(value: Any, column: str) -> int | str:

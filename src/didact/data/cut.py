@@ -62,8 +62,8 @@ def share(rows: Sequence[Row], shares: Mapping[str, Share], *, together: int | N
     """
     if len(rows) < len(shares):
         raise DataError(
-            f"{len(rows)} rows are too few to be cut into {', '.join(shares)}. Give the splits yourself: a mapping "
-            "from split names to files."
+            f"{len(rows)} rows are too few to be cut into {', '.join(shares)}. Give the splits yourself: a "
+            "folder with files named after splits, or a mapping from split names to files."
         )
     groups: dict[bytes, list[Row]] = {}
     key = _key(together)

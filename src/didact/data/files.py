@@ -1,11 +1,13 @@
 """Files as tables: JSON lines, CSV, TSV, Parquet and NumPy archives, told apart by their ending.
 
-Nothing is guessed and nothing is unpickled. A damaged file is refused as a whole, with the lines that are damaged.
+Nothing is unpickled, and nothing is guessed but what separates the fields of a CSV file. A damaged file is refused as a
+whole, with the lines that are damaged.
 """
 
 import csv
 import gzip
 import io
+import itertools
 import json
 import zipfile
 import zlib
@@ -66,10 +68,18 @@ def _jsonl(path: Path) -> Table:
     return Table(str(path), tuple(columns), records, numbers, unit="line")
 
 
-def _separated(path: Path, *, tabs: bool) -> Table:
+def _separated(path: Path, *, delimiter: str | None = None) -> Table:
+    """A CSV file, or with `delimiter` a tab a TSV file. Which character separates the fields of a CSV is found out."""
+    lines = _lines(path)
+    tried: list[str] = []
+    notes: tuple[str, ...] = ()
     # Tabs cannot stand inside a field of a TSV file, so quotes mean nothing there; in CSV they do.
-    style: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
-    reader = csv.reader(io.StringIO("\n".join(_lines(path))), **style)
+    style: dict[str, Any] = {"delimiter": delimiter, "quoting": csv.QUOTE_NONE}
+    if delimiter is None:
+        found, tried = _separator(lines)
+        style = {"delimiter": found, "strict": True}
+        notes = () if found == "," else (f"Fields of {path.name} are separated by {_SEPARATORS[found]}.",)
+    reader = csv.reader(io.StringIO("\n".join(lines)), **style)
     records: list[Record] = []
     numbers: list[int] = []
     faults: list[str] = []
@@ -90,8 +100,45 @@ def _separated(path: Path, *, tabs: bool) -> Table:
             numbers.append(number)
     except csv.Error as error:
         faults.append(f"{path} line {start + 1}: the record that starts here is cut off or broken ({error})")
-    _refuse(path, faults)
-    return Table(str(path), tuple(header), records, numbers, unit="line", is_typed=False)
+    _refuse(path, faults, tried)
+    return Table(str(path), tuple(header), records, numbers, unit="line", is_typed=False, notes=notes)
+
+
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_SAMPLE: Final = 200  # records that tell what separates fields
+
+
+def _separator(lines: list[str]) -> tuple[str, list[str]]:
+    """What separates the fields: the first of the usual characters by which all sampled records are as long as the
+    header; and what was found with each. Where none fits, the one that cuts the header into most fields.
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    for sign in _SEPARATORS:
+        width, fitting, total = found[sign] = _fit(lines, sign)
+        if width > 1 and fitting == total:
+            return sign, []
+    best = max(found, key=lambda sign: found[sign][0])  # the first of equals: the comma
+    tried = [
+        f"{_SEPARATORS[sign]}: the header has {width} {'field' if width == 1 else 'fields'}, and {fitting} of the "
+        f"first {total} records have as many"
+        for sign, (width, fitting, total) in found.items()
+    ]
+    return best, tried
+
+
+def _fit(lines: list[str], sign: str) -> tuple[int, int, int]:
+    """Fields of the header, records with as many fields, and records looked at."""
+    reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=sign, strict=True)
+    fitting = total = 0
+    header: list[str] = []
+    try:
+        header = next(reader, [])
+        for values in itertools.islice((one for one in reader if one), _SAMPLE):
+            total += 1
+            fitting += len(values) == len(header)
+    except csv.Error:
+        total += 1
+    return len(header), fitting, total
 
 
 def _parquet(path: Path) -> Table:
@@ -176,9 +223,12 @@ def _readable_lines(path: Path) -> int:
     return count
 
 
-def _refuse(path: Path, faults: list[str]) -> None:
+def _refuse(path: Path, faults: list[str], tried: list[str] | None = None) -> None:
     if faults:
-        raise DataError(f"{path} cannot be read, and nothing of it was loaded:", faults)
+        how = ""
+        if tried:
+            how = f" Tried as separators: {'; '.join(tried)}. Put texts that hold the separator in double quotes."
+        raise DataError(f"{path} cannot be read, and nothing of it was loaded.{how} Faults:", faults)
 
 
 def _reason(error: Exception) -> str:
@@ -186,11 +236,11 @@ def _reason(error: Exception) -> str:
 
 
 def _csv(path: Path) -> Table:
-    return _separated(path, tabs=False)
+    return _separated(path)
 
 
 def _tsv(path: Path) -> Table:
-    return _separated(path, tabs=True)
+    return _separated(path, delimiter="\t")
 
 
 ENDINGS: Final[dict[str, Callable[[Path], Table]]] = {

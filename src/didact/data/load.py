@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from didact.core.dataset import Dataset
+from didact.core.dataset import ALL, Dataset, Split
+from didact.core.row import Row
 from didact.core.task import READING, Task
 from didact.data import DATASETS, cut
 from didact.data.columns import check_columns, layout_of, reader
@@ -80,16 +81,33 @@ def _own(
 ) -> Dataset:
     name, tables = tables_of(source)
     plan = cut.cut_for(list(tables), KNOWN, WHOLE)
-    first = next(iter(tables.values()))
-    layout, notes = layout_of(first, task=task, columns=columns)
+    first, *others = tables.values()
+    layout, notes = layout_of(first, task=task, columns=columns, others=others)
     for table in tables.values():
         check_columns(table, layout)
     read, names = reader(list(tables.values()), layout, classes, name)
     rows, more = read_rows(name, {split: [table] for split, table in tables.items()}, read)
-    splits, dropped = cut.apply(plan, rows, together=1 if layout.task == READING else None)
-    if any(not isinstance(goal, str) for goal in plan.values()):
-        notes.append(f"Cut: {cut.told(plan)}.")
-    return Dataset(name, layout.task, splits, names, layout.texts, (*notes, *more, *dropped))
+    whole = Split(ALL, rows[WHOLE]) if list(tables) == [WHOLE] else None
+    splits, cut_notes, uncut = _cut(plan, rows, layout.task, can_fail=whole is not None)
+    notes = [*(note for table in tables.values() for note in table.notes), *notes, *more]
+    return Dataset(
+        name, layout.task, splits, names, layout.texts, (*notes, *cut_notes), all_rows=whole,
+        cut_notes=tuple(cut_notes), uncut=uncut,
+    )  # fmt: skip
+
+
+def _cut(
+    plan: cut.Cut, rows: Mapping[str, list[Row]], task: Task, *, can_fail: bool
+) -> tuple[dict[str, Split], list[str], str]:
+    """The splits, notes on them, and why there are none. A file too small for splits can still be explained."""
+    try:
+        splits, dropped = cut.apply(plan, rows, together=1 if task == READING else None)
+    except DataError as error:
+        if not can_fail:
+            raise
+        return {}, [f"No splits: {error}"], str(error)
+    is_cut = any(not isinstance(goal, str) for goal in plan.values())
+    return splits, [*([f"Cut: {cut.told(plan)}."] if is_cut else []), *dropped], ""
 
 
 def _nothing_there(source: str) -> DataError:

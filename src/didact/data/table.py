@@ -18,6 +18,7 @@ class Table:
     unit: str = "row"
     is_typed: bool = True  # in CSV and TSV everything is a string
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # class names a column brings along
+    notes: tuple[str, ...] = ()  # what was guessed while reading
 
     def place(self, index: int) -> str:
         return f"{self.name} {self.unit} {self.numbers[index]}"
