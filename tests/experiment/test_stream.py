@@ -714,12 +714,14 @@ def test_a_name_on_the_hub_is_asked_of_the_hub(world, tmp_path, monkeypatch):
 
     def hub(name, split):
         asked.append((name, split))
-        return [{"text": row.texts[0]} for row in data["test"]], None
+        return [{"text": row.texts[0], "label": row.label} for row in data["test"]], None, {"label": data.classes[::-1]}
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("didact.data.stream._from_hub", hub)
     explain_stream(str(folder / "model"), "owner/name-1.5", "random", out=tmp_path / "m.parquet", split="half")
     assert asked == [("owner/name-1.5", "half")]
+    (rows,) = stream_rows("owner/name-1.5", size=100, split="half", classes=data.classes)
+    assert [row.label for row in rows] == [1 - row.label for row in data["test"]]  # by the names that the hub knows
 
 
 def test_a_data_set_of_ours_is_streamed_by_its_split(world, tmp_path, monkeypatch):
@@ -744,7 +746,7 @@ def test_labels_of_a_data_set_of_ours_are_in_the_order_that_is_asked_for(world):
     _, data = world
     (rows,) = stream_rows(DATA, size=100, split="test", classes=data.classes[::-1])
     assert [row.label for row in rows] == [1 - row.label for row in data["test"]]
-    with pytest.raises(OptionError, match="The labels of"):
+    with pytest.raises(OptionError, match="The data's classes are negative, positive, and the model's are a, b"):
         stream_rows(DATA, size=100, split="test", classes=("a", "b"))
 
 
@@ -802,7 +804,7 @@ def test_labels_matter_only_where_they_are_explained(world, tmp_path):
     teacher = didact.load_teacher(str(folder / "model"))
     records = [{"id": row.id, "text": row.texts[0], "label": "strange"} for row in data["test"]]
     explain_stream(teacher, iter(records), "gradient_input", out=tmp_path / "m.parquet")
-    with pytest.raises(DataError, match="none of the classes"):
+    with pytest.raises(OptionError, match=r"rows 1 to 30: The data's classes are strange, .* --classes strange,none"):
         explain_stream(teacher, iter(records), "gradient_input", out=tmp_path / "n.parquet", target="gold")
     gold = explain_stream(teacher, folder / "rows.parquet", "gradient_input", out=tmp_path / "g.parquet", target="gold")
     same(Explanations.load(gold.path), didact.explain(teacher, data["test"], "gradient_input", target="gold"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from didact.core.dataset import Dataset, Split
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.study.database import open_answers
 from didact.study.design import read_design
@@ -200,3 +201,31 @@ def test_equal_rows_are_asked_about_once(tmp_path):
     with pytest.raises(OptionError, match="only 1 different rows"):
         new_study([maps_of(same, ["bad"] * 6, "a")], same, out=tmp_path / "s", kind="rating", items=2)
     assert len(said) == 6
+
+
+class TestLabels:
+    """Where the model is wrong is known by the names of classes."""
+
+    @pytest.mark.parametrize("classes", [("bad", "good"), ("Bad", "GOOD")])
+    def test_are_matched_by_name(self, tmp_path, classes):
+        data, said = rows_of(40)
+        turned = tuple(1 - row.label for row in data["test"])
+        rows = [replace(row, label=label) for row, label in zip(data["test"], turned, strict=True)]
+        other = Dataset(data.name, data.task, {"test": Split("test", rows)}, classes[::-1])
+        for about, name in ((data, "a"), (other, "b")):
+            new_study([maps_of(data, said, "m")], about, out=tmp_path / name, kind="simulation", items=6)
+        designs = [read_design(tmp_path / name) for name in "ab"]
+        assert designs[0].items == designs[1].items
+        assert sum(item.is_error for item in designs[0].items) == 3
+
+    def test_of_other_names_count_in_a_simulation_alone(self, tmp_path, caplog):
+        data, said = rows_of(40)
+        other = replace(data, classes=("terrible", "fine"))
+        maps = [maps_of(data, said, "m")]
+        with pytest.raises(OptionError, match="--classes terrible,fine"):
+            new_study(maps, other, out=tmp_path / "s", kind="simulation", items=6)
+        new_study(maps, other, out=tmp_path / "t", kind="rating", items=6)
+        assert all(item.label is None for item in read_design(tmp_path / "t").items)
+        assert "labels are left out" in caplog.text
+        new_study(maps, other, out=tmp_path / "s", kind="simulation", items=6, classes=["terrible", "fine"])
+        assert {item.label for item in read_design(tmp_path / "s").items} == {"bad", "good"}

@@ -4,12 +4,15 @@ import contextlib
 import gzip
 import itertools
 import json
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from didact.core.classes import align_rows, match_classes
+from didact.core.dataset import Split
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.data import DATASETS
@@ -22,6 +25,7 @@ from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
 from didact.registry import unknown
 
+_LOG = logging.getLogger(__name__)
 _STREAMED: Final = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson")
 # What ends so is meant as a file, also where none can be streamed or nothing is there.
 _ENDINGS: Final = (*ENDINGS, *_STREAMED, ".json", ".gz", ".zip", ".zst", ".bz2", ".xz", ".txt", ".arrow", ".feather")
@@ -45,34 +49,66 @@ def stream_rows(
     task: str | Task | None = None,
     columns: Mapping[str, str | None] | None = None,
     classes: Sequence[str] | None = None,
+    called: Sequence[str] | None = None,
     labels: bool = True,
     split: str = "train",
     data_dir: str | Path | None = None,
     seed: int = 0,
+    notes: Callable[[str], None] | None = None,
 ) -> RowLists:
     """Rows in lists of `size`, the last one shorter. Nothing but the list at hand is kept, and 8 bytes for each id.
 
     `source` is a Parquet or JSON-lines file (packed by gzip or not), a data set that `didact data list` names (its
     `split` is loaded whole, with `data_dir` and `seed` as `load_data` takes them), the name of one on the hub (its
     `split` is streamed), or anything that can be iterated over: records, rows or texts. How columns are read is decided
-    by the first records; faults are told by their place, with the list they are in. Without `labels` gold labels are
-    not read.
+    by the first records; faults are told by their place, with the list they are in. Labels become indices of `classes`,
+    matched by name; `called` is what the data call these classes, in the same order, where the names differ. Without
+    `labels` gold labels are not read. `notes` is called with what was guessed, which is logged, too.
     """
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
     check_source(source)
+    asked = _Asked(task, columns, classes, called, labels, notes)
+    known: Mapping[str, tuple[str, ...]] = {}
     if isinstance(source, str | Path):
         name, path = str(source), Path(source)
         if path.is_file():
             records, total = _from_file(path)
         elif _is_named(source):
-            records, total = _from_set(name, split, task, classes if labels else None, data_dir=data_dir, seed=seed)
+            records, total = _from_set(name, split, asked, data_dir=data_dir, seed=seed)
         else:
-            records, total = _from_hub(name, split)
+            records, total, known = _from_hub(name, split)
     else:
         name, records, total = type(source).__name__, source, _length(source)
-    lists = _read(name, records, size, task=task, columns=columns, classes=classes, labels=labels)
-    return RowLists(_told_apart(name, lists), total)
+        if isinstance(source, Split):
+            records = asked.aligned(source)
+    return RowLists(_told_apart(name, _read(name, records, size, asked, known)), total)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How records are to be read."""
+
+    task: str | Task | None
+    columns: Mapping[str, str | None] | None
+    classes: Sequence[str] | None
+    called: Sequence[str] | None
+    labels: bool
+    notes: Callable[[str], None] | None
+
+    def tell(self, *notes: str | None) -> None:
+        for note in filter(None, notes):
+            _LOG.info("%s", note)
+            if self.notes is not None:
+                self.notes(note)
+
+    def aligned(self, split: Split) -> Sequence[Row]:
+        """The rows of a split with labels as indices of the classes asked for."""
+        called = self.called if self.labels else None
+        rows, note = align_rows(split, self.classes, classes=called, required=self.labels)
+        if self.labels:
+            self.tell(note)
+        return rows
 
 
 def check_source(source: Any) -> None:
@@ -106,15 +142,9 @@ def _is_named(source: str | Path) -> bool:
 
 
 def _read(
-    name: str,
-    records: Iterable[Any],
-    size: int,
-    *,
-    task: str | Task | None,
-    columns: Mapping[str, str | None] | None,
-    classes: Sequence[str] | None,
-    labels: bool,
+    name: str, records: Iterable[Any], size: int, asked: _Asked, known: Mapping[str, tuple[str, ...]]
 ) -> Iterator[list[Row]]:
+    """Rows of records, some at a time. `known` are class names that a column brings along."""
     layout = None
     seen = 0
     for part in _chunks(records, size):
@@ -128,15 +158,32 @@ def _read(
             strange = next(one for one in named if not isinstance(one, Mapping))
             raise DataError(f"{name} holds a {type(strange).__name__}, where a record, a row or a text belongs.")
         keys = tuple(dict.fromkeys(key for record in held for key in record))
-        table = Table(name, keys, held, range(seen - len(held) + 1, seen + 1))
+        table = Table(name, keys, held, range(seen - len(held) + 1, seen + 1), classes=known)
+        is_first = layout is None
         if layout is None:
-            layout, _ = layout_of(table, task=task, columns=columns)
-            if not labels:
+            layout, notes = layout_of(table, task=asked.task, columns=asked.columns, others=None)
+            if not asked.labels:
                 layout = replace(layout, roles={role: one for role, one in layout.roles.items() if role != "label"})
+            asked.tell(*notes)
         check_columns(table, layout)
-        read, _ = reader([table], layout, classes if layout.task.has_classes else None, name)
+        read, found = reader([table], layout, None, name)
         rows, _ = read_rows(name, {"": [table]}, read)
-        yield rows[""]
+        yield _in_classes(table, rows[""], found, asked, is_first=is_first)
+
+
+def _in_classes(
+    table: Table, rows: list[Row], found: tuple[str, ...] | None, asked: _Asked, *, is_first: bool
+) -> list[Row]:
+    """The rows with labels as indices of the classes asked for, and no longer of those found in this table."""
+    if found is None or asked.classes is None:
+        return rows
+    try:
+        match = match_classes(found, asked.classes, given=asked.called)
+    except OptionError as error:
+        raise OptionError(f"{table.name}, {table.unit}s {table.numbers[0]} to {table.numbers[-1]}: {error}") from None
+    if is_first:
+        asked.tell(match.note)
+    return match.relabel(rows)
 
 
 def _told_apart(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row]]:
@@ -155,28 +202,15 @@ def _told_apart(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row]]:
 
 
 def _from_set(
-    name: str,
-    split: str,
-    task: str | Task | None,
-    classes: Sequence[str] | None,
-    *,
-    data_dir: str | Path | None,
-    seed: int,
+    name: str, split: str, asked: _Asked, *, data_dir: str | Path | None, seed: int
 ) -> tuple[Iterable[Any], int | None]:
-    """A split of a data set that didact knows, with labels in the order of these classes; and how many rows it has."""
-    data = load_data(name, data_dir=data_dir, seed=seed)
-    if task is not None and str(data.task) != str(task):
-        raise OptionError(f"Data set {data.name!r} is {data.task}, and {task} was asked for.")
-    rows = data[split]
-    if classes is None or data.classes is None or tuple(classes) == data.classes:
-        return rows, len(rows)
-    if sorted(classes) != sorted(data.classes):
-        raise OptionError(
-            f"The labels of {data.name!r} are {', '.join(data.classes)}, and those of the model {', '.join(classes)}."
-        )
-    order = [list(classes).index(one) for one in data.classes]
-    own = (replace(row, label=order[row.label]) if isinstance(row.label, int) else row for row in rows)
-    return own, len(rows)
+    """A split of a data set that didact knows, with labels in the order of the classes; and how many rows it has."""
+    data = load_data(name, columns=asked.columns or None, data_dir=data_dir, seed=seed)
+    asked.tell(*data.notes)
+    if asked.task is not None and str(data.task) != str(asked.task):
+        raise OptionError(f"Data set {data.name!r} is {data.task}, and {asked.task} was asked for.")
+    rows = asked.aligned(data[split])
+    return rows, len(rows)
 
 
 def _from_file(path: Path) -> tuple[Iterable[Any], int | None]:
@@ -232,7 +266,8 @@ def _record(line: str, place: str) -> Record:
     return found
 
 
-def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None]:
+def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None, dict[str, tuple[str, ...]]]:
+    """A split that is streamed from the hub, how many rows it has, and the class names that its columns bring along."""
     try:
         from datasets import load_dataset
     except ImportError as error:
@@ -244,7 +279,9 @@ def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None]:
     except Exception as error:  # whatever the hub and its libraries raise
         raise DataError(f"{name} cannot be streamed from the hub ({type(error).__name__}: {error}).") from error
     about = (found.info.splits or {}).get(split)
-    return found, about.num_examples or None if about is not None else None
+    features = getattr(found, "features", None) or {}
+    classes = {column: tuple(kind.names) for column, kind in features.items() if getattr(kind, "names", None)}
+    return found, about.num_examples or None if about is not None else None, classes
 
 
 def _length(source: Iterable[Any]) -> int | None:

@@ -149,12 +149,17 @@ def _name(source: Any) -> str:
 
 def _rows(data: Any) -> tuple[Sequence[Row], bool]:
     """The rows, and whether they have an order: splits of a data set have none among them."""
-    rows: Sequence[Row] = list(_merged(data)) if isinstance(data, Dataset) else named_rows(data)
+    has_order = not isinstance(data, Dataset) or len(data) == 1 or data.all_rows is not None
+    rows: Sequence[Row]
+    if isinstance(data, Dataset):
+        rows = list(_merged(data) if data.all_rows is None else data.all_rows)
+    else:
+        rows = named_rows(data)
     if any(row.image is not None for row in rows):
         raise OptionError(
             "Explanations of images cannot be brought along: scores are placed by the characters of texts."
         )
-    return rows, not isinstance(data, Dataset) or len(data) == 1
+    return rows, has_order
 
 
 def _merged(data: Dataset) -> Iterable[Row]:

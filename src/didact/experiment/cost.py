@@ -16,7 +16,7 @@ import torch
 from didact.core.model import Model
 from didact.core.teacher import Teacher
 from didact.experiment.explain import explain
-from didact.experiment.rows import rows_of
+from didact.experiment.rows import asks_for_gold, labelled_rows, rows_of
 from didact.models.load import load_teacher
 
 _STATUS = Path("/proc/self/statm")
@@ -39,10 +39,20 @@ class Cost:
     rows: int
 
 
-def cost_of(teacher: Any, data: Any, methods: Sequence[Any], *, batch_size: int | None = None) -> list[Cost]:
-    """Explain the rows with each method, and count. A row is explained before, so that nothing is loaded meanwhile."""
+def cost_of(
+    teacher: Any,
+    data: Any,
+    methods: Sequence[Any],
+    *,
+    batch_size: int | None = None,
+    classes: Sequence[str] | None = None,
+) -> list[Cost]:
+    """Explain the rows with each method, and count. A row is explained before, so that nothing is loaded meanwhile.
+
+    `classes` names the data's classes in the teacher's order, where names differ and gold labels are explained.
+    """
     known: Teacher = load_teacher(teacher)
-    rows = rows_of(known, data)
+    rows = labelled_rows(known, data, rows_of(known, data), classes=classes, required=asks_for_gold(*methods))
     found = []
     for method in methods:
         explain(known, rows[:1], method, background_rows=rows, batch_size=batch_size)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from didact.core.batch import Batch
+from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.encode import encoded
 from didact.core.model import Model
@@ -27,6 +28,7 @@ from didact.errors import DataError, OptionError, TrainingError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
 from didact.experiment.learn import METRICS, checked_training, plain_numbers
+from didact.experiment.rows import asks_for_gold
 from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
@@ -63,6 +65,7 @@ def learn_l2e(
     overwrite: bool = False,
     progress: bool = False,
     trust_remote_code: bool = False,
+    classes: Sequence[str] | None = None,
     **options: Any,
 ) -> L2E:
     """Distil an explainer into a network that needs one pass (L2E; Situ et al. 2021), and give it.
@@ -75,7 +78,8 @@ def learn_l2e(
     layers, positions …), as docs/l2e.md tells them. As many networks as there are `initialisations` learn from other
     first weights; the one that errs least on the held-out rows is kept. With `out` it is kept there, as
     `save_pretrained` does, and explanations that were made before a stop are not made again. What each network
-    reached, their mean, and what it cost is in `explainer.learned["metrics"]`.
+    reached, their mean, and what it cost is in `explainer.learned["metrics"]`. `classes` names the data's classes in
+    the teacher's order, where names differ and gold labels are explained.
     """
     explainer, asked = _asked(formulation, combine, preset, seed, training, options)
     if initialisations < 1:
@@ -84,6 +88,7 @@ def learn_l2e(
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
+    loaded = align_labels(loaded, known, classes=classes, required=asks_for_gold(*methods))
     work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
     with _place(folder) as place:
         done, metrics = work.learn(place, initialisations, progress)

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Float
 
-from didact.core.dataset import Dataset
+from didact.core.classes import align_rows
+from didact.core.dataset import Dataset, Split
 from didact.core.model import Model
 from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
@@ -25,7 +26,7 @@ from didact.experiment.explain import model_fingerprint
 from didact.experiment.rows import named_rows
 from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, without_special
 from didact.metrics import METRICS, MetricEntry
-from didact.metrics.faithfulness import Faithfulness, columns_of, faithfulness
+from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
 from didact.metrics.probe import PRESETS, Probe
 from didact.metrics.stability import SemanticStability, Stability
@@ -169,7 +170,10 @@ def evaluated(
     first = next(iter(maps.values()))
     if control and RANDOM not in maps:
         maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
-    work = _Work(maps, _rows(first, loaded), known, loaded, encoder, remove, batch_size, said)
+    rows, note = _labelled(_rows(first, loaded), loaded, first if known is None else known)
+    work = _Work(maps, rows, known, loaded, encoder, remove, batch_size, said)
+    if note is not None and any(parse_spec(name).name not in METRICS for name in asked or ()):
+        work.notes.append(note)
     if special:
         work.notes.append(f"Scores of special tokens were left out: {', '.join(special)}.")
     return work.done(work.possible() if asked is None else asked, progress)
@@ -231,6 +235,9 @@ class _Work:
         ]
         if faults:
             raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))
+        if self.teacher is not None and any(isinstance(one, Faithfulness) for one in metrics.values()):
+            for maps in self.maps.values():
+                check_targets(maps, self.teacher)
         found: dict[str, np.ndarray] = {}
         how: dict[str, str] = {}
         self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
@@ -428,11 +435,9 @@ def _rows(maps: Explanations, data: Any) -> list[Row]:
     if data is None:
         images = maps.images or (None,) * len(maps)
         return [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
-    splits = data.values() if isinstance(data, Dataset) else [named_rows(data)]
     known: dict[str, list[Row]] = {}
-    for split in splits:
-        for row in split:
-            known.setdefault(row.id, []).append(row)
+    for row in data.every_row() if isinstance(data, Dataset) else named_rows(data):
+        known.setdefault(row.id, []).append(row)
     missing = [name for name in maps.ids if name not in known]
     if missing:
         raise DataError(
@@ -448,6 +453,17 @@ def _rows(maps: Explanations, data: Any) -> list[Row]:
     if other:
         raise DataError(f"{len(other):,} of {len(maps):,} explained rows have other texts in the data:", other)
     return found
+
+
+def _labelled(rows: list[Row], data: Any, model: Teacher | Explanations) -> tuple[list[Row], str | None]:
+    """The rows with labels as indices into the classes of what was explained: a metric of the caller's may read them.
+
+    Labels that do not fit are left out, with a note.
+    """
+    if not isinstance(data, Dataset | Split):
+        return rows, None
+    found, note = align_rows(Split("explained", rows, data.classes), model.classes, required=False)
+    return list(found), note
 
 
 def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:

@@ -29,7 +29,7 @@ from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError, UnsupportedError
 from didact.experiment.columns import answers_of, columns_of, in_words
 from didact.experiment.engines import Helper
-from didact.experiment.rows import rows_of
+from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
@@ -77,6 +77,7 @@ def explain(
     batch_size: int | None = None,
     seed: int | None = None,
     outputs: Outputs | None = None,
+    classes: Sequence[str] | None = None,
     out: str | Path | None = None,
     progress: bool = False,
     helper: Helper | None = None,
@@ -90,12 +91,15 @@ def explain(
     take no gradient). All others are the method's own; docs/explainers.md lists them.
     `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
     are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
-    what the teacher answered to these rows, where that is known already: it is not asked again. With `out` the result
+    what the teacher answered to these rows, where that is known already: it is not asked again. Gold labels of a split
+    are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where the
+    names differ. A data set that came from one file without splits is explained as a whole. With `out` the result
     is also kept there as Parquet, and a run that was stopped goes on where it was. A `helper` (an engine that has
     machines) explains shards where that pays, to the same numbers.
     """
     rows = rows_of(teacher, data)
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
+    rows = labelled_rows(teacher, data, rows, classes=classes, required=asked.target == "gold")
     work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
     check_learned(teacher, built.explainer)

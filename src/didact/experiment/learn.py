@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 
+from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.measure import measure
 from didact.core.row import Row, fingerprint_of
@@ -22,6 +23,7 @@ from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.learner import Learner, learner_of
 from didact.experiment.parts import parts_of
 from didact.experiment.roster import default_student
+from didact.experiment.rows import asks_for_gold
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
@@ -55,6 +57,7 @@ def learn_smat(
     overwrite: bool = False,
     progress: bool = False,
     trust_remote_code: bool = False,
+    classes: Sequence[str] | None = None,
     **options: Any,
 ) -> Mix:
     """Learn explanations that teach (SMaT; Fernandes et al. 2022), and give the explainer.
@@ -63,7 +66,8 @@ def learn_smat(
     the epoch is chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning
     (outer, pilot, outer_rate, route, keep …) and of the family (normaliser, temperature, members …), as docs/smat.md
     tells them. With `out` it is kept there, as `save_pretrained` does, with pictures of its weights; a call that was
-    stopped goes on when it is given again. What was measured is in `explainer.learned["metrics"]`.
+    stopped goes on when it is given again. What was measured is in `explainer.learned["metrics"]`. `classes` names the
+    data's classes in the teacher's order, where names differ and gold labels are explained.
 
     Whether it teaches better than what it was made of is for `compare` to say: put its folder, or `smat`, among the
     explainers there.
@@ -73,6 +77,7 @@ def learn_smat(
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
+    loaded = align_labels(loaded, known, classes=classes, required=asks_for_gold(family, options))
     work = _Work(
         known, loaded, learner, student, size, seed, None if base is None else str(base), soft, asked, trust_remote_code
     )

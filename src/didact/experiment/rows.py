@@ -1,16 +1,22 @@
 """Rows from whatever users have: splits, texts, pairs of texts, images."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from didact.core.dataset import Dataset
+from didact.core.classes import align_rows
+from didact.core.dataset import Dataset, Split
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError, ShapeError
+
+_LOG = logging.getLogger(__name__)
+_GOLD = re.compile(r"\btarget\s*=\s*['\"]?gold\b")
 
 
 def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
@@ -22,8 +28,31 @@ def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
     return rows
 
 
+def labelled_rows(
+    teacher: Teacher, data: Any, rows: Sequence[Row], *, classes: Sequence[Any] | None = None, required: bool
+) -> Sequence[Row]:
+    """The `rows` that `rows_of` made of `data`, with labels as indices into the teacher's classes.
+
+    Labels that do not fit are an error if they are `required`, and else left out. Plain rows, which know no class
+    names, stay as they are.
+    """
+    source = data.all_rows if isinstance(data, Dataset) else data
+    known = Split(source.name, rows, source.classes) if isinstance(source, Split) else rows
+    found, note = align_rows(known, teacher.classes, classes=classes, required=required)
+    if note is not None:
+        _LOG.info("%s", note)
+    return found
+
+
+def asks_for_gold(*methods: Any) -> bool:
+    """Whether one of these methods, by name and options, explains the gold label."""
+    return any(_GOLD.search(str(method)) for method in methods if isinstance(method, str | Mapping))
+
+
 def named_rows(data: Any) -> Sequence[Row]:
     """Rows from whatever was given, each with an id of its own."""
+    if isinstance(data, Dataset) and data.all_rows is not None:
+        data = data.all_rows
     if isinstance(data, Dataset):
         raise OptionError(f"Choose a split of {data.name!r} to explain: data[{'], data['.join(map(repr, data))}].")
     if isinstance(data, str | Row | np.ndarray) or (isinstance(data, tuple) and data and isinstance(data[0], str)):

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from scipy.stats import spearmanr
 
+from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
@@ -25,6 +26,7 @@ from didact.data.load import load_data
 from didact.errors import OptionError, UnsupportedError
 from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
+from didact.experiment.rows import asks_for_gold
 from didact.experiment.sets import without_special
 from didact.learning.fit import Examples, Training, fit
 from didact.learning.train import training_of
@@ -80,6 +82,7 @@ def sanity(
     seed: int = 0,
     epochs: int | None = None,
     batch_size: int = 64,
+    classes: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Sanity:
     """Check methods, and the metrics that judge them, on the first `rows` of a split.
@@ -87,7 +90,7 @@ def sanity(
     An explanation whose likeness stays high while the weights are drawn anew explains something other than the model.
     `weights` asks for a model, `labels` for one that can be trained again (its architecture, from its base, `epochs`
     as it was trained unless told), `trivial` for a teacher with classes. By default: weights and trivial, of these
-    what can be checked.
+    what can be checked. `classes` names the data's classes in the teacher's order, where the names differ.
     """
     for name in checks or ():
         if name not in CHECKS:
@@ -103,7 +106,10 @@ def sanity(
         if not able[name]:
             raise UnsupportedError(f"The check {name!r} cannot be made of teacher {known.name!r}: {_NEEDS[name]}.")
     loaded = data if isinstance(data, Dataset) else load_data(data)
+    before = loaded.notes
+    loaded = align_labels(loaded, known, classes=classes, required="labels" in checks or asks_for_gold(*methods))
     work = _Work(known, loaded, list(loaded[split][:rows]), list(methods), seed, batch_size, progress)
+    work.notes += loaded.notes[len(before) :]
     return Sanity(
         weights=tuple(work.weights()) if "weights" in checks else (),
         labels=tuple(work.labels(epochs)) if "labels" in checks else (),

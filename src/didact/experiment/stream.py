@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +56,7 @@ def explain_stream(
     out: str | Path,
     split: str = "train",
     columns: Mapping[str, str | None] | None = None,
+    classes: Sequence[str] | None = None,
     data_dir: str | Path | None = None,
     background_rows: Any = None,
     preset: str | None = None,
@@ -68,6 +69,7 @@ def explain_stream(
     total: int | None = None,
     progress: bool = False,
     loading: Mapping[str, Any] | None = None,
+    notes: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Streamed:
     """Explain rows as they are read, and write them to one Parquet file in their order. Memory does not grow with rows.
@@ -77,9 +79,10 @@ def explain_stream(
     stopped goes on after the last of them, to the same file. With `workers` so many processes explain, each with a
     teacher and a method of its own: both are then given by name or folder (with `loading`, what `load_teacher` takes).
     This process and each of the others compute with `threads` threads, so that the bytes do not depend on how many
-    processes there are. `total` is the number of rows, for the time left, where the data do not tell it. Other options
-    are those of `didact.explain`. The file is read as others (`Explanations.load`), or shard by shard
-    (`Explanations.shards`).
+    processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
+    names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is called
+    with what was guessed about the data. Other options are those of `didact.explain`. The file is read as others
+    (`Explanations.load`), or shard by shard (`Explanations.shards`).
     """
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
@@ -103,8 +106,8 @@ def explain_stream(
         bench = Bench(opened, order, background)
         check_learned(opened, bench.work.built.explainer)
         source = stream_rows(
-            data, size=shard, task=opened.task, columns=columns, classes=opened.classes, split=split,
-            labels=bench.work.asked.target == "gold", data_dir=data_dir, seed=seed or 0,
+            data, size=shard, task=opened.task, columns=columns, classes=opened.classes, called=classes, split=split,
+            labels=bench.work.asked.target == "gold", data_dir=data_dir, seed=seed or 0, notes=notes,
         )  # fmt: skip
         known = total or source.total
         expected = rows if known is None else min(known, rows or known)

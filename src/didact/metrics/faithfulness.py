@@ -327,15 +327,27 @@ def spread(
     return np.pad(kept, ((0, 0), (0, 1)), constant_values=True)[:, columns]
 
 
+def check_targets(maps: Explanations, teacher: Teacher) -> None:
+    """An error if a target is no class of the teacher. The teacher is not asked, so this comes before hours of work."""
+    for row in range(len(maps) if teacher.classes is not None else 0):
+        _class_of(maps, row, teacher)
+
+
 def label_of(maps: Explanations, row: int, teacher: Teacher, full: Float[np.ndarray, " output"]) -> int | None:
     """The class that was explained, by name or number; of a contrast the first; the predicted one if none is named."""
     if teacher.classes is None:
         return None
+    named = _class_of(maps, row, teacher)
+    return int(full.argmax()) if named is None else named
+
+
+def _class_of(maps: Explanations, row: int, teacher: Teacher) -> int | None:
+    assert teacher.classes is not None
     named = maps.targets[row].partition(" against ")[0]
     if named in teacher.classes:
         return teacher.classes.index(named)
     if not named:
-        return int(full.argmax())
+        return None
     if named.isdecimal() and int(named) < len(teacher.classes):
         return int(named)
     raise DataError(

@@ -1,6 +1,7 @@
 """A new study: rows are chosen, what is shown is frozen, people are invited."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from didact.core.row import Row
     from didact.records.explanations import Explanations
 
+_LOG = logging.getLogger(__name__)
 MOST: Final = 26  # methods of a ranking: each has a letter on the page
 SIGNS: Final = ("auto", "show", "hide")
 CONSENT: Final = (
@@ -53,13 +55,15 @@ def new_study(
     seed: int = 0,
     url: str = "http://127.0.0.1:8000",
     database: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Path:
     """Write the folder of a study about how people judge `explanations`: one set for each method, of the same rows.
 
     `annotators` are the people who are invited; in a simulation so many for each method and for the control `none`. Of
     a simulation's `items` two thirds are to learn from (`learn`), and a share `errors` of all are rows that the model
     has wrong. Colours tell for from against (`signs`) only if every method does: else colours would tell the methods
-    apart. `url` is where the study will be served, for the links.
+    apart. `url` is where the study will be served, for the links. Labels are matched to the model's classes by name;
+    `classes` names the data's classes in the model's order, where the names differ.
     """
     folder = Path(out)
     if folder.exists():
@@ -72,7 +76,7 @@ def new_study(
             f"A ranking orders 2 to {MOST} methods on a page, and {len(named)} "
             f"{'was' if len(named) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
         )
-    rows = _rows(data)
+    rows = _rows(data, next(iter(named.values())).classes, classes, required=kind == "simulation")
     candidates = _candidates(named, rows, data.classes)
     if kind == "simulation":
         _check_simulation(named, candidates)
@@ -156,11 +160,21 @@ def _named(explanations: "Sequence[Explanations]") -> "dict[str, Explanations]":
     return dict(zip(names, explanations, strict=True))
 
 
-def _rows(data: "Dataset") -> "dict[str, Row]":
+def _rows(
+    data: "Dataset", model: tuple[str, ...] | None, classes: Sequence[str] | None, *, required: bool
+) -> "dict[str, Row]":
+    """Rows by id, with labels as indices of the model's classes. Labels that do not fit count only in a simulation."""
+    from didact.core.classes import align_rows
+    from didact.core.dataset import Split
+
+    aligned, note = align_rows(
+        Split("all", list(data.every_row()), data.classes), model, classes=classes, required=required
+    )
+    if note is not None:
+        _LOG.warning(note)
     found: dict[str, Row] = {}
-    for split in data.values():
-        for row in split:
-            found.setdefault(row.id, row)
+    for row in aligned:
+        found.setdefault(row.id, row)
     return found
 
 
@@ -186,7 +200,7 @@ def _candidates(
         elif row.content not in seen:
             seen.add(row.content)
             maps = named[first]
-            found.append(Item(id, maps.predictions[places[first][id]], _label(row, classes, maps.classes)))
+            found.append(Item(id, maps.predictions[places[first][id]], _label(row, maps.classes or classes)))
     if faults:
         raise DataError("The explanations are not of the same answers to these data:", faults)
     return found
@@ -197,12 +211,11 @@ def _facts(maps: "Explanations", place: int) -> str:
     return f"{target!r} where the model says {prediction!r}"
 
 
-def _label(row: "Row", ours: tuple[str, ...] | None, theirs: tuple[str, ...] | None) -> str | None:
-    """The right answer in the model's words. Classes of other names are taken in their order."""
+def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
+    """The right answer in the model's words."""
     if not isinstance(row.label, int) or isinstance(row.label, bool):
         return None
-    names = ours if ours is not None and theirs is not None and set(ours) == set(theirs) else theirs or ours
-    return names[row.label] if names is not None and row.label < len(names) else None
+    return classes[row.label] if classes is not None and row.label < len(classes) else None
 
 
 def _check_simulation(named: "Mapping[str, Explanations]", candidates: Sequence[Item]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool
 
+from didact.core.classes import match_classes
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
@@ -44,12 +45,23 @@ def verify(teacher: Teacher, data: Dataset, *, split: str = "test", rows: int = 
     if not len(asked):
         raise OptionError(f"Option 'split' is {split!r}, which has no rows. Choose another, or draw some.")
     other_rest = [data.redraw(row, "rest", seed) for row in asked]
-    other_rationale = [data.redraw(row, "rationale", seed) for row in asked]
-    gold = HumanTeacher(data.task, data.classes).predict(other_rationale)
+    other_rationale = _relabelled([data.redraw(row, "rationale", seed) for row in asked], data, teacher)
+    gold = HumanTeacher(data.task, teacher.classes or data.classes).predict(other_rationale)
     before, after = teacher.predict(list(asked)), teacher.predict(other_rest)
     kept = _same(data, (asked, before), (other_rest, after)).mean()
     followed = _same(data, (other_rationale, teacher.predict(other_rationale)), (other_rationale, gold)).mean()
     return Verification(float(kept), float(followed), len(asked), bool(kept >= KEPT and followed >= FOLLOWED))
+
+
+def _relabelled(rows: list[Row], data: PlantedDataset, teacher: Teacher) -> list[Row]:
+    """Rows as they are drawn, with labels as the teacher's class indices. Other names are taken in their order."""
+    drawn = data.rules.classes
+    if drawn is None or teacher.classes is None or len(drawn) > len(teacher.classes):
+        return rows
+    try:
+        return match_classes(drawn, teacher.classes).relabel(rows)
+    except OptionError:
+        return rows
 
 
 Answered = tuple[Sequence[Row], Outputs]
