@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 import tiny
 from didact import Explanations
 from didact.cli.main import app
+from didact.cli.options import parse_classes, parse_columns
 from didact.data.load import load_data
 from didact.errors import DataError, DidactError, OptionError, RequestError, UnknownNameError, UnsupportedError
 from didact.explainers import EXPLAINERS
@@ -150,24 +151,114 @@ class TestExplain:
         result = run("--model", folders / "native", "--html", tmp_path, "a film")
         assert isinstance(result.exception, OptionError)
 
-    def test_labels_follow_the_names_of_the_classes(self, capsys):
-        """The data name the classes in another order than the model does, or otherwise."""
-        from types import SimpleNamespace
-
-        from didact.cli.explain import _labelled
-        from didact.core.row import Row
-
-        rows = [Row("a", ("good",), label=1), Row("b", ("bad",), label=0), Row("c", ("so so",))]
-        data = SimpleNamespace(classes=("negative", "positive"))
-        turned = _labelled(SimpleNamespace(classes=("positive", "negative")), data, rows)
-        assert [row.label for row in turned] == [0, 1, None]
-        assert capsys.readouterr().err == ""
-        assert [row.label for row in _labelled(SimpleNamespace(classes=("no", "yes")), data, rows)] == [1, 0, None]
-        assert "taken for the model's no, yes" in capsys.readouterr().err
-
     def test_a_long_text_can_be_cut(self, folders):
         result = run("--model", folders / "native", "--truncate", "--json", "--method", "gradient_norm", "good " * 600)
         assert len(json.loads(result.stdout)["rows"][0]["tokens"]) == 510
+
+
+class TestOwnFile:
+    """A stranger's CSV: semicolons, columns of other names, labels in the model's words but for their case."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        lines = [f"R{n};a {word} film, {n};{'Positive' if word == 'delightful' else 'NEGATIVE'}"
+                 for n, word in enumerate(["delightful", "dreadful"] * 10)]  # fmt: skip
+        path = tmp_path / "reviews.csv"
+        path.write_text("\n".join(["review_id;remark;verdict", *lines]))
+        return path
+
+    COLUMNS = ("--columns", "text=remark,label=verdict")
+
+    def rows(self, folders, file, *arguments):
+        result = run("--model", folders / "native", "--method", "gradient_norm", "--data", file, "--json", *arguments)
+        assert result.exception is None, result.exception
+        return json.loads(result.stdout)["rows"]
+
+    def test_all_rows_are_explained_in_the_order_of_the_file(self, folders, file):
+        found = self.rows(folders, file, *self.COLUMNS)
+        assert [row["id"] for row in found] == [f"R{n}" for n in range(20)]
+        first = self.rows(folders, file, *self.COLUMNS, "--rows", "3")
+        assert [row["id"] for row in first] == ["R0", "R1", "R2"]
+        assert len(self.rows(folders, file, *self.COLUMNS, "--split", "all")) == 20
+        assert len(self.rows(folders, file, *self.COLUMNS, "--split", "test")) == 4
+
+    def test_labels_are_matched_by_name(self, folders, file):
+        found = self.rows(folders, file, *self.COLUMNS, "--target", "gold", "--rows", "4")
+        assert [row["target"] for row in found] == ["positive", "negative", "positive", "negative"]
+
+    def test_labels_of_other_names(self, folders, file):
+        file.write_text(file.read_text().replace("Positive", "good").replace("NEGATIVE", "terrible"))
+        asked = ("--model", folders / "native", "--method", "gradient_norm", "--data", file, *self.COLUMNS, "--rows", 2)
+        predicted = run(*asked, "--json")
+        assert predicted.exit_code == 0
+        assert "note: The labels are left out" in predicted.stderr
+        refused = run(*asked, "--target", "gold")
+        assert isinstance(refused.exception, OptionError)
+        assert "The data's classes are good, terrible, and the model's are negative, positive." in str(
+            refused.exception
+        )
+        found = self.rows(folders, file, *self.COLUMNS, "--target", "gold", "--rows", "2", "--classes", "terrible,good")
+        assert [row["target"] for row in found] == ["positive", "negative"]
+        l2e = run(*asked, "--preset", "l2e", "--method", "occlusion")
+        assert isinstance(l2e.exception, OptionError)  # it explains gold labels, too
+
+    def test_one_class_alone(self, folders, file):
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join(line for line in lines if not line.endswith("NEGATIVE")))
+        found = self.rows(folders, file, *self.COLUMNS, "--target", "gold")
+        assert {row["target"] for row in found} == {"positive"}
+
+    def test_what_was_guessed_is_told_on_stderr_alone(self, folders, file):
+        result = run("--model", folders / "native", "--data", file, "--columns", "text=remark", "--rows", "1", "--json")
+        assert "note: Fields of reviews.csv are separated by semicolons." in result.stderr
+        assert "note: Column 'review_id' is used as id." in result.stderr
+        assert "Columns not used: verdict." in result.stderr
+        assert "Cut:" not in result.stderr  # all rows are explained
+        assert "note" not in result.stdout
+
+    def test_a_stream_reads_the_same_columns(self, folders, tmp_path):
+        rows = [{"nr": f"R{n}", "remark": f"a film {n}", "verdict": ("Positive", "NEGATIVE")[n % 2]} for n in range(6)]
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        out = tmp_path / "maps.parquet"
+        result = run(
+            "--model", folders / "native", "--method", "gradient_norm", "--data", tmp_path / "rows.jsonl", "--stream",
+            "--out", out, *self.COLUMNS, "--columns", "id=nr", "--target", "gold",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.exception
+        maps = Explanations.load(out)
+        assert maps.ids == tuple(f"R{n}" for n in range(6))
+        assert maps.targets[:2] == ("positive", "negative")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--columns", "remark"), "--columns takes role=column"),
+            (("--columns", "text=remarks"), "Nearest: 'remark'"),
+            (("--columns", "txet=remark"), "Did you mean 'text'?"),
+            (("--columns", "text=remark", "--columns", "text=verdict"), "names 'text' twice"),
+            (("--columns", "text="), "names no column"),
+            ((), "--columns text=…"),
+            (("--columns", "text=remark,label=verdict", "--target", "gold", "--classes", "a"), "2 classes"),
+        ],
+    )
+    def test_refuses_with_advice(self, folders, file, arguments, message):
+        result = run("--model", folders / "native", "--data", file, *arguments)
+        assert isinstance(result.exception, RequestError), result.output
+        assert message in str(result.exception)
+
+    def test_columns_without_data(self, folders):
+        result = run("--model", folders / "native", "--columns", "text=a", "a film")
+        assert "are about --data" in str(result.exception)
+
+
+def test_columns_are_read_from_one_value_or_several():
+    assert parse_columns(None) == {}
+    assert parse_columns(["text=comment, label=verdict", "id=review=id"]) == {
+        "text": "comment", "label": "verdict", "id": "review=id",
+    }  # fmt: skip
+    assert parse_columns(["label=none,id="]) == {"label": None, "id": None}
+    assert parse_classes(None) is None
+    assert parse_classes('bad, "so, so",good') == ["bad", "so, so", "good"]
 
 
 class TestMethods:

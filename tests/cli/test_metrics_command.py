@@ -1,6 +1,7 @@
 """`didact metrics`: lists what can be measured, and measures files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -95,3 +96,29 @@ def test_what_is_no_number_is_a_dash(files, tmp_path, monkeypatch):
     assert "sufficiency" in shown
     assert "–" in shown
     assert "nan" not in shown.replace("sufficiency", "")
+
+
+def test_explanations_of_another_model_are_refused_before_anything_is_measured(files, monkeypatch):
+    model, first, _ = files
+    maps = Explanations.load(first)
+    other = first.with_name("other.parquet")
+    replace(maps, targets=(*maps.targets[:-1], "SAD")).save(other)  # the last row alone
+    monkeypatch.setattr("didact.experiment.evaluate.Probe", None)
+    result = run(other, "--model", model, "--metrics", "comprehensiveness")
+    assert isinstance(result.exception, DidactError), result.output
+    assert "explains 'SAD', and the classes of teacher" in str(result.exception)
+
+
+def test_rows_of_a_file_are_found_wherever_its_splits_have_them(files, tmp_path):
+    """All rows were explained, and the splits hold them in another order."""
+    model, _, _ = files
+    lines = "".join(f"{n};a film number {n % 5};negative\n" for n in range(12))
+    (tmp_path / "a.csv").write_text(f"case_id;remark;verdict\n{lines}")
+    columns = ("--data", tmp_path / "a.csv", "--columns", "text=remark,label=verdict")
+    out = tmp_path / "maps.parquet"
+    explained = ["explain", "--model", model, "--method", "gradient_norm", "--out", out, *columns]
+    assert CliRunner().invoke(app, list(map(str, explained))).exit_code == 0
+    result = run(out, "--model", model, *columns, "--metrics", "comprehensiveness", "--json")
+    assert result.exit_code == 0, result.exception
+    assert json.loads(result.stdout)["rows_asked"] == 12
+    assert "note: Fields of a.csv are separated by semicolons." in result.stderr

@@ -46,9 +46,14 @@ def agree(
     data: Annotated[
         str | None, typer.Option("--data", help="What to explain now, or what files of another tool are about.")
     ] = None,
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     methods: Annotated[str | None, typer.Option("--methods", help="Names from `didact methods`, with options.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Of the data: teach, explain, train, dev; to explain now, by default test.")
+        str | None,
+        typer.Option(
+            help="Of the data: teach, explain, train, dev; to explain now, by default all of a file, or test."
+        ),
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
     preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
@@ -105,11 +110,14 @@ def agree(
     if asked:
         assert data is not None
         said = {"preset": preset, "level": level, "batch_size": batch_size, "seed": seed}
-        sets += _explained(teacher, asked, said, data=data, split=split or "test", rows=rows, data_dir=data_dir)
+        sets += _explained(
+            teacher, asked, said, data=data, split=split, rows=rows, data_dir=data_dir, columns=columns, classes=classes
+        )
     about = None
     if foreign and data is not None:
-        own = split or ("test" if asked or rows else None)
-        about = options.data_of(data, own, data_dir=data_dir, seed=seed or 0, rows=rows)
+        about = options.data_of(
+            data, split, data_dir=data_dir, seed=seed or 0, rows=rows, columns=columns, is_explained=bool(asked or rows)
+        )
     found = agreements(
         sets, measures, by=by, level=level, groups=TOGETHER if together else None, teacher=teacher, data=about,
         batch_size=batch_size or 64,
@@ -134,13 +142,18 @@ def _explained(
     common: dict[str, Any],
     *,
     data: str,
-    split: str,
+    split: str | None,
     rows: int | None,
     data_dir: str | None,
+    columns: list[str] | None,
+    classes: str | None,
 ) -> "list[Explanations]":
-    from didact.cli.explain import chosen_rows
+    from didact.cli.explain import chosen_rows, needs_labels
     from didact.experiment.explain import explain
 
-    chosen, others = chosen_rows(teacher, None, data, split, rows, data_dir, common["seed"] or 0)
     said = {name: value for name, value in common.items() if value is not None}
+    chosen, others = chosen_rows(
+        teacher, data, split, rows, columns=columns, classes=classes, data_dir=data_dir, seed=common["seed"] or 0,
+        needs_labels=needs_labels(teacher, asked, said),
+    )  # fmt: skip
     return [explain(teacher, chosen, one, background_rows=others, progress=True, **said) for one in asked]

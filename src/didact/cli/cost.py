@@ -11,8 +11,10 @@ from didact.cli.output import print_json, print_table
 def cost(
     model: options.Model,
     data: options.Data,
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     methods: options.Methods = "gradient_input,integrated_gradients,occlusion,lime,kernel_shap",
-    split: options.Split = "test",
+    split: options.AnySplit = None,
     rows: Annotated[int, typer.Option(min=1, help="So many of the split's first rows.")] = 32,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Altered rows that pass at once; 64.")] = None,
     seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
@@ -27,22 +29,26 @@ def cost(
     """Count what methods take for a row: passes forward and backward, seconds, memory."""
     asked = options.methods_of(methods)
 
-    from didact.data.load import load_data
     from didact.experiment.cost import cost_of, to_documents
+    from didact.experiment.rows import asks_for_gold
 
-    loaded = load_data(data, data_dir=data_dir, seed=seed)
+    loaded = options.loaded_data(
+        data, columns=columns, data_dir=data_dir, seed=seed, uses_splits=split not in (None, "all")
+    )
     teacher = options.teacher_of(
         model, threads=threads, task=task, device=device, max_length=length, truncate=truncate
     )  # fmt: skip
-    found = cost_of(teacher, loaded[split][:rows], asked, batch_size=batch_size)
+    loaded = options.aligned(loaded, teacher, classes, required=asks_for_gold(*asked))
+    chosen = loaded[options.chosen_split(loaded, split)][:rows]
+    found = cost_of(teacher, chosen, asked, batch_size=batch_size)
     if as_json:
         print_json({"rows": to_documents(found)})
         return
-    columns = ("method", "forward", "backward", "ms", "MB")
+    headings = ("method", "forward", "backward", "ms", "MB")
     lines = [
         (one.method, f"{one.forward:.1f}", f"{one.backward:.1f}", f"{1e3 * one.seconds:.2f}",
          "–" if one.memory is None else f"{one.memory:.1f}")
         for one in found
     ]  # fmt: skip
-    print_table(columns, lines)
+    print_table(headings, lines)
     typer.echo("For one row: passes through the model, milliseconds; MB: the most held at once beyond what rested.")

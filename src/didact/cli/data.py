@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from didact.cli import options
 from didact.cli.output import console, print_json, print_table
 from didact.data import DATASETS
 
@@ -37,24 +38,23 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="One JSON do
 @app.command("show")
 def show(
     source: Annotated[str, typer.Argument(help="A name from `didact data list`, with options, or a file or folder.")],
-    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test.")] = "test",
+    split: options.AnySplit = None,
     rows: Annotated[int, typer.Option(min=1, help="How many rows to show.")] = 5,
+    columns: options.Columns = None,
     seed: Annotated[int, typer.Option(help="Seed of planted data.")] = 0,
     data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Rows of a data set, with their rationales highlighted."""
-    from didact.data.load import load_data
-
-    loaded = load_data(source, data_dir=data_dir, seed=seed)
-    chosen = loaded[split][:rows]
+    loaded = options.loaded_data(source, columns=columns, data_dir=data_dir, seed=seed)
+    chosen = loaded[options.chosen_split(loaded, split)][:rows]
     if as_json:
         print_json({"rows": [_document(row, loaded) for row in chosen]})
         return
-    sizes = ", ".join(f"{name} {len(part):,}" for name, part in loaded.items())
-    typer.echo(f"{loaded.name}: {loaded.task} ({sizes}), fingerprint {loaded.fingerprint}")
-    for note in loaded.notes:
-        typer.echo(f"  note: {note}")
+    parts = [f"{name} {len(part):,}" for name, part in loaded.items()]
+    if loaded.all_rows is not None:
+        parts.insert(0, f"all {len(loaded.all_rows):,}")
+    typer.echo(f"{loaded.name}: {loaded.task} ({', '.join(parts)}), fingerprint {loaded.fingerprint}")
     show_rows(list(chosen), loaded)
 
 

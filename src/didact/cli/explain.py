@@ -1,21 +1,19 @@
 """`didact explain`: why a model answers as it does, for a sentence or a data set."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from didact.cli import options
-from didact.cli.output import going_on, print_json, say
+from didact.cli.output import going_on, print_json, say, say_notes
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from didact.core.dataset import Dataset
-    from didact.core.row import Row
+    from didact.core.dataset import Dataset, Split
     from didact.core.teacher import Teacher
 
 
@@ -34,7 +32,15 @@ def explain(
         str | None,
         typer.Option("--data", help="A name from `didact data list`, or a file; with --stream owner/name on the hub."),
     ] = None,
-    split: Annotated[str, typer.Option(help="teach, explain, train, dev or test; on the hub, one it has.")] = "test",
+    columns: options.Columns = None,
+    classes: options.Classes = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="teach, explain, train, dev or test; `all` rows of a file; on the hub, one it has. Default: all rows "
+            "of a file, else test."
+        ),
+    ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
     background: Annotated[
         str | None, typer.Option("--background", help="Data to compare with (gradient_shap, lexicon …); its `explain`.")
@@ -81,6 +87,9 @@ def explain(
         raise OptionError(f"--out and --json keep one method, and {len(asked)} were named. Run them one by one.")
     if bool(texts) == (data is not None):
         raise OptionError("Give texts to explain, or --data with a name or a file; one of the two.")
+    options.parse_columns(columns)  # what is written wrongly is told before anything heavy is loaded
+    if data is None and (columns or classes):
+        raise OptionError("--columns and --classes are about --data, and texts were given.")
 
     if not stream and (shard is not None or workers is not None):
         raise OptionError("--shard and --workers are about data explained shard by shard: say --stream, too.")
@@ -101,7 +110,8 @@ def explain(
         }  # fmt: skip
         with going_on():
             _stream(
-                model, data, asked[0], out, loading, said | {"preset": preset}, split=split,
+                model, data, asked[0], out, loading, said | {"preset": preset}, split=split or "test",
+                columns=options.parse_columns(columns), classes=options.parse_classes(classes),
                 shard=shard or 256, rows=rows, workers=workers or 0, threads=threads, background=background,
                 data_dir=data_dir, as_json=as_json,
             )  # fmt: skip
@@ -114,9 +124,16 @@ def explain(
         model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
-    chosen, others = chosen_rows(teacher, texts, data, split, rows, data_dir, seed or 0)
+    chosen: Sequence[Any]
+    if data is None:
+        chosen, others = given_texts(teacher, texts or []), None
+    else:
+        chosen, others = chosen_rows(
+            teacher, data, split, rows, columns=columns, classes=classes, data_dir=data_dir, seed=seed or 0,
+            needs_labels=needs_labels(teacher, asked, said, preset=preset),
+        )  # fmt: skip
     if background is not None:
-        others = _data(teacher, background, data_dir, seed or 0)["explain"]
+        others = compared_with(_data(teacher, background, None, data_dir, seed or 0, uses_splits=True))
     maps = [
         explained(teacher, chosen, one, preset=preset, background_rows=others, out=out, progress=True, **said)
         for one in asked
@@ -144,6 +161,8 @@ def _stream(
     said: dict[str, Any],
     *,
     split: str,
+    columns: dict[str, str | None],
+    classes: list[str] | None,
     shard: int,
     rows: int | None,
     workers: int,
@@ -160,8 +179,9 @@ def _stream(
 
     others = None if background is None else load_data(background, data_dir=data_dir, seed=said.get("seed") or 0)
     found = explain_stream(
-        model, data, method, out=out, split=split, shard=shard, rows=rows, workers=workers, threads=threads or 1,
-        background_rows=None if others is None else others["explain"], data_dir=data_dir, loading=loading,
+        model, data, method, out=out, split=split, columns=columns or None, classes=classes, notes=_note,
+        shard=shard, rows=rows, workers=workers, threads=threads or 1,
+        background_rows=None if others is None else compared_with(others), data_dir=data_dir, loading=loading,
         progress=True, **said,
     )  # fmt: skip
     if as_json:
@@ -171,47 +191,62 @@ def _stream(
     say(f"{found.rows:,} rows are kept in {found.path}{before}.")
 
 
-def chosen_rows(
-    teacher: "Teacher",
-    texts: list[str] | None,
-    data: str | None,
-    split: str,
-    count: int | None,
-    data_dir: str | None,
-    seed: int,
-) -> "tuple[Sequence[Any], Sequence[Row] | None]":
-    """What to explain, and what to compare it with: the split `explain` of a data set."""
-    if data is not None:
-        loaded = _data(teacher, data, data_dir, seed)
-        return _labelled(teacher, loaded, loaded[split][:count]), loaded.get("explain")
-    assert texts is not None
+def given_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
+    """Texts of the command line, as many for each row as the model reads."""
     if not teacher.task.is_text:
         raise OptionError("The model reads images: give them as --data (a .npz file or a data set).")
     several = len(teacher.task.segments)
     if several == 1 or (teacher.task.fewest_texts == 1 and len(texts) == 1):
-        return texts, None
+        return texts
     if len(texts) % several:
         names = " and ".join(teacher.task.segments)
         raise OptionError(f"The model reads {names}: give {several} texts for each row, not {len(texts)} in all.")
-    return [tuple(texts[start : start + several]) for start in range(0, len(texts), several)], None
+    return [tuple(texts[start : start + several]) for start in range(0, len(texts), several)]
 
 
-def _data(teacher: "Teacher", name: str, data_dir: str | None, seed: int) -> "Dataset":
-    from didact.data.load import load_data
+def chosen_rows(
+    teacher: "Teacher",
+    data: str,
+    split: str | None,
+    count: int | None,
+    *,
+    columns: list[str] | None,
+    classes: str | None,
+    data_dir: str | None,
+    seed: int,
+    needs_labels: bool,
+) -> "tuple[Split, Split | None]":
+    """What to explain, and what to compare it with: all rows of a file, or a split; and the split `explain`."""
+    loaded = _data(teacher, data, columns, data_dir, seed, uses_splits=split not in (None, "all"))
+    loaded = options.aligned(loaded, teacher, classes, required=needs_labels)
+    return loaded[options.chosen_split(loaded, split)][:count], compared_with(loaded)
 
-    loaded = load_data(name, data_dir=data_dir, seed=seed)
+
+def compared_with(data: "Dataset") -> "Split | None":
+    """The rows that methods compare with: the split `explain`, or all rows of a file too small for splits."""
+    rows: Split | None = data.get("explain", data.all_rows)
+    return rows
+
+
+def needs_labels(teacher: "Teacher", methods: list[str], said: dict[str, Any], *, preset: str | None = None) -> bool:
+    """Whether one of the methods explains the gold label: by an option, in brackets, or by its preset."""
+    from didact.experiment.explain import resolve
+
+    common = {name: value for name, value in said.items() if name not in ("preset", "batch_size", "seed")}
+    preset = preset or said.get("preset")
+    return any(resolve(teacher, method, common, preset=preset)[0].target == "gold" for method in methods)
+
+
+def _data(
+    teacher: "Teacher", name: str, columns: list[str] | None, data_dir: str | None, seed: int, *, uses_splits: bool
+) -> "Dataset":
+    loaded: Dataset = options.loaded_data(
+        name, columns=columns, data_dir=data_dir, seed=seed, task=teacher.task, uses_splits=uses_splits
+    )
     if loaded.task != teacher.task:
         raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
     return loaded
 
 
-def _labelled(teacher: "Teacher", data: "Dataset", rows: "Sequence[Row]") -> "Sequence[Row]":
-    """The rows with labels in the order of the model's classes, where both use the same names."""
-    if teacher.classes is None or data.classes is None or teacher.classes == data.classes:
-        return rows
-    if sorted(teacher.classes) != sorted(data.classes):
-        names = ", ".join(data.classes), ", ".join(teacher.classes)
-        say(f"note: the data's classes {names[0]} are taken for the model's {names[1]}, in this order.")
-        return rows
-    order = [teacher.classes.index(name) for name in data.classes]
-    return [replace(row, label=order[int(row.label)]) if isinstance(row.label, int) else row for row in rows]
+def _note(note: str) -> None:
+    say_notes([note])

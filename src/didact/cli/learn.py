@@ -24,6 +24,8 @@ def learn() -> None:
 def smat(
     model: Annotated[str, typer.Option("--model", help="The teacher: a folder or a hub name.")],
     data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the explainer; else runs/smat-DATA.")] = None,
     family: Annotated[str, typer.Option(help="attention_mix, gradient_mix or blend.")] = "attention_mix",
     outer: Annotated[str, typer.Option(help="Rows that judge each step: train, or dev as in the paper.")] = "train",
@@ -72,19 +74,19 @@ def smat(
 
     learner_of({"family": family, **said})  # what cannot be learned is told before anything is loaded
 
-    from didact.data.load import load_data
-
     options.check_device(device)
-    loaded = load_data(data, data_dir=data_dir, seed=data_seed)
+    loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"smat-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
 
     from didact.experiment.learn import learn_smat
+    from didact.experiment.rows import asks_for_gold
 
     teacher = options.teacher_of(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
+    loaded = options.aligned(loaded, teacher, classes, required=asks_for_gold(said))
     with going_on("Stopped. Give the same command again to go on from the last finished epoch."):
         explainer = learn_smat(
             teacher, loaded, family=family, student=student, size=size, seed=seed, base=base, training=training,
@@ -109,6 +111,8 @@ def smat(
 def l2e(
     model: Annotated[str, typer.Option("--model", help="The teacher: a folder or a hub name.")],
     data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     imitate: Annotated[
         str, typer.Option(help="Methods, folders of learned explainers, or files of scores; several with commas.")
     ] = "kernel_shap",
@@ -149,19 +153,20 @@ def l2e(
     training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}
     training = {name: value for name, value in training.items() if value is not None}
 
-    from didact.data.load import load_data
     from didact.experiment.distil import check_l2e, learn_l2e
+    from didact.experiment.rows import asks_for_gold
     from didact.records.atomic import check_new_folder
 
     check_l2e(split_list(imitate), formulation=formulation, combine=combine, preset=preset, training=training, **said)
     options.check_device(device)
-    loaded = load_data(data, data_dir=data_dir, seed=data_seed)
+    loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"l2e-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
     teacher = options.teacher_of(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
+    loaded = options.aligned(loaded, teacher, classes, required=asks_for_gold(imitate))
     with going_on("Stopped. Explanations that were made are kept: give the same command again to go on."):
         explainer = learn_l2e(
             teacher, loaded, imitate=split_list(imitate), formulation=formulation, combine=combine, preset=preset,

@@ -23,6 +23,7 @@ def metrics(
     ] = None,
     model: Annotated[str | None, typer.Option("--model", help="The teacher, for faithfulness.")] = None,
     data: Annotated[str | None, typer.Option("--data", help="Where the rows are from, for rationales.")] = None,
+    columns: options.Columns = None,
     split: Annotated[str | None, typer.Option(help="Of the data, where ids alone do not tell the rows.")] = None,
     asked: Annotated[str | None, typer.Option("--metrics", help="With commas; default: all that can be.")] = None,
     remove: Annotated[
@@ -64,7 +65,7 @@ def metrics(
 
     from didact.experiment.evaluate import evaluated
 
-    loaded = None if data is None else options.data_of(data, split, data_dir=data_dir, seed=seed)
+    loaded = None if data is None else options.data_of(data, split, data_dir=data_dir, seed=seed, columns=columns)
     teacher = None
     if model is not None:
         teacher = options.teacher_of(

@@ -1,19 +1,39 @@
 """Options that several commands share, each told in one way, and what they open."""
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from didact.cli.output import say_notes
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
 from didact.registry import parse_spec, split_list
 
 Model = Annotated[str, typer.Option("--model", help="A folder or a hub name.")]
 Data = Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        help="Which column of a file is what: text=comment,label=verdict,id=review_id; label=none for no labels.",
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        help="What the data call the model's classes, in the model's order: bad,good. Only needed if names differ.",
+    ),
+]
 Methods = Annotated[str, typer.Option("--methods", help="Names from `didact methods`, with commas.")]
 Split = Annotated[str, typer.Option(help="teach, explain, train, dev or test.")]
+AnySplit = Annotated[
+    str | None,
+    typer.Option(help="teach, explain, train, dev or test; all rows of a file. Default: all of a file, else test."),
+]
 Task = Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")]
 Length = Annotated[int | None, typer.Option(help="Read so many tokens at most.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")]
@@ -56,12 +76,91 @@ def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
     return bool(foreign)
 
 
-def data_of(name: str, split: str | None, *, data_dir: str | None, seed: int, rows: int | None = None) -> Any:
-    """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes."""
-    from didact.core.dataset import Dataset
+def parse_columns(values: Sequence[str] | None) -> dict[str, str | None]:
+    """What `--columns` says, by role: `["text=comment,label=verdict"]`. `label=` and `label=none` mean no labels."""
+    found: dict[str, str | None] = {}
+    for part in (part.strip() for value in values or () for part in value.split(",")):
+        role, sign, column = (piece.strip() for piece in part.partition("="))
+        if not sign or not role:
+            raise OptionError(f"--columns takes role=column, as in --columns text=comment,label=verdict, not {part!r}.")
+        if role in found:
+            raise OptionError(f"--columns names {role!r} twice: {found[role] or 'none'} and {column or 'none'}.")
+        optional = role in _OPTIONAL_ROLES
+        if not column and not optional:
+            raise OptionError(f"--columns {role}= names no column. Only {', '.join(_OPTIONAL_ROLES)} can be left out.")
+        found[role] = None if optional and column.lower() in ("", "none") else column
+    return found
+
+
+_OPTIONAL_ROLES = ("label", "id", "rationale", "alignments")
+
+
+def parse_classes(text: str | None) -> list[str] | None:
+    """What `--classes` says: names with commas, in quotes where a name holds a comma."""
+    if text is None:
+        return None
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def loaded_data(
+    name: str,
+    *,
+    columns: Sequence[str] | None,
+    data_dir: str | None,
+    seed: int,
+    task: Any = None,
+    uses_splits: bool = True,
+) -> Any:
+    """The data set, with notes on stderr about how it was read.
+
+    `task` is that of the model, for data of the user's own. Where all rows of a file are used (`uses_splits` is false),
+    notes about its splits are left out.
+    """
+    from didact.data import DATASETS
     from didact.data.load import load_data
 
-    loaded = load_data(name, data_dir=data_dir, seed=seed)
+    is_named = name.partition("(")[0].strip() in DATASETS
+    wanted = parse_columns(columns) or None
+    data = load_data(name, columns=wanted, task=None if is_named else task, data_dir=data_dir, seed=seed)
+    silent = () if uses_splits or data.all_rows is None else data.cut_notes
+    say_notes(note for note in data.notes if note not in silent)
+    return data
+
+
+def chosen_split(data: Any, split: str | None) -> str:
+    """The split that is meant: by default all rows of a file without splits, and else test."""
+    from didact.core.dataset import ALL
+
+    return split or (ALL if data.all_rows is not None else "test")
+
+
+def aligned(data: Any, teacher: Any, classes: str | None, *, required: bool) -> Any:
+    """The data with labels as the teacher's classes; notes go to stderr. Labels that do not fit are told if needed."""
+    from didact.core.classes import align_labels
+
+    found = align_labels(data, teacher, classes=parse_classes(classes), required=required)
+    say_notes(found.notes[len(data.notes) :])
+    return found
+
+
+def data_of(
+    name: str,
+    split: str | None,
+    *,
+    data_dir: str | None,
+    seed: int,
+    rows: int | None = None,
+    columns: Sequence[str] | None = None,
+    is_explained: bool = False,
+) -> Any:
+    """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes.
+
+    With `is_explained` the default is the split that `didact explain` takes, and not all of them.
+    """
+    from didact.core.dataset import Dataset
+
+    loaded = loaded_data(name, columns=columns, data_dir=data_dir, seed=seed, uses_splits=split not in (None, "all"))
+    split = chosen_split(loaded, split) if is_explained else split
     if split is None:
         return loaded
     return Dataset(loaded.name, loaded.task, {split: loaded[split][:rows]}, loaded.classes, loaded.segments)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,6 +58,12 @@ def console() -> Any:
 def say(message: str) -> None:
     """A line for people, on stderr."""
     typer.echo(message, err=True)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """What a reader should know about the data, on stderr: `note: …`, one to a line."""
+    for note in notes:
+        say(f"note: {note}")
 
 
 def _plain(value: Any) -> Any:

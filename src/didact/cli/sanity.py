@@ -13,6 +13,8 @@ from didact.registry import split_list
 def sanity(
     model: options.Model,
     data: options.Data,
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     methods: options.Methods = "gradient_input,integrated_gradients,occlusion,attention_all",
     checks: Annotated[
         str | None, typer.Option(help="weights, labels (trains a twin), trivial; default: all but labels.")
@@ -36,16 +38,15 @@ def sanity(
     """
     asked = options.methods_of(methods)
 
-    from didact.data.load import load_data
     from didact.experiment.sanity import sanity as checked
 
-    loaded = load_data(data, data_dir=data_dir, seed=seed)
+    loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=seed)
     teacher = options.teacher_of(
         model, threads=threads, task=task, device=device, max_length=length, truncate=truncate
     )  # fmt: skip
     found = checked(
         teacher, loaded, asked, checks=None if checks is None else split_list(checks), split=split, rows=rows,
-        seed=seed, epochs=epochs, progress=True,
+        seed=seed, epochs=epochs, classes=options.parse_classes(classes), progress=True,
     )  # fmt: skip
     if as_json:
         print_json(found.to_document())
@@ -54,9 +55,9 @@ def sanity(
         if lines:
             _print_steps(title, lines, asked)
     if found.trivial:
-        columns = ("metric", "trivial", "random", "difference", "95 % interval", "fooled")
+        headings = ("metric", "trivial", "random", "difference", "95 % interval", "fooled")
         shown = [one for one in found.trivial if one["rows"]]
-        print_table(columns, [_fooled(one) for one in shown])
+        print_table(headings, [_fooled(one) for one in shown])
         typer.echo(
             "Trivial explanations mark a place for each class. A metric that prefers them to random ones is fooled."
         )

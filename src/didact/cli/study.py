@@ -40,6 +40,8 @@ def new(
     ],
     data: options.Data,
     out: Annotated[Path, typer.Option("--out", help="The study's folder; it must not exist yet.")],
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     more: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]…", help="More files, as with --explanations.")
     ] = None,
@@ -80,7 +82,7 @@ def new(
     from didact.study.design import read_design
     from didact.study.make import facts_of, new_study
 
-    about = options.data_of(data, split, data_dir=data_dir, seed=0)
+    about = options.data_of(data, split, data_dir=data_dir, seed=0, columns=columns)
     sets, said = opened(files, about)
     for line in said:
         say(f"note: {line}")
@@ -89,7 +91,7 @@ def new(
     folder = new_study(
         maps, about, out=out, kind=kind, items=items, annotators=annotators, learn=learn, errors=errors, points=points,
         pause=pause, signs=signs, title=title, question=question, consent=paragraphs, contact=contact, seed=seed,
-        url=url, database=database,
+        url=url, database=database, classes=options.parse_classes(classes),
     )  # fmt: skip
     facts = facts_of(folder, read_design(folder))
     if as_json:

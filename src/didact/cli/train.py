@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from didact.cli import options
 from didact.cli.output import print_json, print_metrics, say
 
 
 def train(
     data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    columns: options.Columns = None,
     model: Annotated[
         str,
         typer.Option("--model", help="native(layers=2, width=64), bilstm, minilm, a hub name or a folder."),
@@ -39,12 +41,11 @@ def train(
     began = time.monotonic()
     import torch
 
-    from didact.data.load import load_data
     from didact.learning.train import train_teacher
 
     if threads is not None:
         torch.set_num_threads(threads)
-    loaded = load_data(data, data_dir=data_dir, seed=seed)
+    loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=seed)
     folder = out or Path("runs") / f"teacher-{loaded.name.replace('/', '-')}"
     teacher = train_teacher(
         loaded,
