@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from didact.core.human import HumanTeacher
 from didact.core.measure import agreement, measure, pearson, token_f1
@@ -18,6 +18,16 @@ DICE = np.random.default_rng(0)
 def outputs(task, values, answers=None):
     values = np.asarray(values, dtype=float)
     return Outputs(task, tuple(f"r{i}" for i in range(len(values))), values, answers)
+
+
+def test_balanced_agreement_as_scikit_learn_has_it():
+    ours, theirs = DICE.normal(size=(60, 3)), DICE.normal(loc=(2.0, 0.5, 0.0), size=(60, 3))
+    expected = balanced_accuracy_score(theirs.argmax(1), ours.argmax(1))
+    assert measure(outputs(CLASSIFICATION, ours), outputs(CLASSIFICATION, theirs), balanced=True) == pytest.approx(
+        expected
+    )
+    scores = outputs(REGRESSION, ours[:, :1]), outputs(REGRESSION, theirs[:, :1])
+    assert measure(*scores, balanced=True) == measure(*scores)  # a correlation has no classes
 
 
 def test_accuracy_as_scikit_learn_has_it():

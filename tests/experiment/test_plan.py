@@ -13,6 +13,7 @@ from didact.errors import OptionError, PlanError
 from didact.experiment import compare as module
 from didact.experiment.comparison import Comparison
 from didact.experiment.plan import TUNED, Plan, make_plan, read_plan
+from didact.experiment.prepare import Prepared
 from didact.registry import Spec
 
 GOOD = {
@@ -113,7 +114,6 @@ class TestFaults:
             ({"sizes": []}, "sizes: at least one size"),
             ({"seeds": []}, "at least one seed"),
             ({"students": []}, "students: name at least one"),
-            ({"explainers": []}, "explainers: name at least one"),
             ({"explainers": "gradient_norm"}, "a list of explainers is wanted"),
             ({"explainers": ["lime", "lime()"]}, "lime is there twice"),
             ({"seeds": [1, 1]}, "1 is there twice"),
@@ -165,9 +165,9 @@ class TestOnePlanSaidThreeWays:
     def test_python_and_the_file(self, tmp_path, monkeypatch):
         seen = []
         monkeypatch.setattr(module, "Run", lambda roster, *_, **__: seen.append(roster) or _Nothing())
-        monkeypatch.setattr(module, "Roster", lambda plan, *_: plan)
-        for name in ("_loaded_data", "_loaded_teacher"):
-            monkeypatch.setattr(module, name, lambda *_: None)
+        monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: Prepared(plan, None))
+        for name in ("_loaded_data", "_loaded_teacher", "announce_notes"):
+            monkeypatch.setattr(module, name, lambda *_, **__: None)
         (tmp_path / "plan.toml").write_text(FILE)
         module.compare(plan=tmp_path / "plan.toml", out=tmp_path / "a")
         rest = {name: value for name, value in GOOD.items() if name not in ("model", "data", "explainers", "students")}

@@ -137,7 +137,7 @@ class TestFaults:
 
 def roster(teacher, data, methods=(), **said) -> Roster:
     named = {"model": "m", "data": "planted/sentiment", "sizes": [12], "seeds": 2, "students": ["same/attention"]}
-    return Roster(make_plan(named | said, methods=methods), teacher, data, methods)
+    return Roster(make_plan(named | said), teacher, data, methods)
 
 
 class TestEntrants:

@@ -351,3 +351,17 @@ def _row(scores):
         scores=np.array(scores), target="", prediction="", residual=math.nan, kind="signed", method="m",
         task="classification",
     )  # fmt: skip
+
+
+def test_progress_is_seen_between_few_questions(monkeypatch):
+    """The curves of one row are hundreds of questions: rows are counted as they are done, not all at the end."""
+    rows = teachers.examples("classification")
+    model = teachers.teacher("hf", "classification")
+    maps = explain(model, rows, "gradient_norm")
+    metrics = [ALL["comprehensiveness"], ALL["deletion_auc"]]
+    whole_seen, seen = [], []
+    whole = faithfulness(metrics, [maps], Probe(model, rows), done=whole_seen.append)
+    monkeypatch.setattr(module, "QUESTIONS", 1)
+    single = faithfulness(metrics, [maps], Probe(model, rows), done=seen.append)
+    assert (whole_seen, seen) == ([3], [1, 1, 1])
+    np.testing.assert_allclose(single, whole, rtol=1e-9)

@@ -201,7 +201,9 @@ class TestRefusals:
     def test_values_that_are_no_base(self, spec):
         with pytest.raises(OptionError, match="'embeddings' of (model )?'pool'"):
             native_model(spec, task=CLASSIFICATION, classes=CLASSES, rows=rows(), source="x", split="teach")
-        with pytest.raises(OptionError, match="must be 'learned', 'teacher' for a student, or the base model.*minilm.*not 'base'"):
+        with pytest.raises(
+            OptionError, match="must be 'learned', 'teacher' for a student, or the base model.*minilm.*not 'base'"
+        ):
             PoolModel(CLASSIFICATION, CLASSES, WordTokenizer.from_rows(rows()), embeddings="base")
 
     def test_readers_that_do_not_fit(self, base):

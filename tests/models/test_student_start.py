@@ -184,7 +184,7 @@ class TestNativeStudents:
         with pytest.raises(OptionError, match=r"names none. Name one: embeddings=minilm.*--base"):
             start(asked, native())
 
-    def test_embeddings_of_the_teacher(self, base, tmp_path):
+    def test_embeddings_of_the_teacher(self, tmp_path):
         """The rows of its table that are in use, standardised as the whole table of a base is."""
         spec, teacher = "pool(width=8, embeddings=teacher)", trained()
         for part in (teacher.model, teacher.tokenizer):

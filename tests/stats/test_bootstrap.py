@@ -288,3 +288,49 @@ def test_several_series_share_their_draws():
     for found, series in zip(mean_intervals(values), values, strict=True):
         alone = crossed_bootstrap(series[None], np.zeros((1, 40)))
         assert (found.gain, found.low, found.high) == pytest.approx((alone.gain, alone.low, alone.high), abs=1e-12)
+
+
+class TestStrata:
+    """Rows resampled within classes: the interval of a mean of class recalls."""
+
+    def weighted(self, dice, seeds=6, rows=120, share=0.1):
+        labels = (np.arange(rows) < share * rows).astype(np.int64)
+        weights = np.where(labels == 1, 0.5 / labels.mean(), 0.5 / (1 - labels.mean()))
+        arm, control = (dice.random((seeds, rows)) < 0.7, dice.random((seeds, rows)) < 0.5)
+        return arm * weights, control * weights, labels
+
+    def test_the_number_of_rows_of_each_stratum_is_fixed(self):
+        strata = np.array([0, 0, 0, 1, 1, 2])
+        for seeds, rows in draws(3, 6, replicates=50, seed=0, strata=strata):
+            assert (seeds.sum(1) == 3).all()
+            for stratum, count in ((0, 3), (1, 2), (2, 1)):
+                assert (rows[:, strata == stratum].sum(1) == count).all()
+
+    def test_one_stratum_is_none(self):
+        dice = np.random.default_rng(0)
+        arm, control = dice.random((2, 5, 60))
+        plain = crossed_bootstrap(arm, control, replicates=300)
+        assert crossed_bootstrap(arm, control, replicates=300, strata=np.zeros(60, dtype=np.int64)) == plain
+
+    def test_is_narrower_than_without_where_classes_differ(self):
+        arm, control, labels = self.weighted(np.random.default_rng(1))
+        control[:] = 0  # a floor that is wrong everywhere: all that differs is between classes
+        inside = crossed_bootstrap(arm, control, replicates=500, strata=labels)
+        outside = crossed_bootstrap(arm, control, replicates=500)
+        assert inside.gain == pytest.approx(outside.gain)
+        assert inside.high - inside.low < 0.8 * (outside.high - outside.low)
+
+    def test_covers_the_truth(self):
+        """Gains in balanced agreement: students differ by seed, rows by difficulty, one class in ten is rare."""
+        dice = np.random.default_rng(2)
+        held = 0
+        for _ in range(120):
+            rows, seeds = 150, 6
+            labels = (np.arange(rows) < 15).astype(np.int64)
+            weights = np.where(labels == 1, 5.0, 0.5 / 0.9)
+            hard, skill = dice.normal(0, 0.15, rows), dice.normal(0, 0.05, (seeds, 1))
+            arm = dice.random((seeds, rows)) < np.clip(0.7 + hard + skill, 0, 1)
+            control = dice.random((seeds, rows)) < np.clip(0.6 + hard + dice.normal(0, 0.05, (seeds, 1)), 0, 1)
+            found = crossed_bootstrap(arm * weights, control * weights, replicates=200, strata=labels)
+            held += found.low <= 0.1 <= found.high
+        assert held >= 108  # 95 % of 120 are 114

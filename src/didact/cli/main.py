@@ -21,7 +21,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("explain")(explain.explain)
-app.command("compare")(compare.compare)
+app.command("compare", epilog=compare.EPILOG)(compare.compare)
 app.command("report")(report.report)
 app.command("agree")(agree.agree)
 app.command("methods")(methods.methods)

@@ -3,20 +3,34 @@
 import re
 import string
 from collections import Counter
+from typing import Final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from didact.core.outputs import Outputs
 from didact.errors import ShapeError
 
+BALANCED: Final = "balanced_accuracy"
 
-def measure(answers: Outputs, reference: Outputs) -> float:
-    """Accuracy, Pearson r or token F1, as the task has it; a fraction. NaN where undefined (a constant score)."""
+
+def measure(answers: Outputs, reference: Outputs, *, balanced: bool = False) -> float:
+    """Accuracy, Pearson r or token F1, as the task has it; a fraction. NaN where undefined (a constant score).
+
+    With `balanced`, agreement about classes is the mean of the recalls of the reference's classes.
+    """
     _check(answers, reference)
+    if balanced and answers.task.has_classes:
+        return float((agreement(answers, reference) * class_weights(reference.labels)).mean())
     if answers.task.measure == "pearson":
         return pearson(answers.values[:, 0], reference.values[:, 0])
     return float(agreement(answers, reference).mean())
+
+
+def class_weights(labels: Int[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
+    """A weight per row, of mean 1, under which every class that occurs counts the same."""
+    names, positions, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return (len(labels) / (len(names) * counts))[positions]
 
 
 def agreement(answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from jaxtyping import Int
 
 from didact.core.measure import measure
 from didact.core.model import Model
@@ -16,7 +17,7 @@ from didact.errors import RecordError, TrainingError
 from didact.experiment.classroom import Classroom
 from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
-from didact.experiment.subset import subset
+from didact.experiment.subset import balanced_subset, subset
 from didact.explainers.mix import Mix
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
@@ -43,7 +44,8 @@ class Cell:
     with the explanations; without one the student sees the teacher's answers alone. With `learner`, an explainer is
     learned beside the student from the `parts` in that file, and becomes part of the record. With `extra` the student
     learns from the dev rows too, and is kept as its last epoch leaves it. `together` are the keys of the cells that are
-    done in one with this, itself among them, seed by seed; without any it is done alone.
+    done in one with this, itself among them, seed by seed; without any it is done alone. With `balanced` its rows are
+    drawn balanced by the teacher's answers, and every class counts the same in what is measured.
     """
 
     key: str
@@ -63,12 +65,20 @@ class Cell:
     parts: str | None = None
     extra: bool = False
     together: Sequence[str] = ()
+    balanced: bool = False
 
     def plain(self) -> dict[str, Any]:
         found = asdict(self)
-        if not self.together:  # cells done alone are described as they were before there was a choice
-            del found["together"]
+        for name in ("together", "balanced"):  # cells without them are described as before there was a choice
+            if not found[name]:
+                del found[name]
         return found
+
+    def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
+        """Which of the rows that the teacher answered this student learns from."""
+        if self.balanced:
+            return balanced_subset(outputs.ids, outputs.labels.tolist(), size=self.size, seed=self.seed)
+        return subset(outputs.ids, size=self.size, seed=self.seed)
 
 
 def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]:
@@ -98,7 +108,7 @@ class Ready:
 def ready_for(cell: Cell, classroom: Classroom) -> Ready:
     """What the cell's student is taught with."""
     examples = classroom.examples(cell.start, cell.soft)
-    chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
+    chosen = cell.rows_among(examples["train"].outputs)
     train, dev = examples["train"].select(chosen), examples["dev"]
     if cell.extra:
         model = classroom.start(cell.start).build(0)
@@ -135,7 +145,7 @@ def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: fl
         )
     payload = {
         "cell": cell.plain(),
-        "value": _number(measure(outputs, ready.test.outputs)),
+        "value": _number(measure(outputs, ready.test.outputs, balanced=cell.balanced)),
         "dev": _number(taught.epoch.dev_measure),
         "epoch": taught.epoch.number,
         "trial": taught.trial,

@@ -23,12 +23,13 @@ from didact.experiment.engines.local import Local
 from didact.experiment.forecast import Forecast
 from didact.experiment.place import place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
-from didact.experiment.roster import Roster
+from didact.experiment.prepare import prepare
 from didact.experiment.run import Run
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
 from didact.registry import unknown
+from didact.render.progress import announce
 
 ENGINES: Final = ("local", "ray")
 
@@ -71,7 +72,7 @@ def compare(
         return run_plan(said, teacher=teacher, data=data, out=out, cache=cache, progress=progress, **asked)
     folder = tempfile.mkdtemp(prefix="didact-")
     try:
-        done = run_plan(said, teacher=teacher, data=data, out=Path(folder), progress=progress, **asked)
+        done = run_plan(said, teacher=teacher, data=data, out=Path(folder), progress=progress, keeps=False, **asked)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -97,11 +98,11 @@ def forecast(
     progress: bool = False,
     **options: Any,
 ) -> Forecast:
-    """What `compare` would take with the same arguments: cells, time, memory and disk, from probes on this machine.
+    """What `compare` would take with the same arguments: runs, those that are done, and the time.
 
-    Teacher and data are loaded and the plan is checked, as they would be; then some rows are explained with every
-    method, and every kind of student is taught some batches. Nothing is kept. What is done in `out` takes no more time;
-    where that is a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
+    Teacher and data are loaded and the plan is checked, as they would be; then every method explains a batch and every
+    kind of student learns for one epoch. Nothing is stored. What `out` holds already takes no more time; where that is
+    a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
     """
     said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
@@ -127,26 +128,30 @@ def forecast_plan(
     progress: bool = False,
 ) -> Forecast:
     """What it would take to carry out what a plan says, not yet checked."""
-    from didact.experiment.forecaster import Forecaster
-
     began = time.perf_counter()
     said, objects = _named(dict(said), teacher, data)
-    plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
-    crew = _engine(plan, workers, engine, address, gpus, module="didact.experiment.rehearsal")
+    plan = make_plan(said, objects=[name for name in objects if name != "explainers"])
+    crew = _engine(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
-    folder = _folder(plan, out)
-    real = place_of(folder, cache, progress=progress)
-    if is_url(folder):  # a folder is made when there is something to keep
-        real.check()
+    place = place_of(_folder(plan, out), cache, progress=progress)
+    if is_url(place.name):  # a folder is made when there is something to keep
+        place.check()
     with _opened(crew):
-        loaded = _loaded_data(plan, objects)
-        roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
-        at_once = crew.at_once()
-        found = Forecaster(
-            roster, crew, real, at_once=at_once, workers=0 if isinstance(crew, Here) else at_once,
-            loading=time.perf_counter() - began, progress=progress,
+        loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
+        announce_notes(loaded, shown=progress)
+        if is_url(place.name):
+            place.use("cells/*", "plan.toml")
+        prepared = prepare(
+            plan, known, loaded, objects["explainers"], folder=place.folder, workers=crew.at_once(), began=began,
+            progress=progress, estimate=True,
         )  # fmt: skip
-        return found.forecast()
+    assert prepared.forecast is not None
+    return prepared.forecast
+
+
+def announce_notes(data: Dataset, *, shown: bool) -> None:
+    """What the reader of a file guessed, cleaned or dropped."""
+    announce((f"note: {note}" for note in data.notes), shown=shown)
 
 
 def run_plan(
@@ -161,19 +166,32 @@ def run_plan(
     address: str | None = None,
     gpus: float | None = None,
     progress: bool = False,
+    keeps: bool = True,
+    command: str = "",
 ) -> Comparison:
-    """Carry out what a plan says, not yet checked. Objects stand in for the names it cannot hold."""
+    """Carry out what a plan says, not yet checked. Objects stand in for the names it cannot hold.
+
+    Without `keeps` the folder is a temporary one: nothing is scored that only a report would show.
+    """
+    began = time.perf_counter()
     said, objects = _named(dict(said), teacher, data)
-    plan = make_plan(said, methods=objects["explainers"], objects=[name for name in objects if name != "explainers"])
+    plan = make_plan(said, objects=[name for name in objects if name != "explainers"])
     crew = _engine(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
     place = place_of(_folder(plan, out), cache, progress=progress)
     place.check()
     with _opened(crew):
-        loaded = _loaded_data(plan, objects)
-        roster = Roster(plan, _loaded_teacher(plan, objects), loaded, objects["explainers"])
+        loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
+        announce_notes(loaded, shown=progress)
         with place:
-            return Run(roster, place, progress=progress).comparison(crew)
+            place.use("plan.toml")
+            prepared = prepare(
+                plan, known, loaded, objects["explainers"], folder=place.folder if keeps else None,
+                workers=crew.at_once(), began=began, progress=progress, estimate=progress,
+            )  # fmt: skip
+            if prepared.forecast is not None:
+                announce(prepared.forecast.summary, shown=progress)
+            return Run(prepared.roster, place, progress=progress, command=command).comparison(crew)
 
 
 def _check_devices(plan: Plan, objects: Mapping[str, Any], engine: str) -> None:
@@ -228,7 +246,7 @@ def _loaded_data(plan: Plan, objects: Mapping[str, Any]) -> Dataset:
     if "data" in objects:
         found = objects["data"]
         return found if isinstance(found, Dataset) else load_data(found)
-    return load_data(plan.data, data_dir=plan.data_dir, seed=plan.data_seed)
+    return load_data(plan.data, columns=plan.columns or None, data_dir=plan.data_dir, seed=plan.data_seed)
 
 
 def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
@@ -256,8 +274,6 @@ def _engine(
     name: str,
     address: str | None,
     gpus: float | None,
-    *,
-    module: str = "didact.experiment.worker",
 ) -> Engine:
     if name not in ENGINES:
         raise OptionError(unknown("engine", name, list(ENGINES)))
@@ -266,12 +282,12 @@ def _engine(
     if name == "ray":
         from didact.experiment.engines.ray import Ray
 
-        return Ray(workers, plan.threads, address=address, gpus=_gpus(plan, gpus), module=module)
+        return Ray(workers, plan.threads, address=address, gpus=_gpus(plan, gpus))
     if address is not None or gpus is not None:
         raise OptionError("address and gpus are for a cluster, and the engine is local. Ask for engine ray.")
     if workers == 0:
-        return Here(module)
-    return Local(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads, module)
+        return Here()
+    return Local(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
 
 
 def _gpus(plan: Plan, asked: float | None) -> float:

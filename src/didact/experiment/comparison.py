@@ -23,6 +23,10 @@ COLUMNS: Final = (
 )  # fmt: skip
 # Where the teacher's own answers are kept among the scores: a correlation is with them.
 REFERENCE: Final = ("", "", 0)
+ADVICE: Final = (
+    "Try more rows to learn from (--sizes), more epochs (--epochs), another student (--students), or a pretrained base "
+    "for them (--base)."
+)
 FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
 
 
@@ -44,6 +48,7 @@ class Comparison:
     folder: Path
     learned: tuple[Mapping[str, Any], ...] = ()
     scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
+    strata: np.ndarray | None = field(default=None, repr=False)  # the teacher's classes of the test rows, if balanced
 
     def __repr__(self) -> str:
         return f"Comparison({len(self.rows)} rows, {len(self.failed)} failed cells, {str(self.folder)!r})"
@@ -97,7 +102,14 @@ class Comparison:
             [self.scores[second][seed] for seed in seeds],
             self.scores.get(REFERENCE, {}).get(0),
             replicates=replicates,
+            strata=self.strata,
         )
+
+    @property
+    def has_verdict(self) -> bool:
+        """False if in no column the students learned anything: such a run says nothing about explanations."""
+        judged = [column.get("learned") for column in self.about.get("columns", ())]
+        return not judged or any(learned is not False for learned in judged)
 
     def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> MixView:
         """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
@@ -236,9 +248,10 @@ class Comparison:
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""
-        measure = self.about.get("measure", "")
+        measure = str(self.about.get("measure", "")).replace("balanced_accuracy", "balanced agreement")
         percent = "points of 100" if measure != "pearson" else "Pearson's r"
         said = [f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}"]
+        unlearned = [column for column in self.about.get("columns", ()) if column.get("learned") is False]
         has_intervals = any(row["low"] is not None for row in self.rows)
         if has_intervals:
             said[0] += ", with its 95 % interval."
@@ -253,6 +266,13 @@ class Comparison:
         reasons = sorted({row["p_reason"] for row in self.rows if row["p_reason"]})
         said += [f"p: {reason}" for reason in reasons]
         said += list(self.notes)
+        said += [
+            f"{column['student']}, {column['size']:,} rows: the students did not learn ({column['reason']}); this "
+            "column says nothing about the explanations."
+            for column in unlearned
+        ]
+        if unlearned:
+            said.append(ADVICE)
         if self.failed:
             said.append(f"{len(self.failed)} cells failed: the first with {self.failed[0]['error']!r}.")
         return said

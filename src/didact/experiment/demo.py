@@ -20,12 +20,12 @@ from didact.data.load import load_data
 from didact.errors import DidactError, OptionError
 from didact.experiment.compare import compare
 from didact.experiment.comparison import Comparison
+from didact.experiment.defaults import default_student
 from didact.experiment.distil import learn_l2e
 from didact.experiment.explain import explain
 from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.learner import is_learner, parse_learner
 from didact.experiment.measure import read_measured
-from didact.experiment.roster import default_student
 from didact.experiment.subset import subset
 from didact.explainers import is_learned
 from didact.explainers.l2e import L2E

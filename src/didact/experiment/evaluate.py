@@ -293,7 +293,7 @@ class _Work:
             return
         assert self.teacher is not None
         probe = Probe(self.teacher, self.rows, remove=self.remove, batch_size=self.batch_size)
-        with Progress("asking the teacher", total=len(self.rows), shown=progress) as bar:
+        with Progress("scoring faithfulness", total=len(self.rows), shown=progress) as bar:
             values = faithfulness(list(metrics.values()), list(self.maps.values()), probe, done=bar.advance)
         for name, value in zip(metrics, values, strict=True):
             found[name], how[name] = value, f"units are {probe.how}"

@@ -19,10 +19,10 @@ from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, RecordError
 from didact.experiment.cell import answers_in_order
+from didact.experiment.defaults import default_student
 from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.learner import Learner, learner_of
 from didact.experiment.parts import parts_of
-from didact.experiment.roster import default_student
 from didact.experiment.rows import asks_for_gold
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset

@@ -1,6 +1,7 @@
 """What is to be compared, as people write it: a TOML file, keyword arguments or flags. Faults are told all at once."""
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -54,13 +55,20 @@ class Plan:
     With `together` the seeds of one configuration are trained as one model where they can be, equal but for rounding.
     `precision` is that in which students are trained; the teacher answers and is explained in single, unless
     an explainer's own option says otherwise. `device` is the teacher's and the students'; `auto` spreads the teacher.
+
+    What is left out is chosen when teacher and data are known: `explainers` and `students` that suit the teacher,
+    `sizes` that the rows allow, `measure` rows at a size that fits. `train_rows` limits the rows that students' subsets
+    are drawn from, `dev_rows` and `test_rows` the rows held out (0: all). `balance` draws rows balanced by the
+    teacher's answers; None does so where one answer dominates. `budget` is a ceiling in seconds to which all of this is
+    fitted; a fitted plan says in `fitted_from` from which request, and in `left_out` what had to go. `columns` and
+    `classes` tell how a file of the user's own is read.
     """
 
     model: str | None = None
     data: str | None = None
     explainers: tuple[str, ...] = ()
     students: tuple[StudentSpec, ...] = ()
-    sizes: tuple[int, ...] = (500,)
+    sizes: tuple[int, ...] = ()
     seeds: tuple[int, ...] = tuple(range(8))
     base: str | None = None
     soft: bool = False
@@ -77,11 +85,20 @@ class Plan:
     data_seed: int = 0
     revision: str | None = None
     trust_remote_code: bool = False
-    measure: int = 0
+    measure: int | None = None
     sharpness: tuple[float, ...] = SHARPNESS
     leave_out: tuple[str, ...] = ()
     together: bool = False
     precision: str = SINGLE
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    train_rows: int | None = None
+    dev_rows: int | None = None
+    test_rows: int | None = None
+    balance: bool | None = None
+    budget: float | None = None
+    fitted_from: str | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def student_device(self) -> str:
@@ -100,8 +117,10 @@ class Plan:
         import tomli_w
 
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-        unsaid = {"measure": 0, "sharpness": SHARPNESS, "together": False, "precision": SINGLE}
+        unsaid = {"sharpness": SHARPNESS, "together": False, "precision": SINGLE}
         said = {name: value for name, value in said.items() if name not in unsaid or value != unsaid[name]}
+        if self.columns:  # TOML has no null
+            said["columns"] = {role: column or "" for role, column in self.columns.items()}
         if self.students:
             said["students"] = [str(student) for student in self.students]
         said["tune"] = {name: list(values) for name, values in self.tune.items()}
@@ -120,10 +139,10 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: {error}") from error
 
 
-def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), objects: Sequence[str] = ()) -> Plan:
+def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = ()) -> Plan:
     """A plan of what was said, all of it checked; nothing is loaded.
 
-    `methods` are explainers that are no names, `objects` the entries (model, data) that are handed over beside.
+    `objects` are the entries (model, data) that are handed over beside.
     """
     faults: list[str] = []
     known = [one.name for one in fields(Plan)]
@@ -139,7 +158,10 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
         **dict.fromkeys(("threads", "length"), _count),
         "replicates": lambda value: _count(value) if value != 0 else 0,
         "measure": lambda value: _count(value, what="a number of rows") if value != 0 else 0,
-        "sharpness": _sharpness, "leave_out": _leave_out, "precision": _precision,
+        "sharpness": _sharpness, "leave_out": _leave_out, "precision": _precision, "columns": _columns,
+        "classes": lambda value: _each(value, _word, "classes"), "balance": _switch, "budget": _budget,
+        "fitted_from": _word, "left_out": lambda value: _each(value, _word, "sentences"),
+        **dict.fromkeys(("train_rows", "dev_rows", "test_rows"), lambda value: _count(value) if value != 0 else 0),
     }  # fmt: skip
     kept: dict[str, Any] = {}
     for name, value in given.items():
@@ -158,8 +180,6 @@ def make_plan(said: Mapping[str, Any], *, methods: Sequence[Method] = (), object
     for name, what in wanted.items():
         if said.get(name) is None and name not in objects:
             faults.append(f"{name}: missing; give {what} (--{name}).")
-    if not said.get("explainers") and not methods:
-        faults.append("explainers: name at least one to compare, e.g. gradient_norm. `didact methods` lists them.")
     if faults:
         raise PlanError(f"The plan has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
     return Plan(**kept)
@@ -385,6 +405,30 @@ def _too_coarse(kept: Mapping[str, Any]) -> list[str]:
     if learned:
         faults.append(f"precision: {', '.join(learned)} is learned through second derivatives, in single alone.")
     return faults
+
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def _budget(value: Any) -> float:
+    """Seconds from `20m`, `2h`, `90s`, or a number of seconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
+        written = "".join(number + unit for number, unit in parts)
+        if not parts or written != re.sub(r"\s", "", str(value).lower()) or any(u not in _UNITS for _, u in parts):
+            raise OptionError(f"a time is written 20m, 2h, 1h30m or 90s, not {value!r}.")
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not 1 <= seconds < math.inf:
+        raise OptionError(f"a budget is at least a second, not {value!r}.")
+    return seconds
+
+
+def _columns(value: Any) -> dict[str, str | None]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f'a table of roles and columns is wanted, e.g. text = "comment", not {value!r}.')
+    return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
 
 
 def _switch(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """Who takes part in a comparison: explainers and controls, students and where they start, rows to draw from."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,32 +11,25 @@ from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.row import Row, fingerprint_of
-from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
+from didact.experiment.defaults import TRAIN_SIZE, default_methods, default_student, student_sentence
 from didact.experiment.explain import explain, resolve
 from didact.experiment.explained import chosen
 from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.experiment.plan import CONTROLS, Method, Plan
-from didact.experiment.subset import subset
+from didact.experiment.sampling import Answers, Sample
+from didact.experiment.subset import balanced_counts, balanced_subset, subset
 from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
-from didact.models.native import NativeModel
 from didact.models.start import Start, student_start
 from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec
-from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
-
-# Default students. On real text, explanations show an effect in small students on frozen word embeddings.
-_ON_BASE: Final = "bilstm_attention(embeddings=base, width=64)/attention"
-_ON_TEACHER: Final = "bilstm_attention(embeddings=teacher, width=64)/attention"
-_READER: Final = "native(embeddings=teacher)/attention"
-_SMALL: Final = "native/attention"
-
+from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 # What stands beside a learned explainer (DESIGN: fair controls). `fresh` is the explainer's own row.
 Role = Literal["", "fresh", "cotrained", "flattened", "matched", "sharpened", "extra"]
@@ -66,14 +60,35 @@ class Entrant:
 
 
 class Roster:
-    """Everything that takes part, checked on two rows before hours of work. `notes` tell what was left out, and why."""
+    """Everything that takes part, checked on two rows before hours of work. `notes` tell what was left out, and why.
 
-    def __init__(self, plan: Plan, teacher: Any, data: Dataset, methods: Sequence[Method]) -> None:
-        self.plan, self.data = plan, data
+    `plan` is the plan with all that it left open: explainers, students and sizes. `probe_seconds` is by label what
+    explaining two rows took. Without `probe` nothing is tried: for a plan whose parts were tried before.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        teacher: Any,
+        data: Dataset,
+        methods: Sequence[Method],
+        *,
+        sample: Sample | None = None,
+        probe: bool = True,
+    ) -> None:
+        self.plan = plan
         self.teacher: Teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
-        self.notes: list[str] = []
         self.faults: list[str] = []
-        self._check_fit()
+        self.probe_seconds: dict[str, float] = {}
+        if sample is None:
+            check_fit(self.teacher, data)
+            sample = Sample(data, Answers(self.teacher))
+        self.sample, self.data, self.notes = sample, sample.data, list(sample.notes)
+        self.chosen: set[str] = set()  # methods that didact chose: one that the teacher cannot serve is left out
+        if not plan.explainers and not methods:
+            names = default_methods(self.teacher)
+            self.chosen = set(names)
+            self.plan = replace(plan, explainers=names)
         self.entrants = self._entrants(methods)
         self._add_companions()
         self._tell_choices()
@@ -83,41 +98,26 @@ class Roster:
         self.students = self._students()
         self.starts = self._starts()
         self.skipped: set[tuple[str, str]] = set()
-        self._probe()
+        if probe:
+            self._probe()
+        if not self.plan.explainers and not methods:
+            self.faults.append("explainers: name at least one to compare, e.g. occlusion. `didact methods` lists them.")
         if self.faults:
             raise _refused(self.faults)
 
-    def _check_fit(self) -> None:
-        """Teacher and data must speak of the same task and classes."""
-        teacher, data = self.teacher, self.data
-        faults = []
-        if teacher.task != data.task:
-            faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
-        elif isinstance(teacher, HumanTeacher) and teacher.classes is not None and teacher.classes != data.classes:
-            faults.append("model: the teacher 'human' must have the classes of the data.")
-        for split in ("train", "dev", "test"):
-            if split not in data or not len(data[split]):
-                faults.append(f"data: {data.name!r} has no rows in {split!r}, which students need.")
-            else:
-                faults += [f"data: {fault}" for fault in self._split_faults(split)]
-        if faults:
-            raise _refused(faults)
+    @property
+    def is_balanced(self) -> bool:
+        return self.sample.balance is not None
 
-    def _split_faults(self, split: str) -> list[str]:
-        """What would end a run half way, or pair answers with the wrong rows."""
-        rows = self.data[split].rows
-        faults = []
-        known = sum(map(self.is_known, rows))
-        least = 2 if split == "test" else 1
-        if known < least:
-            faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")
-        twice = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
-        if twice:
-            faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, twice[:3]))}.")
-        blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
-        if blank:
-            faults.append(f"{len(blank)} rows in {split!r} are empty texts; leave them out: {', '.join(blank[:3])}.")
-        return faults
+    def _left_out(self, label: str, error: DidactError) -> bool:
+        """Leave a method out that didact chose itself and that cannot be used here; False for one asked for."""
+        if label not in self.chosen:
+            return False
+        self.notes.append(f"{label} is left out, since this model cannot serve it: {error}")
+        self.entrants = [one for one in getattr(self, "entrants", []) if one.label != label]
+        explainers = tuple(name for name in self.plan.explainers if name != label)
+        self.plan = replace(self.plan, explainers=explainers)
+        return True
 
     def _entrants(self, methods: Sequence[Method]) -> list[Entrant]:
         found = [Entrant("none", None, True)]
@@ -139,7 +139,8 @@ class Roster:
                 try:
                     _, built = resolve(self.teacher, method, {})
                 except DidactError as error:
-                    self.faults.append(f"explainers: {error}")
+                    if not self._left_out(method, error):
+                        self.faults.append(f"explainers: {error}")
                     continue
                 drawn = bool(getattr(built.explainer, "is_redrawn", False))
                 redrawn = drawn and "seed" not in parse_spec(method).options and knows_option(built.name, "seed")
@@ -261,16 +262,28 @@ class Roster:
                 self.notes.append(f"{len(rows) - len(kept)} of {len(rows)} train rows have no rationale: left out.")
             rows = kept
         rows = tuple(row for row in rows if self.is_known(row))
-        if max(self.plan.sizes) > len(rows):
+        self._pool_labels = self.sample.answers.labels(rows) if self.is_balanced else []
+        most = len(rows)
+        if self.is_balanced:
+            most = sum(balanced_counts(list(Counter(self._pool_labels).values()), len(rows)))
+        if not self.plan.sizes:
+            self.plan = replace(self.plan, sizes=(max(min(TRAIN_SIZE, most), 1),))
+        if max(self.plan.sizes) > most:
+            balanced = ", balanced by the teacher's answers" if self.is_balanced else ""
             self.faults.append(
-                f"sizes: {max(self.plan.sizes):,} rows were asked for, and {self.data.name!r} has {len(rows):,} to "
-                "draw from. Take smaller sizes."
+                f"sizes: {max(self.plan.sizes):,} rows were asked for, and {self.data.name!r} has {most:,} to draw from"
+                f"{balanced}. Take smaller sizes."
             )
         return rows
 
     def seed_rows(self, seed: int, size: int | None = None) -> list[Row]:
         """The rows that a student of this seed sees; the largest student, where no size is given."""
-        places = subset([row.id for row in self.pool], size=size or max(self.plan.sizes), seed=seed)
+        size = size or max(self.plan.sizes)
+        ids = [row.id for row in self.pool]
+        if self.is_balanced:
+            places = balanced_subset(ids, self._pool_labels, size=size, seed=seed)
+        else:
+            places = subset(ids, size=size, seed=seed)
         return [self.pool[place] for place in places]
 
     def _used(self) -> tuple[Row, ...]:
@@ -313,9 +326,12 @@ class Roster:
             if one.method is None:
                 continue
             try:
+                began = time.perf_counter()
                 maps[one.label] = self._explained_here(one, rows)
+                self.probe_seconds[one.label] = time.perf_counter() - began
             except DidactError as error:
-                self.faults.append(f"explainers: {one.label}: {error}")
+                if not self._left_out(one.label, error):
+                    self.faults.append(f"explainers: {one.label}: {error}")
         for student in self.students:
             start = self.starts.get(student.architecture)
             if start is None:
@@ -368,10 +384,14 @@ class Roster:
                         f"{min(self.plan.sizes)} were asked for. Take larger sizes, or a smaller batch_size."
                     )
 
+    def sentence(self, student: StudentSpec) -> str:
+        """What the student is and where it starts, for people."""
+        return student_sentence(student, self.teacher, self.starts[student.architecture].origin)
+
     def training(self, student: StudentSpec) -> Training:
         """How this student is trained."""
         kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
-        return replace(kind, **self.plan.training, precision=self.plan.precision)
+        return replace(kind, **self.plan.training, precision=self.plan.precision, balanced=self.is_balanced)
 
     def _explained_here(self, entrant: Entrant, rows: Sequence[Row]) -> Explanations:
         method = entrant.for_seed(self.plan.seeds[0])
@@ -383,21 +403,37 @@ class Roster:
         return explain(self.teacher, rows, method, background_rows=rows)
 
 
-def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSpec:
-    """The student of a comparison that names none.
+def check_fit(teacher: Teacher, data: Dataset) -> None:
+    """Refuse a teacher and data of different tasks, and splits that would end a run half way."""
+    faults = []
+    if teacher.task != data.task:
+        faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+    elif isinstance(teacher, HumanTeacher) and teacher.classes is not None and teacher.classes != data.classes:
+        faults.append("model: the teacher 'human' must have the classes of the data.")
+    for split in ("train", "dev", "test"):
+        if split not in data or not len(data[split]):
+            faults.append(f"data: {data.name!r} has no rows in {split!r}, which students need.")
+        else:
+            faults += [f"data: {fault}" for fault in _split_faults(teacher, data, split)]
+    if faults:
+        raise _refused(faults)
 
-    A native teacher was trained from random weights, and so is a student of its own architecture. A pretrained one
-    knows a language that such a student would not: its students read with frozen word embeddings, of the recorded base
-    or else of the teacher itself.
-    """
-    if isinstance(teacher, NativeModel):
-        return parse_student("same/attention")
-    if not isinstance(teacher, Model) or not task.is_text:
-        return parse_student(_SMALL)
-    has_base = base is not None or bool(getattr(teacher, "record", {}).get("base"))
-    if task.name == "reading":
-        return parse_student("same/attention" if has_base else _READER)
-    return parse_student(_ON_BASE if has_base else _ON_TEACHER)
+
+def _split_faults(teacher: Teacher, data: Dataset, split: str) -> list[str]:
+    """What would end a run half way, or pair answers with the wrong rows."""
+    rows = data[split].rows
+    faults = []
+    known = sum(not isinstance(teacher, HumanTeacher) or teacher.knows(row) for row in rows)
+    least = 2 if split == "test" else 1
+    if known < least:
+        faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")
+    twice = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
+    if twice:
+        faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, twice[:3]))}.")
+    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+    if blank:
+        faults.append(f"{len(blank)} rows in {split!r} are empty texts; leave them out: {', '.join(blank[:3])}.")
+    return faults
 
 
 def _is_spec(method: Method | None) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import torch
 
 from didact import __version__
 from didact.core.human import HumanTeacher
+from didact.core.measure import BALANCED
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
@@ -22,6 +24,7 @@ from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Helper, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.group import grouped, leaders
+from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.measure import Measuring
 from didact.experiment.place import Place
 from didact.experiment.roster import Entrant, Roster
@@ -42,7 +45,6 @@ from didact.render.progress import Progress
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
-_ASKED: Final = 256  # rows the teacher answers between two looks at the clock
 _PLACES: Final = ("cells", "classroom", "explanations", "measured")
 _RESULTS: Final = {
     "key": "string", "explainer": "string", "student": "string", "size": "int64", "seed": "int64", "status": "string",
@@ -54,7 +56,8 @@ _RESULTS: Final = {
 class Run:
     """One comparison in its place."""
 
-    def __init__(self, roster: Roster, place: Place, *, progress: bool = False) -> None:
+    def __init__(self, roster: Roster, place: Place, *, progress: bool = False, command: str = "") -> None:
+        self.command = command
         self.roster, self.plan, self.progress = roster, roster.plan, progress
         self.place, self.folder = place, place.folder
         # By file of explanations: the cell whose explainer makes them, and for which row.
@@ -63,13 +66,25 @@ class Run:
 
     def comparison(self, engine: Engine) -> Comparison:
         """Do what is left to do, and sum up."""
+        began = datetime.now(UTC)
         try:
-            return self._comparison(engine)
+            done = self._comparison(engine)
+            self._record(began)
+            return done
         except RecordError as error:
             raise RecordError(
                 f"{error} What was finished is kept in {self.place.name}: mend this, and give the same command again "
                 "to go on."
             ) from error
+
+    def _record(self, began: datetime) -> None:
+        """When the run was made, and by which command: a file of its own, since results do not depend on it."""
+        ended = datetime.now(UTC)
+        times = {
+            "command": self.command, "started": began.isoformat(timespec="seconds"),
+            "finished": ended.isoformat(timespec="seconds"), "seconds": round((ended - began).total_seconds(), 1),
+        }  # fmt: skip
+        write_text(self.folder / "run.json", json.dumps(times, indent=1) + "\n")
 
     def _comparison(self, engine: Engine) -> Comparison:
         sweep(self.folder, inside=_PLACES)
@@ -141,15 +156,9 @@ class Run:
 
     def _asked(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, Labelled]:
         """The teacher's answers to all rows, each asked once."""
-        found = {}
-        with Progress("asking the teacher", total=sum(map(len, rows.values())), shown=self.progress) as bar:
-            for name, part in rows.items():
-                said = []
-                for start in range(0, len(part), _ASKED):
-                    said.append(self.roster.teacher.predict(part[start : start + _ASKED]))
-                    bar.advance(len(said[-1]))
-                found[name] = Labelled(tuple(part), Outputs.joined(said))
-        return found
+        answers = self.roster.sample.answers
+        answers.of([row for part in rows.values() for row in part])  # in one go, with one progress bar
+        return {name: Labelled(tuple(part), answers.of(part)) for name, part in rows.items()}
 
     def name_of_rows(self, rows: Mapping[str, Sequence[Row]]) -> str:
         """The file that keeps them with the teacher's answers."""
@@ -227,7 +236,7 @@ class Run:
                     common = {
                         "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out, "start": start,
                         "training": training, "size": size, "seed": seed, "soft": plan.soft, "threads": plan.threads,
-                        "device": plan.student_device,
+                        "device": plan.student_device, **({"balanced": True} if self.roster.is_balanced else {}),
                     }  # fmt: skip
                     learned: dict[str, str] = {}
                     for one in sorted(self.roster.entrants, key=lambda one: one.role != "cotrained"):
@@ -318,7 +327,7 @@ class Run:
             training=common["training"], trials=trials,
             learner=None if learner is None else learner.label,
             parts=None if learner is None else parts[learner.label].file,
-            extra=one.role == "extra",
+            extra=one.role == "extra", balanced=self.roster.is_balanced,
         )  # fmt: skip
 
     def _derive(self, cells: Sequence[Cell], store: Store) -> None:
@@ -434,12 +443,20 @@ class Run:
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
+    def _floor(self, test: Labelled) -> Floor | None:
+        """What students reach without having learned anything; None for a reading task, which has no such answer."""
+        outputs, classes = test.outputs, self.roster.teacher.classes
+        if classes is not None and outputs.task.has_classes:
+            return Floor.of_classes(outputs.labels, classes, balanced=self.roster.is_balanced)
+        return Floor.of_values(outputs.values[:, 0]) if outputs.task.measure == "pearson" else None
+
     def _summary(self, cells: Sequence[Cell], store: Store, test: Labelled) -> Comparison:
         records = {cell.key: store.load(cell.key) for cell in cells}
         scores = scores_of(cells, records, store, test)
         columns = [(str(student), size) for student in self.roster.students for size in self.plan.sizes]
         controls = [one.label for one in self.roster.entrants if one.is_control]
-        measure = self.roster.data.task.measure
+        measure = BALANCED if self.roster.is_balanced else self.roster.data.task.measure
+        strata = test.outputs.labels if self.roster.is_balanced else None
         lost: dict[tuple[str, str, int], int] = {}
         for cell in cells:
             if records[cell.key].status == "done":
@@ -448,7 +465,10 @@ class Run:
         rows = rows_of_table(
             scores, explainers=[one.label for one in self.roster.entrants], controls=controls, columns=columns,
             measure=measure, test=self.plan.test, replicates=self.plan.replicates, lost=lost, test_rows=len(test.rows),
+            strata=strata,
         )  # fmt: skip
+        floor = self._floor(test)
+        judged = judge_columns(scores, columns, floor, controls=controls, replicates=self.plan.replicates)
         failed = [
             {
                 "key": cell.key, "explainer": cell.explainer, "student": cell.student, "size": cell.size,
@@ -463,6 +483,10 @@ class Run:
             "measure": measure, "controls": controls, "seeds": list(self.plan.seeds), "tune": dict(self.plan.tune),
             "starts": {name: start.origin for name, start in self.roster.starts.items()}, "torch": torch.__version__,
             "cells": len({cell.key for cell in cells}), "train_rows": len(self.roster.pool), "plan": self._plan_text(),
+            "dev_rows": len(self._known("dev")), "test_rows": len(test.rows), "balance": self.roster.sample.balance,
+            "majority": None if floor is None or floor.labels is None else floor.value,
+            "columns": [column.document() for column in judged], "left_out": list(self.plan.left_out),
+            "students": {str(student): self.roster.sentence(student) for student in self.roster.students},
         }  # fmt: skip
         learned = [
             {
@@ -474,6 +498,7 @@ class Run:
         found = Comparison(
             rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=json.loads(canonical(about)),
             agreement=agreement_of(rows, columns), folder=self.folder, learned=tuple(learned), scores=scores,
+            strata=strata,
         )  # fmt: skip
         _write_results(self.folder / "results.parquet", cells, records, measure)
         found.save(self.folder / "comparison.json")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from didact.core.measure import agreement, pearson
+from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
 from didact.experiment.cell import Cell, load_outputs
 from didact.experiment.classroom import Labelled
@@ -49,12 +49,21 @@ def interval_of(
     reference: Float[np.ndarray, " row"] | None,
     *,
     replicates: int,
+    strata: Int[np.ndarray, " row"] | None = None,
+    level: float = 0.95,
 ) -> Interval:
-    """The gain of one arm over the other. `reference` is there where the measure is a correlation."""
+    """The gain of one arm over the other. `reference` is there where the measure is a correlation.
+
+    `strata` are the teacher's classes of the rows, where every class counts the same.
+    """
+    first, second = np.stack(arm), np.stack(control)
     if reference is not None:
-        found = crossed_bootstrap_pearson(np.stack(arm), np.stack(control), reference, replicates=replicates)
+        found = crossed_bootstrap_pearson(first, second, reference, replicates=replicates, level=level)
         return _within(found, 2.0)
-    return _within(crossed_bootstrap(np.stack(arm), np.stack(control), replicates=replicates), 1.0)
+    if strata is not None:
+        weights = class_weights(strata)
+        first, second = first * weights, second * weights
+    return _within(crossed_bootstrap(first, second, replicates=replicates, level=level, strata=strata), 1.0)
 
 
 def _within(found: Interval, most: float) -> Interval:
@@ -73,6 +82,7 @@ def rows_of_table(
     replicates: int,
     lost: Mapping[Key, int],
     test_rows: int,
+    strata: Int[np.ndarray, " row"] | None = None,
 ) -> list[dict[str, Any]]:
     """The table's rows, one per explainer and column. Seeds that failed in either arm are left out of the pair.
 
@@ -88,7 +98,7 @@ def rows_of_table(
             own = scores.get((name, student, size), {})
             if not own:
                 continue
-            values = {seed: _value(row, reference) for seed, row in own.items()}
+            values = {seed: value_of(row, reference, strata) for seed, row in own.items()}
             about = Summary.of(np.array(list(values.values())))
             row: dict[str, Any] = {
                 "explainer": name, "student": student, "size": size, "seeds": len(own), "measure": measure,
@@ -98,12 +108,13 @@ def rows_of_table(
             }  # fmt: skip
             seeds = sorted(own.keys() & plain.keys())
             if name != "none" and seeds:
-                differences = np.array([values[seed] - _value(plain[seed], reference) for seed in seeds])
+                differences = np.array([values[seed] - value_of(plain[seed], reference, strata) for seed in seeds])
                 gain = Interval(float(differences.mean()), np.nan, np.nan)
                 if replicates:
                     gain = interval_of(
-                        [own[seed] for seed in seeds], [plain[seed] for seed in seeds], reference, replicates=replicates
-                    )
+                        [own[seed] for seed in seeds], [plain[seed] for seed in seeds], reference,
+                        replicates=replicates, strata=strata,
+                    )  # fmt: skip
                 shared = max(len(tested_names), 1) if name in tested_names else 1
                 tested = paired_test(differences, kind=test, level=LEVEL / shared)
                 row |= {"seeds": len(seeds), "gain": gain.gain, "p": tested.p}
@@ -145,6 +156,12 @@ def agreement_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[tuple[str,
     }
 
 
-def _value(row: Float[np.ndarray, " row"], reference: Float[np.ndarray, " row"] | None) -> float:
+def value_of(
+    row: Float[np.ndarray, " row"],
+    reference: Float[np.ndarray, " row"] | None,
+    strata: Int[np.ndarray, " row"] | None = None,
+) -> float:
     """The measure of one student: a mean over rows, or Pearson's r with the teacher (0 where it is undefined)."""
-    return float(row.mean()) if reference is None else float(np.nan_to_num(pearson(row, reference), nan=0.0))
+    if reference is not None:
+        return float(np.nan_to_num(pearson(row, reference), nan=0.0))
+    return float(row.mean() if strata is None else (row * class_weights(strata)).mean())

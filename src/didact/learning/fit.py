@@ -26,7 +26,8 @@ from didact.render.progress import Progress
 class Training:
     """How to train. `warmup` is a share of all steps; the rate then falls to a twentieth (`linear`) or stays
     (`constant`). Training stops after `patience` epochs without a better measure on dev. `momentum` is SGD's.
-    `precision` is that of the forward pass in a step; weights, losses and what is answered stay single.
+    `precision` is that of the forward pass in a step; weights, losses and what is answered stay single. With
+    `balanced` the measure on dev counts every class the same.
     """
 
     epochs: int = 10
@@ -41,6 +42,7 @@ class Training:
     schedule: str = "linear"
     momentum: float = 0.9
     precision: str = SINGLE
+    balanced: bool = False
 
     def __post_init__(self) -> None:
         faults = [
@@ -68,6 +70,8 @@ class Training:
         found = asdict(self)
         if self.precision == SINGLE:
             del found["precision"]
+        if not self.balanced:
+            del found["balanced"]
         return found
 
 
@@ -174,7 +178,7 @@ def fit(
                 schedule.step()
                 shown.advance()
             model.eval()
-            history.append(Epoch(number, float(np.mean(losses)), *dev_of(model, dev_parts)))
+            history.append(Epoch(number, float(np.mean(losses)), *dev_of(model, dev_parts, balanced=training.balanced)))
             seen(history[-1])
             shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
             rank = history[-1].rank
@@ -271,7 +275,7 @@ def _logits(model: Model, part: Examples) -> Float[Tensor, "row *output"]:
     return model(part.batch.to(model.device)).logits
 
 
-def dev_of(model: Model, parts: Sequence[Examples]) -> tuple[float, float]:
+def dev_of(model: Model, parts: Sequence[Examples], *, balanced: bool = False) -> tuple[float, float]:
     """Loss and measure on dev, in one pass."""
     total, found = 0.0, []
     with torch.no_grad():
@@ -280,7 +284,7 @@ def dev_of(model: Model, parts: Sequence[Examples]) -> tuple[float, float]:
             total += task_loss(model.task, logits, goal_on(model, part.goal)).sum().item()
             found.append(model.outputs_of(part.rows, part.batch, logits))
     reference = Outputs.joined([part.outputs for part in parts])
-    return total / len(reference), measure(Outputs.joined(found), reference)
+    return total / len(reference), measure(Outputs.joined(found), reference, balanced=balanced)
 
 
 def shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:

@@ -253,7 +253,7 @@ class SmatLoop:
                     self._maybe_reset(number)
                     losses = self._epoch(number, bar)
                     self.student.eval()
-                    epoch = self._summary(number, losses, dev_of(self.student, parts))
+                    epoch = self._summary(number, losses, dev_of(self.student, parts, balanced=self.training.balanced))
                     self._keep(epoch)
                     seen(epoch)
                     bar.advance(0, note=_note(epoch, self.student.task.measure))

@@ -77,7 +77,7 @@ def teach_together(
     best, leaders = stack.flat.clone(), [(-np.inf, -np.inf)] * len(students)
     for number in range(1, trainings[0].epochs + 1):
         losses = school.epoch(number)
-        found = dev.measured()
+        found = dev.measured(balanced=trainings[0].balanced)
         for seed, (dev_loss, value) in enumerate(found):
             if school.errors[seed] is not None:
                 continue
@@ -126,13 +126,13 @@ class Questions:
             for model, one in zip(models, self.logits(), strict=True)
         ]
 
-    def measured(self) -> list[tuple[float, float]]:
+    def measured(self, *, balanced: bool = False) -> list[tuple[float, float]]:
         """Each seed's loss and measure."""
         found = []
         for model, logits, goal in zip(self.stack.models, self.logits(), self.goals, strict=True):
             loss = task_loss(model.task, logits, goal).sum().item() / len(goal)
             said = model.outputs_of(self.sorted.rows, self.sorted.batch, logits)
-            found.append((loss, measure(said, self.sorted.outputs)))
+            found.append((loss, measure(said, self.sorted.outputs, balanced=balanced)))
         return found
 
     def _wide(self, logits: Tensor, pack: Packed) -> Tensor:

@@ -8,7 +8,7 @@ their order of reading.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +22,8 @@ from didact.records.explanations import Explained, Explanations, count_of
 
 CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
-ROWS: Final = 256  # whose questions are asked together
-MARKS: Final = 20_000_000  # and as many bytes of questions
+QUESTIONS: Final = 2048  # asked together: many batches, and progress is seen between them
+MARKS: Final = 20_000_000  # bytes of questions held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +274,7 @@ def faithfulness(
         questions: dict[int, np.ndarray] = {}
         asked: dict[tuple[int, int, int], slice] = {}
         begin = row
-        while row < len(probe.rows) and row - begin < ROWS and sum(map(np.size, questions.values())) < MARKS:
+        while row < len(probe.rows) and _has_room(questions):
             parts: list[np.ndarray] = []
             count = 0
             for place, maps in enumerate(methods):
@@ -300,6 +300,10 @@ def faithfulness(
             found[number, place, own] = metrics[number].value(said)
         done(row - begin)
     return found
+
+
+def _has_room(questions: Mapping[int, np.ndarray]) -> bool:
+    return sum(map(len, questions.values())) < QUESTIONS and sum(map(np.size, questions.values())) < MARKS
 
 
 def columns_of(one: Explained, probe: Probe, row: int) -> Int[np.ndarray, " position"]:

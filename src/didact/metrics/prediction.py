@@ -1,6 +1,7 @@
 """Whether the units that two methods choose say the same to the teacher, whatever units they are."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -8,9 +9,11 @@ from jaxtyping import Bool, Float, Int
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.metrics.faithfulness import ROWS, Ranked, columns_of, spread
+from didact.metrics.faithfulness import Ranked, columns_of, spread
 from didact.metrics.probe import REMOVE, Probe
 from didact.records.explanations import Explained, Explanations, count_of
+
+ROWS: Final = 256  # whose questions are asked together
 
 
 class Prediction:

@@ -156,8 +156,8 @@ def _check_option(model: str, name: str, value: object) -> None:
         # The word "base" stands for the teacher's base, which only `student_start` knows.
         good = isinstance(value, str) and value not in ("", "base")
         wanted = (
-            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with (minilm, "
-            "a folder, a name)"
+            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with "
+            "(minilm, a folder, a name)"
         )
     else:
         good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"

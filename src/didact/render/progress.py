@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -79,6 +80,13 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def announce(lines: Iterable[str], *, shown: bool = True, stream: Any = None) -> None:
+    """Lines for people, beside progress bars: on stderr, in a terminal and in a log alike."""
+    if shown:
+        for line in lines:
+            print(line, file=stream or sys.stderr, flush=True)
 
 
 def _left_column(progress: Progress) -> Any:

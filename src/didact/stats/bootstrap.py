@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from didact.errors import OptionError, ShapeError
 
@@ -34,8 +34,12 @@ def crossed_bootstrap(
     level: float = 0.95,
     seed: int = 0,
     corrected: bool = True,
+    strata: Int[np.ndarray, " _"] | None = None,
 ) -> Interval:
     """The gain in a measure that is a mean over rows. Seeds and rows are paired: the same ones in the same order.
+
+    With `strata`, a number per row, rows are resampled within each stratum: the right interval of a mean of class
+    recalls, where `arm` and `control` hold agreements times class weights.
 
     The plain percentile interval (`corrected=False`) is too narrow where seeds differ much (8 seeds: 89 % instead of
     95 %) and too wide where chance in single answers dominates, which it counts three times (up to 99.8 %). So the
@@ -53,6 +57,7 @@ def crossed_bootstrap(
         level=level,
         seed=seed,
         corrected=corrected,
+        strata=strata,
     )
 
 
@@ -153,14 +158,36 @@ def pearson_gains(
 
 
 def draws(
-    seeds: int, rows: int, *, replicates: int, seed: int
+    seeds: int, rows: int, *, replicates: int, seed: int, strata: Int[np.ndarray, " row"] | None = None
 ) -> Iterator[tuple[Float[np.ndarray, "replicate seed"], Float[np.ndarray, "replicate row"]]]:
-    """How often each seed and each row is drawn, for a block of replicates at a time so that memory stays bounded."""
+    """How often each seed and each row is drawn, for a block of replicates at a time so that memory stays bounded.
+
+    With `strata` the number of rows drawn from each stratum is fixed.
+    """
     dice = np.random.default_rng(seed)
     size = max(1, _BLOCK // rows)
     for start in range(0, replicates, size):
         count = min(size, replicates - start)
-        yield _counts(dice, count, seeds), _counts(dice, count, rows)
+        drawn_seeds = _counts(dice, count, seeds)
+        if strata is None:
+            yield drawn_seeds, _counts(dice, count, rows)
+            continue
+        drawn_rows = np.empty((count, rows))
+        for stratum in np.unique(strata):
+            members = np.flatnonzero(strata == stratum)
+            drawn_rows[:, members] = _counts(dice, count, len(members))
+        yield drawn_seeds, drawn_rows
+
+
+def _within_strata(
+    parts: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " row"]
+) -> Float[np.ndarray, "seed row"]:
+    """The parts with every stratum's mean moved to the overall mean: how strata differ is not left to chance."""
+    centred = parts.copy()
+    for stratum in np.unique(strata):
+        members = strata == stratum
+        centred[:, members] += parts.mean() - parts[:, members].mean()
+    return centred
 
 
 def stretch(parts: Float[np.ndarray, "seed row"], *, level: float) -> float:
@@ -197,10 +224,12 @@ def _interval(
     level: float,
     seed: int,
     corrected: bool,
+    strata: Int[np.ndarray, " row"] | None = None,
 ) -> Interval:
     count, width = parts.shape
     gain = float(gains(np.ones((1, count)), np.ones((1, width)))[0])
-    blocks = [gains(*drawn) for drawn in draws(count, width, replicates=replicates, seed=seed)]
+    blocks = [gains(*drawn) for drawn in draws(count, width, replicates=replicates, seed=seed, strata=strata)]
+    parts = parts if strata is None else _within_strata(parts, strata)
     low, high = np.quantile(np.concatenate(blocks), [(1 - level) / 2, (1 + level) / 2])
     factor = stretch(parts, level=level) if corrected else 1.0
     return Interval(gain, float(gain + factor * (low - gain)), float(gain + factor * (high - gain)))

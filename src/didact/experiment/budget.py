@@ -1,0 +1,178 @@
+"""Fits a comparison to a time budget: methods first, then numbers of rows, then samples. Sees time, never results."""
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import Final
+
+from didact.errors import DidactError
+from didact.experiment.costs import Costs
+from didact.experiment.defaults import seeds_needed
+from didact.experiment.estimate import Workload, expected_used, stages, total
+from didact.experiment.forecast import in_words
+from didact.experiment.plan import Plan
+from didact.experiment.roster import Roster
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import knows_option
+from didact.registry import Spec, parse_spec
+
+TARGET: Final = 0.8  # share of the budget that is planned for: estimates err, and machines are shared
+METRIC_ROWS: Final = (20, 100)  # fewest and most rows that are scored with other metrics where the plan does not say
+_METRIC_SHARE: Final = 0.5  # of the time of all else that they may take without a budget
+_FEWEST_METHODS: Final = 2  # that stay, where didact chose them
+_FEWEST_SAMPLES: Final = {"samples": 100, "permutations": 4}
+_POOL: Final = 2  # rows that students' subsets are drawn from, as a multiple of their size
+
+
+@dataclass(frozen=True)
+class Level:
+    """Numbers of rows that go together: to learn from, to choose epochs by, to test on, to score with metrics."""
+
+    size: int
+    dev: int
+    test: int
+    metrics: int
+
+
+LEVELS: Final = (
+    Level(500, 200, 1000, 100), Level(500, 150, 600, 60), Level(400, 120, 500, 50), Level(300, 100, 400, 40),
+    Level(250, 80, 300, 30), Level(200, 60, 250, 25), Level(150, 50, 200, 20), Level(100, 40, 150, 10),
+)  # fmt: skip
+_REFERENCE: Final = LEVELS[3]  # methods that do not fit at this level are left out
+
+
+def fit_plan(roster: Roster, costs: Costs, asked: Plan, *, workers: int, seconds: float) -> Plan:
+    """The plan of the roster with methods, rows and samples that take at most `seconds`.
+
+    `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
+    else helps. `left_out` says what had to go.
+    """
+    return _Fitter(roster, costs, asked, workers, seconds).fit()
+
+
+def metric_rows(roster: Roster, costs: Costs, *, workers: int) -> int:
+    """How many test rows are scored with other metrics without a budget: at most half as long as all else takes."""
+    fewest, most = METRIC_ROWS
+    test = len(roster.data["test"])
+    rest = total(stages(roster, costs, Workload.of(roster, workers=workers, measured=0)))
+    for rows in range(min(most, test), min(fewest, test), -10):
+        whole = total(stages(roster, costs, Workload.of(roster, workers=workers, measured=rows)))
+        if whole - rest <= max(60.0, _METRIC_SHARE * rest):
+            return rows
+    return min(fewest, test)
+
+
+class _Fitter:
+    """`methods` are those of the plan that are still in; `shares` the part of its samples that a method keeps."""
+
+    def __init__(self, roster: Roster, costs: Costs, asked: Plan, workers: int, seconds: float) -> None:
+        self.roster, self.costs, self.asked = roster, costs, asked
+        self.workers, self.seconds = max(workers, 1), seconds
+        self.methods = list(roster.plan.explainers)
+        self.shares = dict.fromkeys(self.methods, 1.0)
+        self.left_out: list[str] = []
+
+    def fit(self) -> Plan:
+        if self.roster.chosen:
+            self._drop_methods(_REFERENCE, fewest=_FEWEST_METHODS)
+        level = next((level for level in LEVELS if self._fits(level)), LEVELS[-1])
+        self._draw_fewer_samples(level)
+        self._drop_methods(level, fewest=1)
+        spent = self._seconds_of(level)
+        if spent > self.seconds:
+            self.left_out.append(
+                f"The smallest plan is estimated at {in_words(spent)}, and the budget leaves {in_words(self.seconds)}: "
+                "give more time or fewer methods."
+            )
+        sized = self._sized(level)
+        explainers = tuple(_with_share(name, self.shares[name]) for name in self.methods)
+        return replace(sized, explainers=explainers, left_out=tuple(self.left_out))
+
+    def _drop_methods(self, level: Level, *, fewest: int) -> None:
+        """Leave out the slowest method until the plan fits or only `fewest` are left."""
+        while len(self.methods) > fewest and not self._fits(level):
+            slowest = max(self.methods, key=self._cost)
+            seconds = self._cost(slowest) * self._used(self._sized(level))
+            self.methods.remove(slowest)
+            self.left_out.append(f"{slowest}: explaining the students' rows would take {in_words(seconds)}.")
+
+    def _draw_fewer_samples(self, level: Level) -> None:
+        """Halve the samples of methods that draw some until the plan fits."""
+        while not self._fits(level):
+            able = [name for name in self.methods if _can_halve(name, self.shares[name])]
+            if not able:
+                break
+            for name in able:
+                self.shares[name] /= 2
+        changed = [(name, _with_share(name, share)) for name, share in self.shares.items() if share < 1]
+        self.left_out += [f"{name} draws fewer samples than usual: {new}." for name, new in changed]
+
+    def _cost(self, method: str) -> float:
+        return self.costs.explain.get(method, 0.0) * self.shares[method]
+
+    def _fits(self, level: Level) -> bool:
+        return self._seconds_of(level) <= self.seconds
+
+    def _seconds_of(self, level: Level) -> float:
+        sized = self._sized(level)
+        gone = set(self.roster.plan.explainers) - set(self.methods)
+        labels = tuple(one.label for one in self.roster.entrants if one.label not in gone)
+        data = self.roster.data
+        work = Workload(
+            labels, sized.sizes, len(sized.seeds), self._used(sized), sized.dev_rows or len(data["dev"]),
+            sized.test_rows or len(data["test"]), sized.measure or 0, self.workers,
+        )  # fmt: skip
+        explain = {name: cost * self.shares.get(name, 1.0) for name, cost in self.costs.explain.items()}
+        return total(stages(self.roster, replace(self.costs, explain=explain), work))
+
+    def _sized(self, level: Level) -> Plan:
+        """The plan with the numbers of rows of a level; those that were asked for stay."""
+        asked, roster = self.asked, self.roster
+        dev, test = len(roster.data["dev"]), len(roster.data["test"])
+        sizes = asked.sizes or (min(level.size, max(roster.plan.sizes)),)
+        pool = _POOL * max(sizes)
+        has_seeds = asked.seeds != Plan().seeds
+        return replace(
+            roster.plan,
+            sizes=sizes,
+            seeds=asked.seeds if has_seeds else asked.seeds[: seeds_needed(len(self.methods))],
+            train_rows=asked.train_rows or (pool if pool < len(roster.pool) else None),
+            dev_rows=asked.dev_rows or (level.dev if level.dev < dev else None),
+            test_rows=asked.test_rows or min(level.test, test),
+            measure=min(level.metrics, test) if asked.measure is None else asked.measure,
+        )
+
+    def _used(self, sized: Plan) -> int:
+        pool = min(sized.train_rows or len(self.roster.pool), len(self.roster.pool))
+        return expected_used(pool, max(sized.sizes), len(sized.seeds))
+
+
+def _samples(spec: Spec) -> tuple[str, int] | None:
+    """The option that says how often a method asks the teacher, and its value."""
+    for option in _FEWEST_SAMPLES:
+        if spec.name in EXPLAINERS and knows_option(spec.name, option):
+            default = inspect.signature(EXPLAINERS.load(spec.name)).parameters[option].default
+            value = spec.options.get(option, default)
+            if isinstance(value, int):
+                return option, value
+    return None
+
+
+def _can_halve(method: str, share: float) -> bool:
+    found = _parsed_samples(method)
+    return found is not None and int(found[1] * share / 2) >= _FEWEST_SAMPLES[found[0]]
+
+
+def _with_share(method: str, share: float) -> str:
+    """The method with that share of its samples."""
+    found = _parsed_samples(method)
+    if found is None or share == 1:
+        return method
+    spec = parse_spec(method)
+    return str(Spec(spec.name, {**spec.options, found[0]: int(found[1] * share)}))
+
+
+def _parsed_samples(method: str) -> tuple[str, int] | None:
+    try:
+        return _samples(parse_spec(method))
+    except DidactError:  # a file or a folder
+        return None

@@ -1,0 +1,140 @@
+"""What the parts of a comparison cost on this machine, from one batch per method and one epoch per kind of student."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+
+from didact.core.row import Row
+from didact.core.seeds import seed_from
+from didact.errors import DidactError
+from didact.experiment.evaluate import evaluated
+from didact.experiment.explain import explain
+from didact.experiment.explained import batches_of
+from didact.experiment.roster import Roster
+from didact.experiment.subset import subset
+from didact.learning.fit import Examples, answers
+from didact.learning.teach import teach
+from didact.records.explanations import Explanations
+from didact.render.progress import Progress
+from didact.students.build import StudentSpec, build_strategy
+
+_ROWS: Final = 32  # rows explained to time a method, at most
+_SECONDS: Final = 1.0  # that timing one method may take
+_STUDENT_ROWS: Final = 96
+_EVALUATED: Final = 3
+
+
+@dataclass(frozen=True)
+class StudentCost:
+    """Seconds per row of one epoch, and per row that a trained student answers."""
+
+    train: float
+    predict: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds: per row that the teacher answers, per row explained by each method, per student, and per row and
+    method that is scored with all other metrics. `spent` is what measuring took."""
+
+    answer: float
+    explain: Mapping[str, float]
+    students: Mapping[str, StudentCost]
+    evaluate: float
+    spent: float
+
+
+def measure_costs(roster: Roster, *, progress: bool = False) -> Costs:
+    """Time the parts of a comparison on some of its rows. Takes seconds; nothing is kept."""
+    began = time.perf_counter()
+    rows = _typical(roster.used, _ROWS)
+    labels = [one.label for one in roster.entrants if one.method is not None]
+    steps = len(labels) + len(roster.students) + 2
+    with Progress("measuring costs", total=steps, shown=progress) as bar, torch.inference_mode(False):
+        answer = _seconds(lambda: roster.teacher.predict(rows)) / len(rows)
+        bar.advance()
+        explaining = {}
+        for label in labels:
+            explaining[label] = _explain_cost(roster, label, rows)
+            bar.advance()
+        students = {}
+        for student in roster.students:
+            students[str(student)] = _student_cost(roster, student)
+            bar.advance()
+        evaluating = 0.0 if roster.plan.measure == 0 else _evaluate_cost(roster, explaining, rows)
+    return Costs(answer, explaining, students, evaluating, time.perf_counter() - began)
+
+
+def _typical(rows: Sequence[Row], count: int) -> list[Row]:
+    return [rows[place] for place in subset([row.id for row in rows], size=count, seed=0)]
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return max(time.perf_counter() - began, 1e-6)
+
+
+def _length(rows: Sequence[Row]) -> float:
+    return sum(len(text) for row in rows for text in row.texts) / max(len(rows), 1) or 1.0
+
+
+def _explain_cost(roster: Roster, label: str, rows: Sequence[Row]) -> float:
+    """Per row; a method that is slow was timed well enough when it was tried on two rows."""
+    probed = roster.probe_seconds.get(label, 0.0) / 2 * _length(roster.used) / _length(roster.used[:2])
+    entrant = next(one for one in roster.entrants if one.label == label)
+    method = entrant.for_seed(roster.plan.seeds[0])
+    if method is None or isinstance(method, Explanations) or str(method).endswith(".parquet"):
+        return 0.0
+    count = min(len(rows), int(_SECONDS / probed) if probed > 0 else len(rows))
+    if count < 2:
+        return probed
+    chosen = [row for row in rows if label != "human" or row.rationale is not None][:count]
+    batch_size = batches_of(roster.teacher).get("batch_size")
+    try:
+        seconds = _seconds(lambda: explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size))
+    except DidactError:  # it has no answer for one of these rows; the run will tell
+        return probed
+    return seconds / len(chosen)
+
+
+def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
+    """One epoch with random explanations, on one thread as workers train."""
+    rows = tuple(_typical(roster.used, _STUDENT_ROWS))
+    outputs = roster.sample.answers.of(rows)
+    start = roster.starts[student.architecture]
+    training = replace(roster.training(student), epochs=1)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(roster.plan.threads)
+    try:
+        model = start.build(seed_from("costs")).to(roster.plan.student_device)
+        examples = Examples.of(model, rows, outputs, soft=roster.plan.soft)
+        few = examples.select(np.arange(min(8, len(rows))))
+        strategy = build_strategy(student.strategy)
+        maps = None
+        if student.strategy.name not in ("none", "alignment"):
+            maps = replace(explain(roster.teacher, rows, "random", outputs=outputs), images=None)
+        teach(model, strategy, maps, examples, few, training)  # the first time is slower
+        train = _seconds(lambda: teach(model, build_strategy(student.strategy), maps, examples, few, training))
+        predict = _seconds(lambda: answers(model, examples.parts(256)))
+    finally:
+        torch.set_num_threads(threads)
+    return StudentCost(train / len(rows), predict / len(rows))
+
+
+def _evaluate_cost(roster: Roster, explaining: Mapping[str, float], rows: Sequence[Row]) -> float:
+    """Per row and method: all metrics on explanations of the cheapest method."""
+    known = [one for one in roster.entrants if one.label in explaining and one.label != "human"]
+    cheapest = min(known, key=lambda one: explaining[one.label], default=None)
+    if cheapest is None or cheapest.method is None:
+        return 0.0
+    chosen = rows[:_EVALUATED]
+    try:
+        maps = explain(roster.teacher, chosen, "random")
+        return _seconds(lambda: evaluated([maps], roster.teacher, chosen, control=False)) / len(chosen)
+    except DidactError:
+        return 0.0

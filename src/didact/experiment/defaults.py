@@ -1,0 +1,75 @@
+"""What a comparison uses where its plan leaves the choice: methods that suit the teacher, and students that can learn.
+
+`docs/decisions/026-one-command.md` gives the reasons.
+"""
+
+from typing import Final
+
+from didact.core.function import FunctionTeacher
+from didact.core.human import HumanTeacher
+from didact.core.model import Model
+from didact.core.task import Task
+from didact.core.teacher import Teacher
+from didact.models.native import NativeModel
+from didact.students.build import StudentSpec, parse_student
+
+TRAIN_SIZE: Final = 500
+# Different kinds of methods, cheap ones first: a time budget drops from the end.
+_WHITE_BOX: Final = (
+    "gradient_norm", "attention_all", "gradient_input", "lrp", "occlusion", "integrated_gradients",
+)  # fmt: skip
+_BLACK_BOX: Final = ("occlusion", "lime", "kernel_shap", "shapley_sampling")
+
+# On real text, explanations show an effect in small students on frozen word embeddings.
+_ON_BASE: Final = "bilstm_attention(embeddings=base, width=64)/attention"
+_ON_TEACHER: Final = "bilstm_attention(embeddings=teacher, width=64)/attention"
+_READER: Final = "native(embeddings=teacher)/attention"
+_SMALL: Final = "native/attention"
+
+
+def default_methods(teacher: Teacher) -> tuple[str, ...]:
+    """Methods to compare where none is named: about six of different kinds, or those that only ask a black box."""
+    if isinstance(teacher, HumanTeacher):
+        return ()
+    return _WHITE_BOX if isinstance(teacher, Model) else _BLACK_BOX
+
+
+def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSpec:
+    """The student of a comparison that names none.
+
+    A native teacher was trained from random weights, and so is a student of its own architecture. A pretrained one
+    knows a language that such a student would not: its students read with frozen word embeddings, of the recorded base
+    or else of the teacher itself.
+    """
+    if isinstance(teacher, NativeModel):
+        return parse_student("same/attention")
+    if not isinstance(teacher, Model) or not task.is_text:
+        return parse_student(_SMALL)
+    has_base = base is not None or bool(getattr(teacher, "record", {}).get("base"))
+    if task.name == "reading":
+        return parse_student("same/attention" if has_base else _READER)
+    return parse_student(_ON_BASE if has_base else _ON_TEACHER)
+
+
+def seeds_needed(methods: int, *, level: float = 0.05) -> int:
+    """The fewest seeds with which an exact paired test over seeds can reach the level, Holm-corrected."""
+    seeds = 1
+    while 2.0 ** (1 - seeds) > level / max(methods, 1):
+        seeds += 1
+    return seeds
+
+
+def student_sentence(student: StudentSpec, teacher: Teacher, origin: str) -> str:
+    """What a student is, in words for people who read a report."""
+    name = student.architecture.partition("(")[0]
+    kinds = {
+        "same": "the model's own architecture",
+        "native": "a small transformer",
+        "bilstm": "a small BiLSTM",
+        "bilstm_attention": "a small BiLSTM with attention",
+        "pool": "a bag of words with attention",
+    }
+    what = kinds.get(name, f"the pretrained model {name}")
+    start = {"random": "random weights"}.get(origin, origin).replace("random, on", "new weights on")
+    start = start.replace("of the teacher", f"of {teacher.name}") if not isinstance(teacher, FunctionTeacher) else start
+    return f"{what}, starting from {start}"

@@ -1,0 +1,114 @@
+"""Whether the students of a comparison learned anything about the teacher. If not, it says nothing of explanations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from didact.experiment.summary import Key, interval_of, value_of
+
+Scores = Mapping[Key, Mapping[int, Float[np.ndarray, " row"]]]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a student reaches that always gives the teacher's most frequent answer, row by row.
+
+    A correlation has the floor 0, of a constant answer. `strata` are the teacher's classes where all count the same.
+    """
+
+    rows: Float[np.ndarray, " row"]
+    answer: str
+    labels: Int[np.ndarray, " row"] | None = None
+    reference: Float[np.ndarray, " row"] | None = None
+    strata: Int[np.ndarray, " row"] | None = None
+
+    @classmethod
+    def of_classes(cls, labels: Int[np.ndarray, " row"], classes: Sequence[str], *, balanced: bool) -> "Floor":
+        most = int(np.bincount(labels).argmax())
+        return cls((labels == most).astype(np.float64), classes[most], labels, None, labels if balanced else None)
+
+    @classmethod
+    def of_values(cls, reference: Float[np.ndarray, " row"]) -> "Floor":
+        return cls(np.zeros(len(reference)), "the same value", reference=reference)
+
+    @property
+    def value(self) -> float:
+        return value_of(self.rows, self.reference, self.strata)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One student and size of the table. `learned` is None where it cannot be judged."""
+
+    student: str
+    size: int
+    learned: bool | None
+    reason: str = ""
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judge_columns(
+    scores: Scores,
+    columns: Sequence[tuple[str, int]],
+    floor: Floor | None,
+    *,
+    controls: Sequence[str],
+    replicates: int,
+) -> list[Column]:
+    """For every column, whether any of its students beat the floor by their interval.
+
+    Students without explanations are judged at 95 %, those of the methods at 95 % for all of them together
+    (Bonferroni): a method that teaches what answers alone do not is a finding, one lucky arm is not.
+    """
+    return [_judge(scores, student, size, floor, controls, replicates) for student, size in columns]
+
+
+def _judge(
+    scores: Scores, student: str, size: int, floor: Floor | None, controls: Sequence[str], replicates: int
+) -> Column:
+    arms = {
+        name: list(by_seed.values())
+        for (name, own_student, own_size), by_seed in scores.items()
+        if (own_student, own_size) == (student, size) and by_seed and (name == "none" or name not in controls)
+    }
+    if floor is None or not arms:
+        return Column(student, size, None)
+    if all(_answers_one_class(row, floor) for rows in arms.values() for row in rows):
+        return Column(student, size, False, "every student gives one and the same answer to all test rows")
+    methods = max(len(arms) - ("none" in arms), 1)
+    for name, rows in arms.items():
+        level = 0.95 if name == "none" else 1 - 0.05 / methods
+        if _beats(rows, floor, level, replicates):
+            return Column(student, size, True)
+    best = max(float(np.mean([value_of(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values())
+    if floor.reference is not None:
+        reason = f"no student's answers correlate with the model's by their interval (best mean r {best:.3f})"
+    else:
+        what = "balanced agreement" if floor.strata is not None else "agreement"
+        reason = (
+            f"students reach {100 * best:.1f} % {what} with the model at best, not above the "
+            f"{100 * floor.value:.1f} % of always answering {floor.answer!r} by their interval"
+        )
+    return Column(student, size, False, reason)
+
+
+def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: Floor, level: float, replicates: int) -> bool:
+    if not replicates:
+        return float(np.mean([value_of(row, floor.reference, floor.strata) for row in rows])) > floor.value
+    found = interval_of(
+        rows, [floor.rows] * len(rows), floor.reference, replicates=replicates, strata=floor.strata, level=level
+    )
+    return found.low > 0
+
+
+def _answers_one_class(row: Float[np.ndarray, " row"], floor: Floor) -> bool:
+    """Whether the rows that a student has right are just those of one class, or none."""
+    if floor.labels is None:
+        return bool(np.ptp(row) == 0)
+    right = row > 0
+    return not right.any() or any(np.array_equal(right, floor.labels == label) for label in np.unique(floor.labels))

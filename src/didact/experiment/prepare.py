@@ -1,0 +1,252 @@
+"""From a plan to all that a comparison needs: rows, methods, students, and numbers fitted to the time there is.
+
+What the plan leaves open is chosen here, once. The resulting plan is written to plan.toml before the first student is
+trained, and a run that is resumed reads it from there instead of measuring again.
+"""
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from didact.core.classes import align_labels
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.model import Model
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.errors import DidactError
+from didact.experiment.budget import TARGET, fit_plan, metric_rows
+from didact.experiment.cell import finished
+from didact.experiment.classroom import Labelled
+from didact.experiment.costs import measure_costs
+from didact.experiment.estimate import Workload, stages, total
+from didact.experiment.explained import (
+    Kept,
+    chosen,
+    given_maps,
+    kept_as,
+    located,
+    located_parts,
+    teacher_fingerprint,
+)
+from didact.experiment.forecast import Forecast, in_words
+from didact.experiment.place import Place
+from didact.experiment.plan import Method, Plan, make_plan, read_plan
+from didact.experiment.roster import Roster, check_fit
+from didact.experiment.run import Run
+from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
+from didact.records.store import Store, key_of
+from didact.render.progress import announce
+
+_FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A comparison ready to run, and what it is estimated to take; None where nothing was measured."""
+
+    roster: Roster
+    forecast: Forecast | None
+
+
+def prepare(
+    plan: Plan,
+    teacher: Any,
+    data: Dataset,
+    methods: Sequence[Method],
+    *,
+    folder: Path | None,
+    workers: int,
+    began: float,
+    progress: bool = False,
+    estimate: bool = False,
+) -> Prepared:
+    """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
+
+    `folder` is where the run is kept; None for one that keeps nothing, which scores no metrics unless asked to.
+    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them,
+    or with `estimate`.
+    """
+    teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
+    data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
+    data, notes = for_students(teacher, data)
+    check_fit(teacher, data)
+    request = _request(plan, teacher, methods)
+    fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request)
+    plan = fitted or plan
+    is_fitted = plan.fitted_from is not None
+    if plan.measure is None and folder is None:
+        plan = replace(plan, measure=0)
+    needs_fit = not is_fitted and (plan.budget is not None or plan.measure is None)
+    announce(notes, shown=progress)
+    sample = _sampled(plan, teacher, data, progress=progress, first_look=needs_fit and plan.budget is not None)
+    sample = replace(sample, notes=(*notes, *sample.notes))
+    roster = Roster(plan, teacher, data, methods, sample=sample)
+    if not needs_fit and not estimate:
+        return Prepared(roster, None)
+    costs = measure_costs(roster, progress=progress)
+    if needs_fit:
+        plan = _fitted(roster, costs, plan, request, workers, began)
+        sample = _sampled(plan, teacher, data, progress=progress, answers=sample.answers, balanced=roster.is_balanced)
+        sample = replace(sample, notes=(*notes, *sample.notes))
+        roster = _again(roster, plan, methods, sample)
+    work = Workload.of(roster, workers=workers, measured=roster.plan.measure or 0)
+    parts = stages(roster, costs, work)
+    runs = work.runs * len(roster.students)
+    done = 0 if folder is None else done_runs(roster, folder)
+    forecast = Forecast(
+        tuple(summary(roster, runs, total(parts))), tuple(parts), runs, done, workers, costs.spent,
+        (*roster.notes, *roster.plan.left_out),
+    )  # fmt: skip
+    return Prepared(roster, forecast)
+
+
+def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
+    """The plan in a few lines for people."""
+    plan = roster.plan
+    controls = [one.label for one in roster.entrants if one.is_control]
+    methods = [one.label for one in roster.entrants if not one.is_control]
+    sizes = " and ".join(f"{size:,}" for size in plan.sizes)
+    times = f" × {len(plan.sizes)} sizes" if len(plan.sizes) > 1 else ""
+    students = "; ".join(f"{student} ({roster.sentence(student)})" for student in roster.students)
+    lines = [
+        f"Plan: {runs:,} runs = ({len(methods)} methods + {len(controls)} controls) × {len(roster.students)} "
+        f"student{'s' * (len(roster.students) > 1)} × {len(plan.seeds)} seeds{times}; about {in_words(seconds)}.",
+        f"Methods: {', '.join(methods)}. Controls: {', '.join(controls)}.",
+        f"Students: {students}; each learns from {sizes} of {len(roster.pool):,} rows and is tested on "
+        f"{len(roster.data['test']):,}.",
+    ]
+    if plan.measure:
+        lines.append(f"Other metrics: on {plan.measure:,} test rows.")
+    if plan.left_out:
+        lines.append(f"Left out to fit the budget of {in_words(plan.budget or 0)}: {' '.join(plan.left_out)}")
+    return lines
+
+
+def _request(plan: Plan, teacher: Teacher, methods: Sequence[Method]) -> str:
+    """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
+    plain = replace(plan, fitted_from=None, left_out=())
+    names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
+    return key_of({"plan": plain.to_toml(), "teacher": teacher.name, "methods": names})
+
+
+def _stored(folder: Path, request: str) -> Plan | None:
+    """The plan that an earlier call of the same request fitted; None if there is none."""
+    path = folder / "plan.toml"
+    if not path.is_file():
+        return None
+    try:
+        entries = read_plan(path)
+        known = make_plan(entries, objects=("model", "data"))
+    except DidactError:
+        return None
+    return known if known.fitted_from == request else None
+
+
+def _sampled(
+    plan: Plan,
+    teacher: Teacher,
+    data: Dataset,
+    *,
+    progress: bool,
+    first_look: bool = False,
+    answers: Answers | None = None,
+    balanced: bool | None = None,
+) -> Sample:
+    """The rows of a plan. A first look, before anything is fitted, labels few of them."""
+    test = TEST_ROWS if plan.test_rows is None else plan.test_rows or None
+    test = min(test or _FIRST_LOOK, _FIRST_LOOK) if first_look else test
+    limits = Limits(plan.train_rows or None, plan.dev_rows or None, test)
+    balance = plan.balance if balanced is None else balanced
+    return draw_sample(teacher, data, limits, balance=balance, answers=answers, progress=progress)
+
+
+def _fitted(roster: Roster, costs: Any, plan: Plan, request: str, workers: int, began: float) -> Plan:
+    """The plan with everything chosen. Without a budget, only the rows for metrics are."""
+    if plan.budget is None:
+        fitted = replace(roster.plan, measure=metric_rows(roster, costs, workers=workers))
+    else:
+        seconds = TARGET * plan.budget - (time.perf_counter() - began)
+        fitted = fit_plan(roster, costs, plan, workers=workers, seconds=seconds)
+    return replace(fitted, students=roster.students, balance=roster.is_balanced, fitted_from=request)
+
+
+def _again(roster: Roster, plan: Plan, methods: Sequence[Method], sample: Sample) -> Roster:
+    """The roster of the fitted plan. Its parts were tried already."""
+    again = Roster(plan, roster.teacher, sample.data, methods, sample=sample, probe=False)
+    again.skipped, again.chosen = roster.skipped, roster.chosen
+    again.notes += [note for note in roster.notes if note not in again.notes and note not in roster.sample.notes]
+    return again
+
+
+def done_runs(roster: Roster, folder: Path) -> int | None:
+    """How many runs of the plan are finished in a folder; None where that cannot be known without computing."""
+    if not (folder / "cells").is_dir():
+        return 0
+    if not isinstance(roster.teacher, Model | HumanTeacher):
+        return None  # a function is known by its answers alone
+    with tempfile.TemporaryDirectory(prefix="didact-") as nowhere:
+        run = Run(roster, Place(Path(nowhere)))
+        run.fingerprint = teacher_fingerprint(roster.teacher, ())
+        kept = _located(roster, run, folder / "explanations")
+        if kept is None:
+            return None
+        parts = _located_parts(roster, run, kept)
+        store = Store(folder / "cells")
+        keys = {cell.key for cell in run.cells(_unlabelled(roster), kept, parts)}
+        return sum(finished(store, key) is not None for key in keys)
+
+
+def _located(roster: Roster, run: Run, folder: Path) -> dict[tuple[str, int], Kept] | None:
+    """By row of the table and seed where its explanations belong; None for a method whose making is not known."""
+    kept: dict[tuple[str, int], Kept] = {}
+    for entrant in roster.entrants:
+        if entrant.method is None:
+            continue
+        label = str(entrant.method) if entrant.role == "sharpened" else entrant.label
+        for seed in roster.plan.seeds:
+            rows = roster.seed_rows(seed) if entrant.redrawn else roster.used
+            method = entrant.for_seed(seed)
+            assert method is not None
+            given = given_maps(method)
+            if given is not None:
+                kept[entrant.label, seed] = kept_as(chosen(given, rows, label=label), label, whole=given)
+                continue
+            place = located(
+                folder, roster.teacher, run.fingerprint, rows, method, label=label, background=run.background()
+            )
+            if place is None:
+                return None
+            kept[entrant.label, seed] = place.kept
+    return kept
+
+
+def _located_parts(roster: Roster, run: Run, kept: Mapping[tuple[str, int], Kept]) -> dict[str, Kept]:
+    parts = {}
+    for entrant in roster.entrants:
+        if entrant.role != "fresh" or entrant.learner is None:
+            continue
+        explainer = entrant.learner.explainer()
+        members: list[tuple[str, Kept]] = []
+        if entrant.learner.family == "blend":
+            names = explainer.part_names(roster.teacher, roster.used[0])
+            members = [(name, kept[name, roster.plan.seeds[0]]) for name in names]
+        parts[entrant.label] = located_parts(run.fingerprint, roster.used, explainer, members)
+    return parts
+
+
+def _unlabelled(roster: Roster) -> dict[str, Labelled]:
+    """The rows of each split as workers see them, without labels. Keys of runs do not depend on the answers."""
+    splits = {"train": roster.used, "dev": roster.data["dev"].rows, "test": roster.data["test"].rows}
+    found = {}
+    for name, rows in splits.items():
+        bare = tuple(Row(row.id, row.texts, row.image) for row in rows if roster.is_known(row))
+        outputs = Outputs(roster.data.task, tuple(row.id for row in bare), np.zeros((len(bare), 1)))
+        found[name] = Labelled(bare, outputs)
+    return found

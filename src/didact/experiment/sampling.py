@@ -1,0 +1,202 @@
+"""Which rows of a data set serve a comparison: for students to learn from, to choose epochs by, and to test on.
+
+Large splits are sampled before the teacher labels anything. Where one answer of the teacher dominates, rows are drawn
+balanced by its answers: students of a teacher that gives one answer to 97 % of rows would learn that answer alone.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from didact.core.dataset import Dataset, Split
+from didact.core.human import HumanTeacher
+from didact.core.outputs import Outputs
+from didact.core.row import Row, fingerprint_of
+from didact.core.teacher import Teacher
+from didact.errors import OptionError
+from didact.experiment.subset import balanced_counts, subset
+from didact.render.progress import Progress
+
+TEST_ROWS: Final = 2000  # default limit: more rows cost time and hardly narrow an interval
+ADVISED: Final = 1500  # rows of an unsplit file that leave enough for students, dev and test
+DOMINANT: Final = 0.8  # an answer more frequent than this makes a comparison balanced
+_BATCH: Final = 256
+_SEED: Final = 0  # of the sample; students draw from it with seeds of their own
+_MOST_LABELLED: Final = 20_000  # rows of a split labelled to find rare answers
+_SPLITS: Final = ("train", "dev", "test")
+
+
+class Answers:
+    """The teacher's answers to rows, each asked for once."""
+
+    def __init__(self, teacher: Teacher, *, progress: bool = False) -> None:
+        self.teacher, self.progress = teacher, progress
+        self._values: dict[str, np.ndarray] = {}
+        self._texts: dict[str, tuple[str, ...]] = {}
+
+    def of(self, rows: Sequence[Row]) -> Outputs:
+        """What the teacher answers to these rows, in their order."""
+        keys = [fingerprint_of([row]) for row in rows]
+        missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._values}
+        with Progress("labelling rows with the model", total=len(missing), shown=self.progress) as bar:
+            pending = list(missing.items())
+            for start in range(0, len(pending), _BATCH):
+                part = pending[start : start + _BATCH]
+                self._keep([key for key, _ in part], self.teacher.predict([row for _, row in part]))
+                bar.advance(len(part))
+        values = np.stack([self._values[key] for key in keys])
+        texts = tuple(self._texts[key] for key in keys) if self._texts else None
+        return Outputs(self.teacher.task, tuple(row.id for row in rows), values, texts)
+
+    def _keep(self, keys: Sequence[str], outputs: Outputs) -> None:
+        self._values.update(zip(keys, outputs.values, strict=True))
+        if outputs.answers is not None:
+            self._texts.update(zip(keys, outputs.answers, strict=True))
+
+    def labels(self, rows: Sequence[Row]) -> list[int]:
+        """The predicted class of each row."""
+        return self.of(rows).labels.tolist() if rows else []
+
+    def forget(self) -> None:
+        self._values.clear()
+        self._texts.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows in use as a data set, and the answers that were needed to choose them.
+
+    `balance` says in one sentence why and how rows were balanced; None if they were not.
+    """
+
+    data: Dataset
+    answers: Answers
+    notes: tuple[str, ...] = ()
+    balance: str | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """At most so many rows: for students' subsets to be drawn from, to choose epochs by, and to test on."""
+
+    train: int | None = None
+    dev: int | None = None
+    test: int | None = TEST_ROWS
+
+
+def draw_sample(
+    teacher: Teacher,
+    data: Dataset,
+    limits: Limits,
+    *,
+    balance: bool | None = None,
+    answers: Answers | None = None,
+    progress: bool = False,
+) -> Sample:
+    """Draw the rows of a comparison.
+
+    `balance` forces balanced rows on or off; None balances where one answer of the teacher holds more than 80 % of the
+    test rows. The teacher is asked only about rows that are needed to decide this, and not about those in `answers`.
+    """
+    answers = answers or Answers(teacher, progress=progress)
+    if balance is False or teacher.classes is None:
+        return _limited(data, limits, answers)
+    if not balance:
+        plain = _limited(data, limits, answers)
+        labels = answers.labels(_answerable(teacher, plain.data["test"].rows))
+        if not labels or max(Counter(labels).values()) <= DOMINANT * len(labels):
+            return plain
+    return _balanced(data, limits, answers)
+
+
+def for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[str, ...]]:
+    """An unsplit file as students use it: what the cut reserves for training a teacher serves them, too.
+
+    A teacher that didact trained may have seen those rows, so its students do without them.
+    """
+    if data.all_rows is None or "teach" not in data:
+        return data, ()
+    record = getattr(teacher, "record", {})
+    train = data["train"].rows
+    if not record:
+        seen = {row.id for row in train}
+        train = (*train, *(row for row in data["teach"] if row.id not in seen))
+    data = replace(data, splits={**data.splits, "train": Split("train", train)})
+    total = sum(len(data[name]) for name in _SPLITS)
+    advice = "" if total >= ADVISED else f" {ADVISED:,} rows or more are advised."
+    used = f"{len(data['train']):,} rows for students to learn from, {len(data['dev']):,} to choose their epochs by, "
+    notes = [f"{data.name} has no splits and was cut: {used}{len(data['test']):,} to test on.{advice}"]
+    if record:
+        notes.append("Rows that didact may have trained the model on (the split 'teach') are left out.")
+    return data, tuple(notes)
+
+
+def _limited(data: Dataset, limits: Limits, answers: Answers) -> Sample:
+    """At most so many rows of each split, drawn by a hash of their ids, in the order of the data."""
+    splits, notes = dict(data.splits), []
+    for name in _SPLITS:
+        most, rows = getattr(limits, name), splits[name].rows
+        if most is not None and len(rows) > most:
+            splits[name] = Split(name, _drawn(rows, most))
+            notes.append(f"{most:,} of {len(rows):,} rows of {name!r} are used, drawn at random.")
+    return Sample(replace(data, splits=splits) if notes else data, answers, tuple(notes))
+
+
+def _balanced(data: Dataset, limits: Limits, answers: Answers) -> Sample:
+    teacher, splits = answers.teacher, dict(data.splits)
+    classes = teacher.classes
+    assert classes is not None
+    counts: dict[str, Counter[int]] = {}
+    before: Counter[int] = Counter()
+    for name in _SPLITS:
+        rows = _answerable(teacher, _drawn(splits[name].rows, _MOST_LABELLED))
+        labels = answers.labels(rows)
+        before.update(labels)
+        places = _rare_first([row.id for row in rows], labels, getattr(limits, name) or len(rows))
+        splits[name] = Split(name, [rows[place] for place in places])
+        counts[name] = Counter(labels[place] for place in places)
+    label, count = before.most_common(1)[0]
+    if min(len(counts[name]) for name in ("train", "test")) < 2:
+        raise OptionError(
+            f"The model answers {classes[label]!r} on every row of {data.name!r} that students would learn from or be "
+            "tested on, so there is nothing to foresee. Give rows on which it gives several answers."
+        )
+    used = "; ".join(f"{name}: {_named(counts[name], classes)}" for name in ("train", "test"))
+    balance = (
+        f"The model answers {classes[label]!r} on {count / before.total():.0%} of {before.total():,} rows, so rows are "
+        "drawn balanced by its answers, and simulability is balanced agreement: the mean of the classes' recalls. "
+        f"Rows to draw from: {used}."
+    )
+    return Sample(replace(data, splits=splits), answers, (balance,), balance)
+
+
+def _answerable(teacher: Teacher, rows: Sequence[Row]) -> tuple[Row, ...]:
+    return tuple(row for row in rows if not isinstance(teacher, HumanTeacher) or teacher.knows(row))
+
+
+def _drawn(rows: Sequence[Row], most: int) -> Sequence[Row]:
+    """At most so many rows, in their order."""
+    if len(rows) <= most:
+        return rows
+    return [rows[place] for place in sorted(subset([row.id for row in rows], size=most, seed=_SEED).tolist())]
+
+
+def _rare_first(ids: Sequence[str], labels: Sequence[int], size: int) -> list[int]:
+    """Places of `size` rows, the classes as equal as possible, filled up with rows of the frequent ones."""
+    names = sorted(set(labels))
+    members = {name: [place for place, label in enumerate(labels) if label == name] for name in names}
+    wanted = balanced_counts([len(members[name]) for name in names], size)
+    chosen: list[int] = []
+    for name, count in zip(names, wanted, strict=True):
+        spare = size - sum(wanted)  # what `balanced_counts` leaves unused, since the largest class is limited
+        count = min(count + spare, len(members[name])) if count == max(wanted) else count
+        places = subset([ids[place] for place in members[name]], size=count, seed=_SEED)
+        chosen += [members[name][place] for place in places]
+    return sorted(chosen)
+
+
+def _named(counts: Mapping[int, int], classes: Sequence[str]) -> str:
+    return ", ".join(f"{counts.get(index, 0):,} {name}" for index, name in enumerate(classes))
