@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +14,6 @@ from didact.errors import OptionError, PlanError
 from didact.experiment import compare as module
 from didact.experiment.comparison import Comparison
 from didact.experiment.plan import TUNED, Plan, make_plan, read_plan
-from didact.experiment.prepare import Prepared
 from didact.registry import Spec
 
 GOOD = {
@@ -165,7 +165,7 @@ class TestOnePlanSaidThreeWays:
     def test_python_and_the_file(self, tmp_path, monkeypatch):
         seen = []
         monkeypatch.setattr(module, "Run", lambda roster, *_, **__: seen.append(roster) or _Nothing())
-        monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: Prepared(plan, None))
+        monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: SimpleNamespace(roster=plan, forecast=None))
         for name in ("_loaded_data", "_loaded_teacher", "announce_notes"):
             monkeypatch.setattr(module, name, lambda *_, **__: None)
         (tmp_path / "plan.toml").write_text(FILE)

@@ -9,10 +9,14 @@ import tiny
 from didact import Explanations, explain
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
+from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment import run
 from didact.experiment.plan import make_plan
 from didact.experiment.roster import Roster
+from didact.learning.train import train_teacher
+
+SIZES = "teach=40, explain=10, train=30, dev=8, test=16"
 
 
 @pytest.fixture
@@ -225,3 +229,55 @@ class TestEntrants:
         maps = explain(teacher, data["train"], "gradient_norm")
         assert isinstance(maps, Explanations)
         assert roster(teacher, data, methods=[maps]).entrants[-1].label == "gradient_norm"
+
+
+def test_a_refused_comparison_leaves_no_folder(compare, school, tmp_path):
+    with pytest.raises(PlanError):
+        compare(*school(), sizes=[31], out=tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(PlanError):
+        compare(*school(), sizes=[31], out=tmp_path / "kept")
+    assert (tmp_path / "kept").is_dir()
+
+
+class TestChosenMethods:
+    def test_suit_the_teacher(self, school):
+        named = {"model": "m", "data": "planted/sentiment"}
+        white = Roster(make_plan(named), *school(), [])
+        assert white.plan.explainers == (
+            "gradient_norm", "attention_all", "gradient_input", "lrp", "occlusion", "integrated_gradients",
+        )  # fmt: skip
+        black = Roster(make_plan(named), FunctionTeacher(letters, ["few", "many"]), school()[1], [])
+        assert black.plan.explainers == ("occlusion", "lime", "kernel_shap", "shapley_sampling")
+        assert str(black.students[0]) == "native/attention"
+
+    def test_what_a_model_cannot_serve_is_left_out_and_said(self):
+        data = load_data(f"planted/sentiment({SIZES})")
+        teacher = train_teacher(data, "bilstm(width=16)", epochs=1, progress=False)
+        found = Roster(make_plan({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
+        assert "attention_all" not in found.plan.explainers
+        assert any(
+            note.startswith("attention_all is left out, since this model cannot serve it") for note in found.notes
+        )
+
+    def test_what_was_asked_for_is_a_fault(self):
+        data = load_data(f"planted/sentiment({SIZES})")
+        teacher = train_teacher(data, "bilstm(width=16)", epochs=1, progress=False)
+        with pytest.raises(PlanError, match="1 fault"):
+            Roster(
+                make_plan({"model": "m", "data": "planted/sentiment", "explainers": ["attention_all"]}),
+                teacher,
+                data,
+                [],
+            )
+
+    def test_people_have_none(self, school):
+        _, data = school()
+        with pytest.raises(PlanError) as caught:
+            Roster(make_plan({"model": "human", "data": "planted/sentiment"}), "human", data, [])
+        assert "explainers: name at least one" in caught.value.faults[0]
+
+    def test_sizes_are_what_there_is(self, school):
+        found = Roster(make_plan({"model": "m", "data": "planted/sentiment"}), *school(), [])
+        assert found.plan.sizes == (30,)

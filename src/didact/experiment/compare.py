@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,13 +15,13 @@ from didact.core.dataset import Dataset
 from didact.core.precision import check_trainable
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
-from didact.errors import OptionError
+from didact.errors import OptionError, RequestError
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine
 from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
 from didact.experiment.forecast import Forecast
-from didact.experiment.place import place_of
+from didact.experiment.place import Place, place_of
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.prepare import prepare
 from didact.experiment.run import Run
@@ -150,8 +150,9 @@ def forecast_plan(
 
 
 def announce_notes(data: Dataset, *, shown: bool) -> None:
-    """What the reader of a file guessed, cleaned or dropped."""
-    announce((f"note: {note}" for note in data.notes), shown=shown)
+    """What the reader of a file guessed, cleaned or dropped; how a file was cut is said when rows are chosen."""
+    cut = () if data.all_rows is None else data.cut_notes
+    announce((f"note: {note}" for note in data.notes if note not in cut), shown=shown)
 
 
 def run_plan(
@@ -179,8 +180,7 @@ def run_plan(
     crew = _engine(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
     place = place_of(_folder(plan, out), cache, progress=progress)
-    place.check()
-    with _opened(crew):
+    with _new_folder(place), _opened(crew):
         loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
         announce_notes(loaded, shown=progress)
         with place:
@@ -192,6 +192,20 @@ def run_plan(
             if prepared.forecast is not None:
                 announce(prepared.forecast.summary, shown=progress)
             return Run(prepared.roster, place, progress=progress, command=command).comparison(crew)
+
+
+@contextlib.contextmanager
+def _new_folder(place: Place) -> Iterator[None]:
+    """The place of a run, checked; a folder that was made for one that is then refused goes again."""
+    is_new = not place.folder.exists()
+    place.check()
+    try:
+        yield
+    except RequestError:
+        if is_new:
+            with contextlib.suppress(OSError):  # what holds anything stays
+                place.folder.rmdir()
+        raise
 
 
 def _check_devices(plan: Plan, objects: Mapping[str, Any], engine: str) -> None:

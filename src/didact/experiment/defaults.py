@@ -37,12 +37,13 @@ def default_methods(teacher: Teacher) -> tuple[str, ...]:
 def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSpec:
     """The student of a comparison that names none.
 
-    A native teacher was trained from random weights, and so is a student of its own architecture. A pretrained one
+    A native teacher was trained from random weights, and so is a student of its own architecture (a small transformer
+    where that has no attention to guide). A pretrained one
     knows a language that such a student would not: its students read with frozen word embeddings, of the recorded base
     or else of the teacher itself.
     """
     if isinstance(teacher, NativeModel):
-        return parse_student("same/attention")
+        return parse_student("same/attention" if getattr(teacher, "attends", True) else _SMALL)
     if not isinstance(teacher, Model) or not task.is_text:
         return parse_student(_SMALL)
     has_base = base is not None or bool(getattr(teacher, "record", {}).get("base"))

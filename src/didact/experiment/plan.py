@@ -146,6 +146,7 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = ()) -> Plan:
     """
     faults: list[str] = []
     known = [one.name for one in fields(Plan)]
+    said = _with_training(said)
     for name in said:
         if name not in known:
             faults.append(unknown("entry of a plan", name, known))
@@ -183,6 +184,14 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = ()) -> Plan:
     if faults:
         raise PlanError(f"The plan has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
     return Plan(**kept)
+
+
+def _with_training(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What belongs to `training` (epochs, batch_size, …) put there, if it was given beside it, as the flags are."""
+    loose = {name: value for name, value in said.items() if name in _TRAINING}
+    rest = {name: value for name, value in said.items() if name not in _TRAINING}
+    table = rest.get("training") or {}
+    return {**rest, "training": {**table, **loose}} if loose and isinstance(table, Mapping) else dict(said)
 
 
 def check_method(text: str) -> str:

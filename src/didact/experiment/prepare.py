@@ -116,8 +116,8 @@ def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
     times = f" × {len(plan.sizes)} sizes" if len(plan.sizes) > 1 else ""
     students = "; ".join(f"{student} ({roster.sentence(student)})" for student in roster.students)
     lines = [
-        f"Plan: {runs:,} runs = ({len(methods)} methods + {len(controls)} controls) × {len(roster.students)} "
-        f"student{'s' * (len(roster.students) > 1)} × {len(plan.seeds)} seeds{times}; about {in_words(seconds)}.",
+        f"Plan: {runs:,} runs = ({_count(methods, 'method')} + {_count(controls, 'control')}) × "
+        f"{_count(roster.students, 'student')} × {_count(plan.seeds, 'seed')}{times}; about {in_words(seconds)}.",
         f"Methods: {', '.join(methods)}. Controls: {', '.join(controls)}.",
         f"Students: {students}; each learns from {sizes} of {len(roster.pool):,} rows and is tested on "
         f"{len(roster.data['test']):,}.",
@@ -127,6 +127,10 @@ def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
     if plan.left_out:
         lines.append(f"Left out to fit the budget of {in_words(plan.budget or 0)}: {' '.join(plan.left_out)}")
     return lines
+
+
+def _count(things: Sequence[Any], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
 def _request(plan: Plan, teacher: Teacher, methods: Sequence[Method]) -> str:

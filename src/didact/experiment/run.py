@@ -45,6 +45,7 @@ from didact.render.progress import Progress
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
+_CEILING: Final = 0.99  # simulability without explanations above which none can help
 _PLACES: Final = ("cells", "classroom", "explanations", "measured")
 _RESULTS: Final = {
     "key": "string", "explainer": "string", "student": "string", "size": "int64", "seed": "int64", "status": "string",
@@ -100,7 +101,7 @@ class Run:
         if learning:
             self._work(engine, manifest, learning, store, "learning explainers")
             self._derive(cells, store)
-        self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "teaching students")
+        self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "training students")
         found = self._summary(cells, store, splits["test"])
         if self.plan.measure:
             self.place.use("measured/*", "measured.json")
@@ -443,6 +444,15 @@ class Run:
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
+    def _note_ceiling(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """A note where students need no explanation: what is foreseen perfectly cannot be foreseen better."""
+        full = [row for row in rows if row["explainer"] == "none" and row["mean"] >= _CEILING]
+        self.roster.notes += [
+            f"Students of {row['student']} reach {100 * row['mean']:.1f} % without any explanation, so there is next to "
+            "nothing to gain. Compare with fewer rows to learn from (--sizes)."
+            for row in full
+        ]
+
     def _floor(self, test: Labelled) -> Floor | None:
         """What students reach without having learned anything; None for a reading task, which has no such answer."""
         outputs, classes = test.outputs, self.roster.teacher.classes
@@ -467,6 +477,7 @@ class Run:
             measure=measure, test=self.plan.test, replicates=self.plan.replicates, lost=lost, test_rows=len(test.rows),
             strata=strata,
         )  # fmt: skip
+        self._note_ceiling(rows)
         floor = self._floor(test)
         judged = judge_columns(scores, columns, floor, controls=controls, replicates=self.plan.replicates)
         failed = [
