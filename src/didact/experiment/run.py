@@ -448,8 +448,8 @@ class Run:
         """A note where students need no explanation: what is foreseen perfectly cannot be foreseen better."""
         full = [row for row in rows if row["explainer"] == "none" and row["mean"] >= _CEILING]
         self.roster.notes += [
-            f"Students of {row['student']} reach {100 * row['mean']:.1f} % without any explanation, so there is next to "
-            "nothing to gain. Compare with fewer rows to learn from (--sizes)."
+            f"Students of {row['student']} reach {100 * row['mean']:.1f} % without any explanation, so there is "
+            "next to nothing to gain. Compare with fewer rows to learn from (--sizes)."
             for row in full
         ]
 
