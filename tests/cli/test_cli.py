@@ -6,6 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from didact.cli.main import app
 
 
 def didact(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -181,3 +185,34 @@ logging.getLogger("didact.data").warning("a note")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "retrying\ndidact.data: a note\n"
+
+
+def _commands(group, prefix=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*prefix, name))
+        else:
+            yield " ".join((*prefix, name)), {flag for one in command.params for flag in one.opts}
+
+
+def test_every_command_that_reads_data_lets_columns_be_named():
+    commands = dict(_commands(typer.main.get_command(app)))
+    for name, flags in commands.items():
+        if "--data" in flags and name not in ("compare", "demo"):
+            assert "--columns" in flags, name
+    assert "--columns" in commands["data show"]
+    matched = ("explain", "agree", "learn smat", "learn l2e", "cost", "sanity", "study new")
+    assert all("--classes" in commands[name] for name in matched)
+
+
+def test_a_file_is_shown_from_its_first_row_and_notes_go_to_stderr(tmp_path):
+    (tmp_path / "a.csv").write_text("case_id;remark;verdict\n" + "".join(f"R{n};text {n};a\n" for n in range(12)))
+    result = CliRunner().invoke(
+        app, ["data", "show", str(tmp_path / "a.csv"), "--columns", "text=remark", "--rows", "2"]
+    )
+    assert result.exit_code == 0, result.exception
+    assert "all 12, teach 6" in result.stdout
+    assert result.stdout.index("text 0") < result.stdout.index("text 1")
+    assert "note" not in result.stdout
+    assert "note: Fields of a.csv are separated by semicolons." in result.stderr
+    assert "note: Cut: train = 25%" in result.stderr

@@ -386,6 +386,7 @@ class TestAllRows:
     def test_a_file_too_small_for_splits_has_them_alone(self, tmp_path):
         data = load_data(write_lines(tmp_path / "a.jsonl", ROWS[:3]))
         assert list(data) == []
+        assert repr(data) == "Dataset('a', classification, all 3)"
         assert data["all"].ids == ("r0", "r1", "r2")
         assert any("3 rows are too few to be cut" in note for note in data.notes)
         with pytest.raises(UnknownNameError, match=r"Known: all\. 3 rows are too few to be cut"):

@@ -130,5 +130,6 @@ class Dataset(Mapping[str, Split]):
         raise UnsupportedError(f"{self.name} is not planted data, so its labelling function is not known.")
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {len(split)}" for name, split in self.items())
+        known = dict(self.splits) or ({} if self.all_rows is None else {ALL: self.all_rows})
+        sizes = ", ".join(f"{name} {len(split)}" for name, split in known.items())
         return f"Dataset({self.name!r}, {self.task}, {sizes})"
