@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -13,11 +14,12 @@ from didact.errors import OptionError
 Kind = Literal["signed", "magnitude", "distribution", "binary"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Explanation:
     """Scores on units; zero on padding and special tokens. `residual` is what a completeness axiom leaves over.
 
     `alignments` belong to reading: for each row the pairs of spans, question and passage, that refer to the same thing.
+    NumPy arrays are accepted and become tensors on the mask's device.
     """
 
     scores: Float[Tensor, "batch token"]
@@ -26,6 +28,27 @@ class Explanation:
     kind: Kind
     residual: Float[Tensor, " batch"] | None = None
     alignments: tuple[tuple[tuple[Span, Span], ...], ...] | None = None
+
+    def __init__(
+        self,
+        scores: Float[Tensor | np.ndarray, "batch token"],
+        mask: Bool[Tensor | np.ndarray, "batch token"],
+        units: Bool[Tensor | np.ndarray, "batch token"],
+        kind: Kind,
+        residual: Float[Tensor | np.ndarray, " batch"] | None = None,
+        alignments: tuple[tuple[tuple[Span, Span], ...], ...] | None = None,
+    ) -> None:
+        device = next((part.device for part in (mask, units, scores) if isinstance(part, Tensor)), None)
+        values = {
+            "scores": _tensor(scores, device),
+            "mask": _tensor(mask, device),
+            "units": _tensor(units, device),
+            "kind": kind,
+            "residual": None if residual is None else _tensor(residual, device),
+            "alignments": alignments,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def as_distribution(self, *, temperature: float = 1.0, floor: float = 1e-3) -> Float[Tensor, "batch token"]:
         """What a student is sent: non-negative, zero outside the units, one in sum (zero for a row without units).
@@ -49,3 +72,11 @@ class Explanation:
 def _positive(total: Float[Tensor, "batch 1"]) -> Float[Tensor, "batch 1"]:
     """The divisor, or 1 where a row has no units at all."""
     return torch.where(total > 0, total, torch.ones_like(total))
+
+
+def _tensor(values: Tensor | np.ndarray, device: torch.device | None) -> Tensor:
+    """The values as they are, or an array as a tensor: truth values, or numbers of the default type."""
+    if isinstance(values, Tensor):
+        return values
+    copy = torch.from_numpy(np.array(values))  # a copy: arrays may be read-only, or strided backwards
+    return copy.to(device, torch.bool if values.dtype == bool else torch.get_default_dtype())

@@ -9,7 +9,9 @@ from jaxtyping import Float
 
 from didact.core.outputs import Outputs
 from didact.core.row import Box, Row, Span, fingerprint_of
+from didact.core.rows import Rows, as_rows
 from didact.core.task import CLASSIFICATION, TASKS, Task, task_named
+from didact.core.teacher import described
 from didact.core.words import squares_of, words_of
 from didact.errors import OptionError, ShapeError, UnsupportedError
 
@@ -55,11 +57,16 @@ class FunctionTeacher:
             raise OptionError(f"Task {self.task} has classes: name them in the order of the columns, classes=[…].")
         self.classes = None if classes is None else tuple(classes)
 
-    def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:
+    def __repr__(self) -> str:
+        return described(self, "function", {"returns": self.output})
+
+    def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
+        """Answer rows, or texts, pairs of texts (as tuples) or images."""
+        rows = as_rows(rows)
         width = len(self.classes) if self.classes is not None else 1
         parts = [self._ask(rows[start : start + batch_size], width) for start in range(0, len(rows), batch_size)]
         values = np.concatenate(parts) if parts else np.zeros((0, width))
-        return Outputs(self.task, tuple(row.id for row in rows), values)
+        return Outputs(self.task, tuple(row.id for row in rows), values, classes=self.classes)
 
     def units(self, row: Row) -> list[Span] | list[Box]:
         """What can be removed from a row: its words, or squares of its image, row by row."""

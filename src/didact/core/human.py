@@ -6,7 +6,9 @@ import numpy as np
 
 from didact.core.outputs import Outputs
 from didact.core.row import Row, Span
+from didact.core.rows import Rows, as_rows
 from didact.core.task import Task
+from didact.core.teacher import described
 from didact.errors import DataError, OptionError
 
 
@@ -29,7 +31,11 @@ class HumanTeacher:
             return isinstance(row.label, tuple) and len(row.label) > 0
         return isinstance(row.label, int | float | np.number)
 
-    def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
+    def __repr__(self) -> str:
+        return described(self, "the labels of the data", {})
+
+    def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
+        rows = as_rows(rows)
         wrong = [f"{row.id}: {row.label!r}" for row in rows if not self.knows(row)]
         if wrong:
             raise DataError(
@@ -43,7 +49,7 @@ class HumanTeacher:
             # One-hot in log space; -30 instead of minus infinity keeps every later computation finite.
             values = np.full((len(rows), len(self.classes)), -30.0)
             values[np.arange(len(rows)), np.array([row.label for row in rows], dtype=np.int64)] = 0.0
-            return Outputs(self.task, ids, values)
+            return Outputs(self.task, ids, values, classes=self.classes)
         if self.task.name == "reading":
             best = [_spans(row)[0] for row in rows]
             answers = tuple(tuple(row.text_of(span) for span in _spans(row)) for row in rows)

@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from didact.core.batch import Batch
 from didact.core.outputs import Outputs
 from didact.core.row import Row
+from didact.core.rows import Rows, as_rows
 from didact.core.target import best_span
 from didact.core.task import Task
+from didact.core.teacher import described
 from didact.core.trace import Listen, Trace
 from didact.errors import ShapeError, UnsupportedError
 
@@ -100,6 +102,18 @@ class Model(nn.Module, ABC):
     def save(self, folder: Path) -> None:
         """Write weights, configuration and tokenizer into an existing folder."""
 
+    def __repr__(self) -> str:
+        """A few lines instead of torch's tree of modules; `print(teacher.model)` shows that of a transformers model."""
+        facts = {"max tokens": self.max_length} if self.task.is_text else {}
+        return described(self, self._kind(), {**facts, "parameters": f"{self._parameter_count():,}"})
+
+    def _kind(self) -> str:
+        """What kind of model it is, in words."""
+        return type(self).__name__
+
+    def _parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
     def forward(self, batch: Batch, *, listen: Collection[Listen] = ()) -> Trace:
         return self.run(self.embed(batch), batch, listen=listen)
 
@@ -112,8 +126,12 @@ class Model(nn.Module, ABC):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:
-        """Answer the rows, in batches of similar length. Leaves the mode and the gradients as they are."""
+    def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
+        """Answer rows, or texts, pairs of texts (as tuples) or images, in batches of similar length.
+
+        Leaves the mode and the gradients as they are.
+        """
+        rows = as_rows(rows)
         width = len(self.classes) if self.classes is not None else 2 if self.task.name == "reading" else 1
         values = np.zeros((len(rows), width))
         with answering(self):
@@ -137,7 +155,7 @@ class Model(nn.Module, ABC):
         answers = None
         if self.task.name == "reading":
             answers = tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
-        return Outputs(self.task, tuple(row.id for row in rows), values, answers)
+        return Outputs(self.task, tuple(row.id for row in rows), values, answers, self.classes)
 
     def check_rows(self, rows: Sequence[Row], *, batch_size: int = 256) -> None:
         """An error that counts all rows the model cannot read, before any work is done."""

@@ -10,21 +10,25 @@ from jaxtyping import Float, Int
 from didact.core.row import Span
 from didact.core.task import Task
 from didact.errors import ShapeError
+from didact.render.marks import percent
+
+_SHOWN = 10  # rows that `print` shows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Outputs:
     """One answer per row.
 
     `values` are class logits (log-probabilities, for a black box), the score of a regression, or the first and last
     (exclusive) character of a reading answer. `answers` are the texts of a reading answer: one where a model spoke,
-    all acceptable ones where people did.
+    all acceptable ones where people did. `classes` names the columns of `values`, where it is known.
     """
 
     task: Task
     ids: tuple[str, ...]
     values: Float[np.ndarray, "row width"]
     answers: tuple[tuple[str, ...], ...] | None = None
+    classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.values):
@@ -35,7 +39,8 @@ class Outputs:
 
     def select(self, indices: Int[np.ndarray, " chosen"]) -> "Outputs":
         answers = None if self.answers is None else tuple(self.answers[index] for index in indices)
-        return Outputs(self.task, tuple(self.ids[index] for index in indices), self.values[indices], answers)
+        ids = tuple(self.ids[index] for index in indices)
+        return Outputs(self.task, ids, self.values[indices], answers, self.classes)
 
     @classmethod
     def joined(cls, parts: Sequence["Outputs"]) -> "Outputs":
@@ -46,7 +51,26 @@ class Outputs:
             tuple(chain.from_iterable(part.ids for part in parts)),
             np.concatenate([part.values for part in parts]),
             tuple(chain(*answers)) if len(answers) == len(parts) else None,
+            parts[0].classes,
         )
+
+    def __repr__(self) -> str:
+        """One line per row: its id, and its answer with the probability."""
+        lines = [f"  {name}: {answer}" for name, answer in zip(self.ids[:_SHOWN], self.in_words(_SHOWN), strict=True)]
+        left = len(self) - len(lines)
+        lines += [f"  … and {left:,} more"] if left > 0 else []
+        return "\n".join([f"Outputs of {len(self):,} {'row' if len(self) == 1 else 'rows'} ({self.task})", *lines])
+
+    def in_words(self, count: int | None = None) -> list[str]:
+        """The answers of the first `count` rows as people read them: `positive (99.8 %)`, a number, or a text."""
+        first = self.select(np.arange(len(self))[:count])
+        if self.task.has_classes:
+            names = self.classes or [f"class {index}" for index in range(self.values.shape[1])]
+            chosen = zip(first.labels.tolist(), first.probabilities.max(axis=1).tolist(), strict=True)
+            return [f"{names[label]} ({percent(probability)})" for label, probability in chosen]
+        if first.answers is not None:
+            return [repr(answers[0]) for answers in first.answers]
+        return [f"{value:.4g}" for value in first.values[:, 0]]
 
     @property
     def labels(self) -> Int[np.ndarray, " row"]:

@@ -79,6 +79,9 @@ class HuggingFaceModel(Model):
             self._patch = int(model.config.patch_size)
             self._leading = self._count_leading()
 
+    def _kind(self) -> str:
+        return f"transformers, {type(self.model).__name__}"
+
     # -- where it is --------------------------------------------------------------------------------------------------
 
     @property

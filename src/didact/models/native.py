@@ -46,6 +46,9 @@ class NativeModel(Model):
         self.name = self.architecture
         self.outputs = len(self.classes) if self.classes is not None else 2 if task is READING else 1
 
+    def _kind(self) -> str:
+        return f"native, {self.architecture}"
+
     def encode(self, rows: Sequence[Row]) -> Batch:
         if isinstance(self.reader, PatchReader):
             return self.reader.encode(rows)

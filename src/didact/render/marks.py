@@ -32,3 +32,12 @@ def merged(spans: Sequence[Span]) -> list[Span]:
         elif end > start:
             found.append((start, end))
     return found
+
+
+def percent(share: float) -> str:
+    """A probability with one decimal: 99.8 %. Only an exact 1 or 0 reads as certain: >99.9 %, <0.1 %."""
+    if 0.9995 <= share < 1:
+        return ">99.9 %"
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{100 * share:.1f} %"

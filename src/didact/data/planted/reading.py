@@ -1,13 +1,13 @@
 """Facts about people, and a question about one of them: by name, by trade or by place in the passage."""
 
 import re
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
 from didact.core.outputs import Outputs
-from didact.core.row import Row, Span
+from didact.core.row import Span
+from didact.core.rows import Rows, as_rows
 from didact.core.task import READING
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
@@ -113,7 +113,8 @@ class ReadingOracle:
     def __init__(self, rules: Reading) -> None:
         self.rules, self.task, self.name = rules, rules.task, f"oracle of {rules.name}"
 
-    def predict(self, rows: Sequence[Row], *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
+    def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
+        rows = as_rows(rows)
         spans = [_answer(self.rules.read(row.texts)) for row in rows]
         values = np.array([[span.start, span.end] for span in spans], dtype=np.float64).reshape(-1, 2)
         answers = tuple((row.text_of(span),) for row, span in zip(rows, spans, strict=True))
