@@ -54,7 +54,12 @@ class TestExplain:
         assert document["method"] == "lime"
         assert document["options"]["samples"] == 20
         (row,) = document["rows"]
-        assert set(row) == {"id", "tokens", "scores", "target", "prediction", "residual"}
+        assert set(row) == {
+            "id", "text", "tokens", "scores", "target", "prediction", "probability", "label", "is_right",
+            "completeness", "residual",
+        }  # fmt: skip
+        assert 0.5 <= row["probability"] <= 1
+        assert (row["text"], row["label"], row["is_right"]) == ("a delightful film", None, None)
         assert row["tokens"] == ["a", "delightful", "film"]
         assert len(row["scores"]) == 3
         assert row["residual"] is None

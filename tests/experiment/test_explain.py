@@ -83,6 +83,41 @@ class TestWhatCanBeExplained:
             assert one.target in row.texts[1]
 
 
+class TestWhatIsKnownOfRows:
+    @pytest.mark.parametrize("kind", ["hf", "native"])
+    def test_the_probability_of_the_prediction_and_the_label(self, kind, tmp_path):
+        model, rows = teacher(kind, "classification"), examples("classification")
+        rows = [replace(rows[0], label=99), *rows[1:], Row("bare", ("good",))]
+        maps = explain(model, rows, "gradient_norm", target="predicted", out=tmp_path / "m.parquet", batch_size=2)
+        outputs = model.predict(rows)
+        np.testing.assert_allclose(maps.probabilities, outputs.probabilities.max(1), atol=1e-9)
+        assert maps.labels == (None, *(model.classes[row.label] for row in rows[1:-1]), None)
+        assert [row.is_right for row in maps][1:-1] == [
+            row.label == label for row, label in zip(rows[1:-1], outputs.labels[1:-1], strict=True)
+        ]
+        back = Explanations.load(tmp_path / "m.parquet")
+        assert back.labels == maps.labels
+        np.testing.assert_array_equal(back.probabilities, maps.probabilities)
+
+    def test_known_outputs_give_the_same(self):
+        model, rows = teacher("hf", "classification"), examples("classification")
+        asked = explain(model, rows, "gradient_norm")
+        np.testing.assert_allclose(
+            explain(model, rows, "gradient_norm", outputs=model.predict(rows)).probabilities, asked.probabilities
+        )
+
+    def test_functions_numbers_and_people(self):
+        maps = explain(black_box(), ["no more of that"], "occlusion")
+        assert maps[0].probability == pytest.approx(black_box().predict(["no more of that"]).probabilities.max())
+        assert np.isnan(
+            explain(teacher("hf", "regression"), examples("regression"), "gradient_norm").probabilities
+        ).all()
+        people = HumanTeacher(CLASSIFICATION, ["no", "yes"])
+        maps = explain(people, [Row("a", ("good film",), label=1, rationale=(Span(0, 0, 4),))], "human")
+        assert np.isnan(maps[0].probability)
+        assert maps[0].label == "yes"
+
+
 class TestWhatIsRefused:
     def test_nothing(self):
         with pytest.raises(DataError, match="nothing to explain"):

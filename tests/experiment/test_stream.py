@@ -61,6 +61,10 @@ def same(one: Explanations, other: Explanations) -> None:
     assert one.tokens == other.tokens
     assert (one.predictions, one.targets) == (other.predictions, other.targets)
     np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-6)
+    assert None not in one.labels
+    assert one.labels == other.labels
+    assert (one.probabilities > 0.1).all()
+    np.testing.assert_allclose(one.probabilities, other.probabilities, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl", "rows.jsonl.gz"])
@@ -748,6 +752,10 @@ def test_labels_of_a_data_set_of_ours_are_in_the_order_that_is_asked_for(world):
     assert [row.label for row in rows] == [1 - row.label for row in data["test"]]
     with pytest.raises(OptionError, match="The data's classes are negative, positive, and the model's are a, b"):
         stream_rows(DATA, size=100, split="test", classes=("a", "b"))
+    (rows,) = stream_rows(DATA, size=100, split="test", classes=("a", "b"), labels=False)
+    assert {row.label for row in rows} == {None}, "labels that are not needed, and that the model does not know"
+    (rows,) = stream_rows(DATA, size=100, split="test", classes=data.classes[::-1], labels=False)
+    assert [row.label for row in rows] == [1 - row.label for row in data["test"]]
 
 
 def test_an_id_that_comes_again_in_another_shard_is_told_when_it_is_read(world, tmp_path):
@@ -804,6 +812,7 @@ def test_labels_matter_only_where_they_are_explained(world, tmp_path):
     teacher = didact.load_teacher(str(folder / "model"))
     records = [{"id": row.id, "text": row.texts[0], "label": "strange"} for row in data["test"]]
     explain_stream(teacher, iter(records), "gradient_input", out=tmp_path / "m.parquet")
+    assert set(Explanations.load(tmp_path / "m.parquet").labels) == {None}
     with pytest.raises(OptionError, match=r"rows 1 to 30: The data's classes are strange, .* --classes strange,none"):
         explain_stream(teacher, iter(records), "gradient_input", out=tmp_path / "n.parquet", target="gold")
     gold = explain_stream(teacher, folder / "rows.parquet", "gradient_input", out=tmp_path / "g.parquet", target="gold")

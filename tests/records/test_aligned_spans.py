@@ -100,6 +100,7 @@ class TestFiles:
         maps().save(tmp_path / "maps")
         assert parquet.read_table(tmp_path / "maps").column_names == [
             "id", "texts", "tokens", "segments", "words", "start", "end", "scores", "target", "prediction", "residual",
+            "probability", "label",
         ]  # fmt: skip
         aligned().save(tmp_path / "aligned")
         column = parquet.read_table(tmp_path / "aligned").column("alignments").to_pylist()

@@ -16,6 +16,7 @@ import pytest
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.records import explanations
 from didact.records.explanations import Explanations
+from didact.records.normalise import absolute_of
 from didact.records.views import page, side_by_side
 
 NOT_A_NUMBER = float("nan")
@@ -64,6 +65,9 @@ def maps(**changes):
         "residuals": np.array([0.5, NOT_A_NUMBER, -0.0]),
     }
     return Explanations(**(facts | changes))
+
+
+KNOWN = {"probabilities": np.array([0.9, 0.6, NOT_A_NUMBER]), "labels": ("yes", "yes", None)}
 
 
 def pictures(rows=2):
@@ -199,9 +203,9 @@ class TestChecks:
 
 class TestTop:
     def test_signed_scores_by_size_and_ties_by_position(self):
-        assert maps()[0].top(3) == [("good", 2.0), ("-", -2.0), ("un", -0.5)]
-        assert maps(kind="magnitude")[0].top(3) == [("good", 2.0), ("-", 2.0), ("un", 0.5)]
-        assert [len(row) for row in maps().top(99)] == [10, 0, 4]
+        assert maps()[0].top(3, level="token") == [("good", 2.0), ("-", -2.0), ("un", -0.5)]
+        assert maps(kind="magnitude")[0].top(3, level="token") == [("good", 2.0), ("-", 2.0), ("un", 0.5)]
+        assert [len(row) for row in maps().top(99, level="token")] == [10, 0, 4]
         assert maps().top(1)[2] == [("x", 1e17)]
 
     def test_zero_is_less_than_any_mark(self):
@@ -210,7 +214,7 @@ class TestTop:
 
     @pytest.mark.parametrize(("k", "units"), [(0.1, 1), (0.11, 2), (0.001, 1), (0.3, 3), (0.7, 7), (1.0, 10), (10, 10)])
     def test_fractions_round_up(self, k, units):
-        assert len(maps()[0].top(k)) == units
+        assert len(maps()[0].top(k, level="token")) == units
 
     def test_a_fraction_that_means_a_whole_number_is_one(self):
         """0.07 · 100 is 7.000000000000001 to a computer."""
@@ -231,6 +235,16 @@ class TestTop:
     def test_other_counts_are_refused(self, k):
         with pytest.raises(OptionError, match="k must be"):
             maps().top(k)
+
+    def test_whole_words_unless_asked_otherwise(self):
+        first = [("good", 2.0), ("-", -2.0)]
+        assert maps()[0].top(2) == maps().top(2)[0] == first
+        words, pieces = maps()[0].top(99), maps()[0].top(99, level="token")
+        assert "Unbelievably" in [word for word, _ in words]
+        assert "Unbelievably" not in [piece for piece, _ in pieces]
+        assert len(pieces) == 10 > len(words)
+        with pytest.raises(OptionError, match="'level' is 'word' .* or 'token' .*, not 'sentence'"):
+            maps().top(1, level="sentence")
 
 
 class TestWords:
@@ -319,25 +333,123 @@ class TestTables:
         assert json.loads(json.dumps(documents, allow_nan=False)) == documents
         assert documents[1] == {
             "id": "r1",
+            "text": " | ".join(TEXTS[1]),
             "tokens": [],
             "scores": [],
             "target": "no",
             "prediction": "no",
+            "probability": None,
+            "label": None,
+            "is_right": None,
+            "completeness": None,
             "residual": None,
         }
         assert documents[2]["tokens"] == ["good", "go", "##od", "x"]
-        assert documents[0]["residual"] == 0.5
+        assert (documents[0]["residual"], documents[0]["completeness"]) == (0.5, 0.5)
+        known = maps(**KNOWN).to_documents()
+        assert [row["probability"] for row in known] == [0.9, 0.6, None]
+        assert [row["is_right"] for row in known] == [True, False, None]
+        assert json.loads(json.dumps(known, allow_nan=False)) == known
 
     def test_frames_have_one_line_per_row(self):
         frame = maps().to_pandas()
-        assert list(frame.columns) == ["id", "tokens", "scores", "target", "prediction", "residual"]
-        assert frame["scores"].tolist() == [row["scores"] for row in maps().to_documents()]
-        assert frame["residual"].isna().tolist() == [False, True, False]
+        assert list(frame.columns) == [
+            "id", "text", "tokens", "scores", "target", "prediction", "probability", "label",
+            "is_right", "completeness",
+        ]  # fmt: skip
+        assert frame["scores"].tolist() == [row["scores"] for row in maps().words().to_documents()]
+        pieces = maps().to_pandas(level="token")
+        assert pieces["scores"].tolist() == [row["scores"] for row in maps().to_documents()]
+        assert frame["completeness"].tolist()[0] == 0.5
+        assert frame["completeness"].isna().tolist() == [False, True, False]
+        known = maps(**KNOWN).to_pandas()
+        assert known["is_right"].tolist()[:2] == [True, False]
+        assert known["is_right"].isna().tolist() == [False, False, True]
+        assert known["probability"].tolist()[:2] == [0.9, 0.6]
         assert list(maps()[:0].to_pandas().columns) == list(frame.columns)
 
 
+class TestWhatIsKnownOfRows:
+    def test_rows_know_their_probability_and_label(self):
+        sure, wrong, unknown = maps(**KNOWN)
+        assert (sure.probability, sure.label, sure.is_right) == (0.9, "yes", True)
+        assert (wrong.label, wrong.is_right) == ("yes", False)
+        assert math.isnan(unknown.probability)
+        assert (unknown.label, unknown.is_right) == (None, None)
+        assert all(row.is_right is None and math.isnan(row.probability) for row in maps())
+
+    def test_they_follow_their_rows(self):
+        whole = maps(**KNOWN)
+        assert whole.select([2, 0]).labels == (None, "yes")
+        assert whole[1:].probabilities.tolist()[0] == 0.6
+        joined = Explanations.joined([whole[:1], whole[1:]])
+        assert_same(joined, whole)
+        assert Explanations.joined([maps(), whole]).labels == (None, None, None, "yes", "yes", None)
+        assert whole.words().labels == absolute_of(whole).labels == whole.labels
+
+    def test_as_many_as_rows(self):
+        with pytest.raises(ShapeError, match="need labels of shape"):
+            maps(labels=("yes",))
+        with pytest.raises(ShapeError, match="need probabilities of shape"):
+            maps(probabilities=np.ones(2))
+
+    def test_a_changed_label_is_damage(self, tmp_path):
+        from pyarrow import parquet
+
+        for column, value in (("label", "no"), ("probability", 0.1)):
+            maps(**KNOWN).save(tmp_path / "maps")
+            table = parquet.read_table(tmp_path / "maps")
+            place = table.column_names.index(column)
+            changed = [value, *table.column(column).to_pylist()[1:]]
+            table = table.set_column(place, table.schema.field(column), [changed])
+            parquet.write_table(table, tmp_path / "maps")
+            with pytest.raises(RecordError, match="checksum"):
+                Explanations.load(tmp_path / "maps")
+
+    def test_files_of_earlier_versions_are_read(self, tmp_path):
+        """They have neither column; shards of a run that an earlier version began are joined with newer ones."""
+        from pyarrow import parquet
+
+        from didact.records.parquet import join_files
+
+        maps().save(tmp_path / "old")
+        table = parquet.read_table(tmp_path / "old").drop_columns(["probability", "label"])
+        parquet.write_table(table, tmp_path / "old")
+        assert_same(Explanations.load(tmp_path / "old"), maps())
+        maps(**KNOWN).save(tmp_path / "new")
+        for order in (("old", "new"), ("new", "old")):
+            join_files([tmp_path / name for name in order], tmp_path / "both", data="x")
+            both = list(Explanations.shards(tmp_path / "both"))
+            assert [part.labels[0] for part in both] == [None if name == "old" else "yes" for name in order]
+
+    def test_completeness_is_what_the_residual_leaves(self):
+        assert maps()[0].completeness == 0.5
+        assert math.isnan(maps()[1].completeness)
+        assert maps(residuals=np.array([7.0, 0.0, 0.25]))[0].completeness == 0.0
+
+    def test_a_row_prints_in_a_few_lines(self):
+        assert repr(maps(**KNOWN)[0]) == "\n".join(
+            [
+                "Row 'r0' explained by lime",
+                f"  text        {TEXTS[0][0]} | {TEXTS[0][1]}",
+                "  prediction  yes (90.0 %)",
+                "  label       yes ✓",
+                "  target      yes",
+                "  strongest   good +2, - -2, So +0.25, Unbelievably -0.2, [CLS] +0.1",
+                "  note        scores do not add up: off by 50 %",
+            ]
+        )
+        assert len(repr(pictures()[0]).splitlines()) <= 5
+
+
 class TestFiles:
-    @pytest.mark.parametrize("whole", [maps(), maps()[:0], maps()[1:2], maps().words(), maps(classes=None), pictures()])
+    @pytest.mark.parametrize(
+        "whole",
+        [
+            maps(), maps()[:0], maps()[1:2], maps().words(), maps(classes=None), pictures(), maps(**KNOWN),
+            maps(**KNOWN)[2:],
+        ],
+    )  # fmt: skip
     def test_back_to_the_last_bit(self, tmp_path, whole):
         whole.save(tmp_path / "deep" / "maps.parquet")
         back = Explanations.load(tmp_path / "deep" / "maps.parquet")
@@ -460,6 +572,25 @@ class TestShown:
         assert "[x +1e+17]" in capsys.readouterr().out
         with pytest.raises(OptionError, match="At least one row"):
             maps().show(rows=0)
+
+    def test_whole_words_unless_asked_otherwise(self, capsys, tmp_path):
+        def shown(show):
+            show()
+            return capsys.readouterr().out
+
+        assert "[go" not in shown(maps()[2].show)
+        for draw in (lambda **level: maps()[2:].show(**level), lambda **level: side_by_side([maps()[2:]], **level)):
+            assert "good good" in shown(draw)
+        whole = maps(scores=np.where(np.arange(14) == 11, 5.0, 0.0))
+        assert "[good +5]" in shown(whole[2].show)
+        assert "[go +5]od" in shown(lambda: whole[2].show(level="token"))
+        assert "[go +5]od" in shown(lambda: whole[2:].show(level="token"))
+        whole.to_html(tmp_path / "words.html")
+        whole.to_html(tmp_path / "pieces.html", level="token")
+        assert 'title="good: +5">good<' in (tmp_path / "words.html").read_text()
+        assert 'title="go: +5">go<' in (tmp_path / "pieces.html").read_text()
+        assert 'title="good: +5">good<' in whole._repr_html_()
+        assert 'title="good: +5">good<' in whole[2]._repr_html_()
 
     def test_side_by_side(self, capsys):
         other = maps(options={**maps().options, "samples": 50})

@@ -25,6 +25,7 @@ from didact.render.heat import (
     shade,
     show,
 )
+from didact.render.marks import adds_up
 from didact.render.page import fragment, page
 
 EVIL = "<script>alert(\"1\")</script> & 'x'"
@@ -151,9 +152,29 @@ class TestTerminal:
         whole = heat(target="yes", prediction="no", residual=0.0031)
         shown = printed(Section("r1", [whole]), color_system=None)
         assert "not in the text" not in shown
-        assert "r1  target yes · prediction no · residual 0.0031" in shown
+        assert "r1  prediction no · target yes\n" in shown
+        assert "add" not in shown  # as it should be: not worth a word
         special = replace(whole, units=[Unit("[CLS]", 0.25, -1, (0, 0)), *whole.units])
         assert "not in the text: [CLS] +0.25" in printed(Section("r1", [special]), color_system=None)
+
+    def test_the_header_of_a_row(self):
+        whole = heat(target="yes", prediction="no", probability=0.912, label="yes", is_right=False)
+        shown = printed(Section("r1", [whole]), color_system=None)
+        assert "r1  prediction no (91.2 %) · label yes ✗ · target yes\n" in shown
+        assert "label yes ✓" in printed(Section("r1", [replace(whole, is_right=True)]), color_system=None)
+        assert "label yes ·" in printed(Section("r1", [replace(whole, is_right=None)]), color_system=None)
+
+    def test_scores_that_do_not_add_up_are_told(self):
+        off = Section("r1", [heat(residual=0.388)])
+        assert "scores do not add up: off by 38.8 %" in printed(off, color_system=None)
+        assert '<p class="warning">scores do not add up: off by 38.8 %</p>' in page("t", [off])
+        assert "scores do not" not in printed(Section("r1", [heat(residual=0.05)]), color_system=None)
+
+    def test_completeness_is_never_rounded_up(self):
+        assert [adds_up(residual) for residual in (0.0, 1e-9, 0.000123, 0.05, 0.0501, 12.0, float("nan"))] == [
+            "adds up to 100 %", "adds up to 99.99 %", "adds up to 99.98 %", "adds up to 95.00 %",
+            "scores do not add up: off by 5.01 %", "scores do not add up: off by 1,200 %", "",
+        ]  # fmt: skip
 
     def test_texts_of_a_pair_have_names_and_methods_are_said_once(self):
         pair = Heat(
@@ -245,9 +266,9 @@ class TestPage:
         ]
         words = "".join(read.texts)
         assert "a great film" in words  # no gaps, none inserted
-        for fact in ("r1", "target yes", "prediction no", "residual 0.0031"):
+        for fact in ("r1", "target yes", "prediction no", "adds up to 99.69 %"):
             assert fact in words
-        assert "residual" not in page("t", [Section("r1", [heat()])])
+        assert "adds up" not in page("t", [Section("r1", [heat()])])
 
     def test_classes_of_units_are_defined_in_light_and_dark(self):
         content = page("t", [])

@@ -16,7 +16,7 @@ from didact.core.dataset import Split
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.data import DATASETS
-from didact.data.columns import check_columns, layout_of, reader
+from didact.data.columns import Layout, check_columns, layout_of, reader
 from didact.data.files import ENDINGS
 from didact.data.ids import SeenIds
 from didact.data.load import load_data
@@ -62,8 +62,9 @@ def stream_rows(
     `split` is loaded whole, with `data_dir` and `seed` as `load_data` takes them), the name of one on the hub (its
     `split` is streamed), or anything that can be iterated over: records, rows or texts. How columns are read is decided
     by the first records; faults are told by their place, with the list they are in. Labels become indices of `classes`,
-    matched by name; `called` is what the data call these classes, in the same order, where the names differ. Without
-    `labels` gold labels are not read. `notes` is called with what was guessed, which is logged, too.
+    matched by name; `called` is what the data call these classes, in the same order, where the names differ. Labels
+    that are not needed (`labels` is false) are read where all of a list fit, and left out otherwise. `notes` is called
+    with what was guessed, which is logged, too.
     """
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
@@ -162,13 +163,28 @@ def _read(
         is_first = layout is None
         if layout is None:
             layout, notes = layout_of(table, task=asked.task, columns=asked.columns, others=None)
-            if not asked.labels:
-                layout = replace(layout, roles={role: one for role, one in layout.roles.items() if role != "label"})
             asked.tell(*notes)
-        check_columns(table, layout)
-        read, found = reader([table], layout, None, name)
-        rows, _ = read_rows(name, {"": [table]}, read)
-        yield _in_classes(table, rows[""], found, asked, is_first=is_first)
+        yield _rows_of(table, layout, asked, is_first=is_first)
+
+
+def _rows_of(table: Table, layout: Layout, asked: _Asked, *, is_first: bool) -> list[Row]:
+    """The rows of a table. Labels that are not needed must not stop anybody: those that do not fit are left out."""
+    bare = replace(layout, roles={role: column for role, column in layout.roles.items() if role != "label"})
+    if not asked.labels and not (layout.task.has_classes and asked.classes):
+        return _read_table(table, bare)[0]
+    try:
+        rows, found = _read_table(table, layout)
+        return _in_classes(table, rows, found, asked, is_first=is_first)
+    except (DataError, OptionError):
+        if asked.labels:
+            raise
+    return _read_table(table, bare)[0]
+
+
+def _read_table(table: Table, layout: Layout) -> tuple[list[Row], tuple[str, ...] | None]:
+    check_columns(table, layout)
+    read, found = reader([table], layout, None, table.name)
+    return read_rows(table.name, {"": [table]}, read)[0][""], found
 
 
 def _in_classes(

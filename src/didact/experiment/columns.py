@@ -9,6 +9,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation
+from didact.core.human import HumanTeacher
 from didact.core.model import Model, evaluating
 from didact.core.outputs import Outputs
 from didact.core.row import Row
@@ -45,6 +46,7 @@ def columns_of(
     found: Explanation,
     targets: Sequence[str],
     predictions: Sequence[str],
+    probabilities: Float[np.ndarray, " row"],
 ) -> Explanations:
     """The scores of a batch as columns: units only, without padding."""
     units = found.units.cpu()
@@ -83,7 +85,25 @@ def columns_of(
         predictions=tuple(predictions),
         residuals=residuals,
         alignments=found.alignments,
+        probabilities=probabilities,
+        labels=gold_labels(teacher, rows),
     )
+
+
+def probabilities_of(teacher: Teacher, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, " batch"]:
+    """The probability of each predicted class; NaN for answers that are no classes, and for people's labels."""
+    if teacher.classes is None or isinstance(teacher, HumanTeacher):
+        return np.full(len(logits), np.nan)
+    return logits.detach().cpu().double().softmax(-1).amax(-1).numpy()
+
+
+def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]:
+    """The gold label of each row by name; None where there is none, or where it is no class of the teacher."""
+    classes = teacher.classes
+    if classes is None:
+        return (None,) * len(rows)
+    people = HumanTeacher(teacher.task, classes)
+    return tuple(classes[int(row.label)] if people.knows(row) else None for row in rows)  # type: ignore[arg-type]
 
 
 def _special(teacher: Teacher, token: int) -> str:

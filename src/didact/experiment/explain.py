@@ -27,7 +27,7 @@ from didact.core.precision import SINGLE, answering_in, check_precision, no_grad
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError, UnsupportedError
-from didact.experiment.columns import answers_of, columns_of, in_words
+from didact.experiment.columns import answers_of, columns_of, in_words, probabilities_of
 from didact.experiment.engines import Helper
 from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
@@ -364,7 +364,8 @@ class Work:
                 "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
             )
         names = target_names(self.teacher, rows, batch, target)
-        return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions)
+        sure = probabilities_of(self.teacher, logits)
+        return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions, sure)
 
 
 def model_fingerprint(model: Model) -> str:

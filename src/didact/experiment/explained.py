@@ -16,6 +16,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
+from didact.experiment.columns import gold_labels
 from didact.experiment.engines import Helper
 from didact.experiment.explain import explain, explanation_facts
 from didact.experiment.parts import parts_of
@@ -180,7 +181,8 @@ def _complete(
         parts.append(explain(teacher, missing, method, out=draft, **asked))
     marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
     alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]
-    chosen(Explanations.joined(alike), rows, label=path.name).save(path)
+    maps = chosen(Explanations.joined(alike), rows, label=path.name)
+    replace(maps, labels=gold_labels(teacher, rows)).save(path)  # the same text may have got another label since
     draft.unlink(missing_ok=True)
 
 

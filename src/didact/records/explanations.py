@@ -4,98 +4,33 @@ import json
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.records.explained import TEXTS as TEXTS
+from didact.records.explained import Alignment
+from didact.records.explained import Explained as Explained
+from didact.records.explained import count_of as count_of
 from didact.records.parquet import ABOUT, from_parquet, shards_of, to_parquet
 from didact.records.views import SHOWN, Sections, more_than, side_by_side
+from didact.records.words import Units, check_level, join_words
 from didact.registry import Spec, unknown
-from didact.render.heat import Heat, Section, Unit, show
 from didact.render.page import fragment
 from didact.render.page import page as document
 
 KINDS = ("signed", "magnitude", "distribution", "binary")
-# The texts of a row by the name of its task; a task without texts has images.
-TEXTS: dict[str, tuple[str, ...]] = {
-    "classification": ("text",),
-    "pair": ("first", "second"),
-    "regression": ("source", "target"),
-    "reading": ("question", "passage"),
-    "image": (),
-}
-
-# A span of the question and one of the passage, each (text number, start, end) in characters.
-Alignment: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
+_FRAME = (
+    "id", "text", "tokens", "scores", "target", "prediction", "probability", "label", "is_right", "completeness",
+)  # fmt: skip
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class Explained:
-    """One row's explanation: a view into the set it was taken from."""
-
-    id: str
-    texts: tuple[str, ...]
-    tokens: tuple[str, ...]
-    segments: Int[np.ndarray, " unit"]
-    word_index: Int[np.ndarray, " unit"]
-    offsets: Int[np.ndarray, "unit side"]
-    scores: Float[np.ndarray, " unit"]
-    target: str
-    prediction: str
-    residual: float
-    kind: str
-    method: str
-    task: str
-    image: UInt8[np.ndarray, "height width channel"] | None = None
-    alignments: tuple[Alignment, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def top(self, k: float) -> list[tuple[str, float]]:
-        """The `k` units that matter most, in their order, with their scores; a fraction counts units, rounded up.
-
-        Signed scores are ranked by their size; of equal scores the first comes first.
-        """
-        ranks = np.abs(self.scores) if self.kind == "signed" else self.scores
-        best = np.argsort(-ranks, kind="stable")[: count_of(k, len(self))]
-        return [(self.tokens[unit], float(self.scores[unit])) for unit in best]
-
-    def show(self) -> None:
-        """Print the heat map to the terminal."""
-        show([self._section()])
-
-    def _repr_html_(self) -> str:
-        return fragment([self._section()])
-
-    def _section(self) -> Section:
-        return Section(self.id, [self.heat()])
-
-    def heat(self, *, method: str = "") -> Heat:
-        """What the renderers draw. `method` is its label, where several methods stand together."""
-        names = TEXTS[self.task]
-        named = [names[n] if n < len(names) else f"text {n + 1}" for n in range(len(self.texts))]
-        columns = (self.tokens, self.scores.tolist(), self.segments.tolist(), map(tuple, self.offsets.tolist()))
-        return Heat(
-            kind=self.kind,
-            units=[Unit(*unit) for unit in zip(*columns, strict=True)],
-            texts=list(zip(named, self.texts, strict=True)),
-            image=self.image,
-            is_image=self.task == "image",
-            method=method,
-            target=self.target,
-            prediction=self.prediction,
-            residual=self.residual,
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +42,8 @@ class Explanations(Sequence[Explained]):
     right) in pixels of the original image. `options` holds every option of the method, resolved. Targets and
     predictions are written for people. Residuals are NaN where the method promises no completeness. Images are
     shown, never saved. `alignments` are for each row of a reading task the spans of question and passage that refer to
-    the same thing; None if the method aligns nothing.
+    the same thing; None if the method aligns nothing. `probabilities` are those of the predictions (NaN where unknown),
+    `labels` the gold labels by name (None where unknown); without them, all are unknown.
     """
 
     method: str
@@ -130,6 +66,8 @@ class Explanations(Sequence[Explained]):
     residuals: Float[np.ndarray, " row"]
     images: tuple[UInt8[np.ndarray, "_ _ _"], ...] | None = None
     alignments: tuple[tuple[Alignment, ...], ...] | None = None
+    probabilities: Float[np.ndarray, " known"] = field(default_factory=lambda: np.zeros(0))
+    labels: tuple[str | None, ...] = ()
 
     def __post_init__(self) -> None:
         for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
@@ -143,7 +81,10 @@ class Explanations(Sequence[Explained]):
         self._set(options=options, fingerprints=dict(self.fingerprints))
         for name in ("bounds", "segments", "word_index", "offsets"):
             self._set(**{name: np.asarray(getattr(self, name), dtype=np.int64)})
-        for name in ("scores", "residuals"):
+        if not len(self.probabilities):
+            self._set(probabilities=np.full(len(self.ids), np.nan))
+        self._set(labels=tuple(self.labels) or (None,) * len(self.ids))
+        for name in ("scores", "residuals", "probabilities"):
             self._set(**{name: np.asarray(getattr(self, name), dtype=np.float64)})
         if self.alignments is not None:
             self._set(alignments=tuple(tuple(map(_plain, pairs)) for pairs in self.alignments))
@@ -163,6 +104,8 @@ class Explanations(Sequence[Explained]):
             "targets": (rows,),
             "predictions": (rows,),
             "residuals": (rows,),
+            "probabilities": (rows,),
+            "labels": (rows,),
             "bounds": (rows + 1,),
             "segments": (units,),
             "word_index": (units,),
@@ -263,6 +206,8 @@ class Explanations(Sequence[Explained]):
             task=self.task,
             image=None if self.images is None else self.images[row],
             alignments=None if self.alignments is None else self.alignments[row],
+            probability=float(self.probabilities[row]),
+            label=self.labels[row],
         )
 
     def select(self, indices: Iterable[int] | np.ndarray) -> "Explanations":
@@ -291,6 +236,8 @@ class Explanations(Sequence[Explained]):
             residuals=self.residuals[chosen],
             images=None if self.images is None else _picked(self.images, chosen),
             alignments=None if self.alignments is None else _picked(self.alignments, chosen),
+            probabilities=self.probabilities[chosen],
+            labels=_picked(self.labels, chosen),
         )
 
     @classmethod
@@ -311,9 +258,9 @@ class Explanations(Sequence[Explained]):
                     )
         counts = np.concatenate([np.diff(part.bounds) for part in parts])
         columns: dict[str, Any] = {"bounds": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)}
-        for name in ("segments", "word_index", "offsets", "scores", "residuals"):
+        for name in ("segments", "word_index", "offsets", "scores", "residuals", "probabilities"):
             columns[name] = np.concatenate([getattr(part, name) for part in parts])
-        for name in ("ids", "texts", "tokens", "targets", "predictions"):
+        for name in ("ids", "texts", "tokens", "targets", "predictions", "labels"):
             columns[name] = tuple(chain.from_iterable(getattr(part, name) for part in parts))
         images = [part.images for part in parts if part.images is not None]
         columns["images"] = tuple(chain(*images)) if len(images) == len(parts) else None
@@ -321,9 +268,17 @@ class Explanations(Sequence[Explained]):
             columns["alignments"] = tuple(chain(*(part.alignments or ((),) * len(part) for part in parts)))
         return replace(first, **columns)
 
-    def top(self, k: float) -> list[list[tuple[str, float]]]:
-        """For each row its `k` units that matter most, or that fraction of its units, with their scores."""
-        return [row.top(k) for row in self]
+    def top(self, k: float, *, level: str = "word") -> list[list[tuple[str, float]]]:
+        """For each row its `k` words that matter most, or that fraction of its words, with their scores.
+
+        `level="token"` ranks the units as the method scored them.
+        """
+        return [row.top(k, level="token") for row in self.at_level(level)]
+
+    def at_level(self, level: str) -> "Explanations":
+        """Whole words (`word`), or the units as the method scored them (`token`)."""
+        check_level(level)
+        return self.words() if level == "word" else self
 
     def words(self) -> "Explanations":
         """The same with the pieces of each word joined. Pieces that belong to no word stay as they are.
@@ -331,69 +286,49 @@ class Explanations(Sequence[Explained]):
         Signed scores and distributions add up, magnitudes as the root of their summed squares; a word with any
         marked piece is marked.
         """
-        units = np.arange(len(self.tokens))
-        # One number for (row, segment, word); what belongs to no word gets a negative number that nothing shares.
-        high, wide = int(self.segments.max(initial=0)) + 2, int(self.word_index.max(initial=0)) + 1
-        keys = (self._rows() * high + self.segments + 1) * wide + self.word_index
-        keys = np.where(self.word_index >= 0, keys, -1 - units)
-        _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-        order = np.argsort(first)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        group, first, sizes = place[group], first[order], sizes[order]
-        half = self.offsets.shape[1] // 2
-        offsets = self.offsets[first]
-        for side in range(2 * half):
-            (np.minimum if side < half else np.maximum).at(offsets[:, side], group, self.offsets[:, side])
-        tokens = list(_picked(self.tokens, first.tolist()))
-        rows = self._rows()[first]
-        if self.task != "image":
-            for word in np.flatnonzero((self.word_index[first] >= 0) & (self.segments[first] >= 0)).tolist():
-                start, end = offsets[word]
-                tokens[word] = self.texts[rows[word]][self.segments[first[word]]][start:end]
+        units = Units(self._rows(), self.tokens, self.segments, self.word_index, self.offsets, self.scores)
+        joined = join_words(units, self.texts, kind=self.kind, is_image=self.task == "image")
         return replace(
             self,
             options={**self.options, "level": "word"},
-            bounds=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(self)))]).astype(np.int64),
-            tokens=tuple(tokens),
-            segments=self.segments[first],
-            word_index=self.word_index[first],
-            offsets=offsets,
-            scores=np.where(sizes == 1, self.scores[first], self._summed(group, len(first))),
+            bounds=np.concatenate([[0], np.cumsum(np.bincount(joined.rows, minlength=len(self)))]).astype(np.int64),
+            tokens=joined.tokens,
+            segments=joined.segments,
+            word_index=joined.word_index,
+            offsets=joined.offsets,
+            scores=joined.scores,
         )
 
-    def _summed(self, group: Int[np.ndarray, " unit"], groups: int) -> Float[np.ndarray, " group"]:
-        if self.kind == "magnitude":
-            return np.sqrt(np.bincount(group, self.scores**2, minlength=groups))
-        if self.kind == "binary":
-            return (np.bincount(group, self.scores != 0, minlength=groups) > 0).astype(np.float64)
-        return np.bincount(group, self.scores, minlength=groups).astype(np.float64)
-
-    def to_documents(self) -> list[dict[str, Any]]:
-        """One plain dictionary per row, for JSON: a residual that is not a number becomes None.
+    def to_documents(self, *, level: str = "token") -> list[dict[str, Any]]:
+        """One plain dictionary per row, for JSON: what is unknown becomes None. Units are the method's own.
 
         Alignments, where there are any, are pairs of [start, end] in question and passage.
         """
         return [
             {
                 "id": row.id,
+                "text": row.text,
                 "tokens": list(row.tokens),
                 "scores": row.scores.tolist(),
                 "target": row.target,
                 "prediction": row.prediction,
-                "residual": None if math.isnan(row.residual) else row.residual,
+                "probability": _known(row.probability),
+                "label": row.label,
+                "is_right": row.is_right,
+                "completeness": _known(row.completeness),
+                "residual": _known(row.residual),
                 **({} if row.alignments is None else {"alignments": [_ends(pair) for pair in row.alignments]}),
             }
-            for row in self
+            for row in self.at_level(level)
         ]
 
-    def to_pandas(self) -> Any:
-        """A data frame with one line per row; tokens and scores are lists."""
+    def to_pandas(self, *, level: str = "word") -> Any:
+        """A data frame with one line per row; tokens and scores are lists of whole words (or `level="token"`)."""
         import pandas
 
-        columns = ["id", "tokens", "scores", "target", "prediction", "residual"]
-        columns += [] if self.alignments is None else ["alignments"]
-        return pandas.DataFrame(self.to_documents(), columns=columns).astype({"residual": float})
+        columns = list(_FRAME) + ([] if self.alignments is None else ["alignments"])
+        frame = pandas.DataFrame(self.to_documents(level=level), columns=columns)
+        return frame.astype({"probability": float, "is_right": "boolean", "completeness": float})
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, whole or not at all. The same content always gives the same bytes."""
@@ -424,27 +359,19 @@ class Explanations(Sequence[Explained]):
         """The number of the row that each unit belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
-    def show(self, rows: int = SHOWN) -> None:
-        """Print the heat maps of the first rows to the terminal."""
-        side_by_side([self], rows=rows)
+    def show(self, rows: int = SHOWN, *, level: str = "word") -> None:
+        """Print the heat maps of the first rows to the terminal: whole words, or pieces (`level="token"`)."""
+        side_by_side([self], rows=rows, level=level)
 
     def _repr_html_(self) -> str:
-        return fragment([row._section() for row in self[:SHOWN]], more=more_than(len(self), SHOWN))
+        return fragment(Sections([self])[:SHOWN], more=more_than(len(self), SHOWN))
 
-    def to_html(self, path: Path | str, title: str | None = None) -> None:
-        """Write one page that holds all it needs: rows, colours, pictures."""
+    def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
+        """Write one page that holds all it needs: rows, colours, pictures. Whole words, or pieces (`level="token"`)."""
         lead = f"{Spec(self.method, self.options)} · {self.task} · {len(self)} rows"
-        content = document(title or f"{self.method} explains {self.teacher}", Sections([self]), lead=lead)
+        sections = Sections([self], level=level)
+        content = document(title or f"{self.method} explains {self.teacher}", sections, lead=lead)
         write_text(with_folder(Path(path)), content)
-
-
-def count_of(k: float, units: int) -> int:
-    """`k` units, or that fraction of them: rounded up, at least one."""
-    is_whole = isinstance(k, Integral) and not isinstance(k, bool)
-    if isinstance(k, bool) or not (k >= 1 if is_whole else 0 < k <= 1):
-        raise OptionError(f"k must be a number of units (1, 2, …) or a fraction above 0 and up to 1, not {k!r}.")
-    # Rounded before it is raised: 0.07 · 100 is a hair above 7, and means 7.
-    return int(k) if is_whole else max(1, math.ceil(round(k * units, 9)))
 
 
 def _picked(values: Sequence[T], positions: Sequence[int]) -> tuple[T, ...]:
@@ -459,6 +386,10 @@ def _plain(pair: Alignment) -> Alignment:
 
 def _ends(pair: Alignment) -> list[list[int]]:
     return [[start, end] for _, start, end in pair]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _few(values: np.ndarray) -> str:

@@ -29,7 +29,7 @@ _BOX: Final = ("top", "left", "bottom", "right")
 # Words repeat and are kept in dictionaries; scores hardly ever do.
 _HOW: Final[dict[str, Any]] = {
     "compression": "zstd", "write_statistics": False, "write_page_checksum": True,
-    "use_dictionary": ["id", "texts.list.element", "tokens.list.element", "target", "prediction"],
+    "use_dictionary": ["id", "texts.list.element", "tokens.list.element", "target", "prediction", "label"],
 }  # fmt: skip
 _BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
@@ -58,6 +58,8 @@ def to_parquet(maps: "Explanations") -> bytes:
             "target": pyarrow.array(maps.targets, text),
             "prediction": pyarrow.array(maps.predictions, text),
             "residual": pyarrow.array(maps.residuals, from_pandas=False),
+            "probability": pyarrow.array(maps.probabilities, from_pandas=False),
+            "label": pyarrow.array(maps.labels, text),
         }
         if maps.alignments is not None:
             spans = [[[[start, end] for _, start, end in pair] for pair in pairs] for pairs in maps.alignments]
@@ -85,14 +87,26 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
             raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
         checksums.append(told["checksum"])
     header = {"format": SHARDED, **about, "checksums": checksums, "data": data}
-    schema = parquet.read_schema(parts[0]).with_metadata({_KEY: canonical(header).encode()})
+    first = _with_all_columns(parquet.read_table(parts[0], memory_map=False))
+    schema = first.schema.with_metadata({_KEY: canonical(header).encode()})
     try:
         with parquet.ParquetWriter(path, schema, **_HOW) as writer:
             for part in parts:
-                table = parquet.read_table(part, memory_map=False)
+                table = _with_all_columns(parquet.read_table(part, memory_map=False))
                 writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=max(len(table), 1))
     except (pyarrow.ArrowException, OSError) as error:
         raise RecordError(f"Could not write {path}: {error}.") from error
+
+
+def _with_all_columns(table: Any) -> Any:
+    """A table of an earlier version with the columns it lacks, all unknown, in today's order."""
+    import pyarrow
+
+    unknown = {"probability": (float("nan"), pyarrow.float64()), "label": (None, pyarrow.string())}
+    for place, (name, (value, kind)) in enumerate(unknown.items(), table.column_names.index("residual") + 1):
+        if name not in table.column_names:
+            table = table.add_column(place, name, pyarrow.array([value] * len(table), kind, from_pandas=False))
+    return table
 
 
 def from_parquet(content: bytes, path: Path) -> "Explanations":
@@ -174,6 +188,9 @@ def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
         # A copy, since Arrow's memory cannot be written to and torch warns of that.
         return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
 
+    def values(name: str) -> np.ndarray:
+        return np.array(columns[name].to_numpy(zero_copy_only=False))
+
     from didact.records.explanations import Explanations
 
     return Explanations(
@@ -194,8 +211,11 @@ def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
         scores=flat("scores"),
         targets=tuple(columns["target"].to_pylist()),
         predictions=tuple(columns["prediction"].to_pylist()),
-        residuals=np.array(columns["residual"].to_numpy(zero_copy_only=False)),
+        residuals=values("residual"),
         alignments=_alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
+        # Files of earlier versions lack these two: all are unknown.
+        probabilities=values("probability") if "probability" in columns else np.zeros(0),
+        labels=tuple(columns["label"].to_pylist()) if "label" in columns else (),
     )
 
 
@@ -212,9 +232,12 @@ def _checksum(maps: "Explanations") -> str:
     """A hash of everything that is saved."""
     words: list[Any] = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
     words += [] if maps.alignments is None else [maps.alignments]  # files without them stay what they were
+    words += [maps.labels] if any(label is not None for label in maps.labels) else []
     digest = hashlib.sha256(canonical(words).encode())
     for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
         digest.update(np.ascontiguousarray(column).tobytes())
+    if not np.isnan(maps.probabilities).all():
+        digest.update(np.ascontiguousarray(maps.probabilities).tobytes())
     return digest.hexdigest()
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import OptionError, ShapeError
 from didact.records.atomic import with_folder, write_text
+from didact.records.words import check_level
 from didact.registry import Spec
 from didact.render.heat import Section, show
 from didact.render.page import page as document
@@ -17,10 +18,11 @@ SHOWN: Final = 5
 
 
 class Sections(Sequence[Section]):
-    """The same rows by several methods, drawn only as far as they are asked for."""
+    """The same rows by several methods, drawn only as far as they are asked for: whole words, or pieces (`token`)."""
 
-    def __init__(self, many: "Sequence[Explanations]") -> None:
-        self.many = many
+    def __init__(self, many: "Sequence[Explanations]", *, level: str = "word") -> None:
+        check_level(level)
+        self.many, self.level = many, level
         self.labels = labels(many) if len(many) > 1 else [""]
 
     def __len__(self) -> int:
@@ -29,22 +31,24 @@ class Sections(Sequence[Section]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[row] for row in range(len(self))[index]]
-        heats = [maps[index].heat(method=label) for maps, label in zip(self.many, self.labels, strict=True)]
+        pairs = zip(self.many, self.labels, strict=True)
+        heats = [maps[index].at_level(self.level).heat(method=label) for maps, label in pairs]
         return Section(self.many[0].ids[index], heats)
 
 
-def side_by_side(many: "Sequence[Explanations]", *, rows: int = SHOWN) -> None:
+def side_by_side(many: "Sequence[Explanations]", *, rows: int = SHOWN, level: str = "word") -> None:
     """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
     if rows < 1:
         raise OptionError(f"At least one row must be shown, not {rows}.")
-    sections = Sections(_same_rows(many))
+    sections = Sections(_same_rows(many), level=level)
     show(sections[:rows], more=more_than(len(sections), rows))
 
 
-def page(many: "Sequence[Explanations]", path: Path | str, *, title: str | None = None) -> None:
+def page(many: "Sequence[Explanations]", path: Path | str, *, title: str | None = None, level: str = "word") -> None:
     """Write one HTML page with each row as all methods explain it."""
-    sections = Sections(_same_rows(many))
-    title = title or f"{len(many)} methods explain {many[0].teacher}"
+    sections = Sections(_same_rows(many), level=level)
+    methods = many[0].method if len(many) == 1 else f"{len(many)} methods"
+    title = title or f"{methods} explain{'s' * (len(many) == 1)} {many[0].teacher}"
     content = document(title, sections, lead=f"{many[0].task} · {len(sections)} rows")
     write_text(with_folder(Path(path)), content)
 

@@ -18,7 +18,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from didact.render.marks import Image, Span
+from didact.render.marks import INCOMPLETE, Image, Span, adds_up, percent
 from didact.render.terminal import marked, picture, visible
 
 LEVELS = 10  # the eye tells hardly more, and a page names each level once
@@ -53,7 +53,10 @@ class Shade(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """One row as one method scored it, ready to be drawn. `texts` are (name, text); `residual` may be NaN."""
+    """One row as one method scored it, ready to be drawn. `texts` are (name, text).
+
+    `residual` and `probability` may be NaN, and `is_right` None: unknown.
+    """
 
     kind: str
     units: Sequence[Unit]
@@ -64,6 +67,9 @@ class Heat:
     target: str = ""
     prediction: str = ""
     residual: float = float("nan")
+    probability: float = float("nan")
+    label: str = ""
+    is_right: bool | None = None
 
     @cached_property
     def scale(self) -> float:
@@ -93,10 +99,25 @@ class Heat:
         return max(int(reach[0]), 1), max(int(reach[1]), 1)
 
     def answers(self) -> list[tuple[str, str]]:
-        return [(name, value) for name, value in (("target", self.target), ("prediction", self.prediction)) if value]
+        """What is known of the row: the prediction with its probability, the label, the target."""
+        sure = "" if math.isnan(self.probability) else f" ({percent(self.probability)})"
+        mark = "" if self.is_right is None else " ✓" if self.is_right else " ✗"
+        facts = [
+            ("prediction", self.prediction and self.prediction + sure),
+            ("label", self.label and self.label + mark),
+            ("target", self.target),
+        ]
+        return [(name, value) for name, value in facts if value]
 
-    def leftover(self) -> list[tuple[str, str]]:
-        return [] if math.isnan(self.residual) else [("residual", f"{self.residual:.3g}")]
+    @property
+    def note(self) -> str:
+        """How far scores add up, where that is as it should be."""
+        return "" if self.warning else adds_up(self.residual)
+
+    @property
+    def warning(self) -> str:
+        """That scores do not add up, where they promise to and are off by more than 5 %."""
+        return adds_up(self.residual) if self.residual > INCOMPLETE else ""
 
     def strongest(self) -> list[Unit]:
         """What is worth a bracket where there is no colour: one unit in five, and none below a quarter of the scale."""
@@ -114,19 +135,13 @@ class Section:
 
     def facts(self) -> list[tuple[str, str]]:
         """What is said of the row as a whole: what all its heat maps share."""
-        if len(self.heats) == 1:
-            return self.heats[0].answers() + self.heats[0].leftover()
-        return self.heats[0].answers() if self._agrees else []
+        first, *others = [heat.answers() for heat in self.heats]
+        return [fact for fact in first if all(fact in other for other in others)]
 
     def facts_of(self, heat: Heat) -> list[tuple[str, str]]:
         """What is left to say beside one of several heat maps."""
-        if len(self.heats) == 1:
-            return []
-        return heat.leftover() if self._agrees else heat.answers() + heat.leftover()
-
-    @property
-    def _agrees(self) -> bool:
-        return len({(heat.target, heat.prediction) for heat in self.heats}) == 1
+        shared = self.facts()
+        return [fact for fact in heat.answers() if fact not in shared]
 
 
 def shade(score: float, scale: float, kind: str) -> Shade:
@@ -289,6 +304,8 @@ def _lines(heat: Heat, section: Section, *, colour: bool) -> list[tuple[str, Tex
     facts = _facts(section.facts_of(heat))
     if facts:
         lines.append(("", facts))
+    if heat.warning:
+        lines.append(("", Text(heat.warning, style="yellow")))
     return lines
 
 

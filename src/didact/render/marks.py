@@ -1,11 +1,13 @@
 """Texts cut into marked and unmarked runs: what terminal and HTML pages both draw."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 # Plain tuples, so that this room needs no other: (start, end) of a text; (top, left, bottom, right) of an image.
 Span: TypeAlias = tuple[int, int]
 Box: TypeAlias = tuple[int, int, int, int]
+INCOMPLETE = 0.05  # scores that are off by more are worth a warning
 Image: TypeAlias = Any  # height x width x channel, anything that can be indexed so
 
 
@@ -41,3 +43,23 @@ def percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.1f} %"
+
+
+def completeness(residual: float) -> float:
+    """The share of what scores promise to add up to that they explain; NaN where they promise nothing."""
+    return max(0.0, 1.0 - residual) if not math.isnan(residual) else residual
+
+
+def adds_up(residual: float) -> str:
+    """`adds up to 99.99 %`, rounded down; in words where scores are off by more than 5 %; nothing without a promise."""
+    if math.isnan(residual):
+        return ""
+    if residual > INCOMPLETE:
+        return f"scores do not add up: off by {_rounded(100 * residual)} %"
+    share = math.floor(10_000 * completeness(residual)) / 100
+    return f"adds up to {share:.0f} %" if share == 100 else f"adds up to {share:.2f} %"
+
+
+def _rounded(share: float) -> str:
+    """Three digits, and all of those before the point."""
+    return f"{share:,.0f}" if share >= 100 else f"{share:.3g}"

@@ -35,13 +35,14 @@ _HUES = ("against", "for", "strength")
 _JOINERS = "\n\t\u200c\u200d"  # not printable by themselves, and needed to lay out texts, emoji and many scripts
 
 _STYLE = """
-.didact { --page: #ffffff; --ink: #1b1d21; --quiet: #5c6370; --line: #d9dce1;
+.didact { --page: #ffffff; --ink: #1b1d21; --quiet: #5c6370; --line: #d9dce1; --warning: #9a3412;
   color: var(--ink); background: var(--page); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 .didact h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; color: inherit; }
 .didact h2 { font-size: 1rem; margin: 0; color: inherit; }
 .didact section { border-top: 1px solid var(--line); padding: 1rem 0; break-inside: avoid; }
 .didact .quiet, .didact .facts, .didact .name { color: var(--quiet); font-size: .875rem; margin: 0; }
 .didact .facts b { color: var(--ink); font-weight: 600; }
+.didact .warning { color: var(--warning); font-size: .875rem; margin: .2rem 0 0; }
 .didact .facts span { display: inline-block; margin-right: 1.25em; }
 .didact .text { margin: .2rem 0 0; font-size: 1.0625rem; line-height: 1.8; white-space: pre-wrap; text-align: start; }
 .didact .text span { padding: .14em 0; }
@@ -120,7 +121,7 @@ def _section(section: Section) -> str:
         [
             "<section>",
             f"<h2>{safe(section.id)}</h2>",
-            _facts(section.facts()),
+            _facts(section.facts(), section.heats[0].note if len(section.heats) == 1 else ""),
             *_bodies(section),
             "</section>",
         ]
@@ -134,7 +135,8 @@ def _bodies(section: Section) -> list[str]:
         return ['<div class="pictures">', *figures, *(_figure(heat, section) for heat in section.heats), "</div>"]
     found = []
     for heat in section.heats:
-        inside = "\n".join([*_texts(heat), _outside(heat), _facts(section.facts_of(heat))])
+        note = heat.note if len(section.heats) > 1 else ""
+        inside = "\n".join([*_texts(heat), _outside(heat), _facts(section.facts_of(heat), note), _warning(heat)])
         name = f'<p class="name">{safe(heat.method)}</p>'
         found.append(f'<div class="method">{name}<div>{inside}</div></div>' if heat.method else inside)
     return found
@@ -187,7 +189,7 @@ def _figure(heat: Heat, section: Section, *, covered: bool = True) -> str:
     kind = "picture grey" if covered else "picture"
     return (
         f'<figure><div class="{kind}">{image}{patches}</div><figcaption>{safe(caption)}</figcaption>'
-        f"{_outside(heat) if covered else ''}</figure>"
+        f"{_outside(heat) + _warning(heat) if covered else ''}</figure>"
     )
 
 
@@ -228,9 +230,14 @@ def _legend(sections: Sequence[Section]) -> str:
     return f'<div class="legend">{inside}<span>{how}</span></div>' if scales else ""
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
+def _facts(facts: Sequence[tuple[str, str]], note: str = "") -> str:
     inside = "".join(f"<span>{safe(name)} <b>{safe(value)}</b></span>" for name, value in facts)
-    return f'<p class="facts">{inside}</p>' if facts else ""
+    inside += f"<span>{safe(note)}</span>" if note else ""
+    return f'<p class="facts">{inside}</p>' if inside else ""
+
+
+def _warning(heat: Heat) -> str:
+    return f'<p class="warning">{safe(heat.warning)}</p>' if heat.warning else ""
 
 
 def _read(unit: Unit, heat: Heat) -> str:
@@ -246,7 +253,7 @@ def _class(shade: Shade) -> str:
 
 
 def _style() -> str:
-    dark = "--page: rgb(24,26,30); --ink: #e8eaed; --quiet: #a3a9b3; --line: #3a3f47;"
+    dark = "--page: rgb(24,26,30); --ink: #e8eaed; --quiet: #a3a9b3; --line: #3a3f47; --warning: #f5b041;"
     return f"{_STYLE}@media (prefers-color-scheme: dark) {{ .didact {{ {dark} }} }}\n{shades('.didact')}"
 
 
