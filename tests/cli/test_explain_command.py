@@ -66,6 +66,44 @@ class TestExplain:
         complete = run("--model", folders / "native", "--method", "kernel_shap", "--json", "a delightful film")
         assert json.loads(complete.stdout)["rows"][0]["residual"] < 1e-3
 
+    def test_shows_words_unless_pieces_are_asked_for(self, folders, tmp_path):
+        asked = ("--model", folders / "pair", "--method", "occlusion", "a film", "unbelievable film")
+        shown = run(*asked).stdout
+        assert "prediction" in shown
+        assert " %)" in shown
+        words, pieces = tmp_path / "words.html", tmp_path / "pieces.html"
+        assert run(*asked, "--html", words).exit_code == 0
+        assert run(*asked, "--html", pieces, "--level", "token").exit_code == 0
+        assert ">unbelievable<" in words.read_text()
+        assert ">believ<" in pieces.read_text()
+        tokens = json.loads(run(*asked, "--json").stdout)["rows"][0]["tokens"]
+        assert "believ" in tokens, "JSON keeps the method's units"
+
+    def test_every_class(self, folders, tmp_path):
+        asked = ("--model", folders / "native", "--method", "gradient_input", "--target", "all", "a delightful film")
+        shown = run(*asked).stdout
+        assert "negative " in shown
+        assert "positive " in shown
+        assert shown.count("prediction") == 1
+        assert [row["target"] for row in json.loads(run(*asked, "--json").stdout)["rows"]] == ["negative", "positive"]
+        assert "A page with 1 row is in" in run(*asked, "--html", tmp_path / "p.html").output
+        refused = run(*asked, "--out", tmp_path / "m.parquet")
+        assert "a file holds one" in str(refused.exception)
+
+    def test_a_summary_of_a_data_set(self, folders):
+        asked = ("--model", folders / "native", "--method", "gradient_input", "--data", DATA, "--summary")
+        shown = run(*asked).stdout
+        assert "gradient_input: mean scores over" in shown
+        assert "mean |score|" in shown
+        words = json.loads(run(*asked, "--json").stdout)["summary"]
+        assert set(words[0]) == {"target", "word", "count", "mean_size", "mean"}
+
+    def test_a_model_that_was_meant(self, folders):
+        result = run(folders / "native", "a good film")
+        assert isinstance(result.exception, OptionError)
+        assert f"didact explain --model {folders / 'native'} 'a good film'" in str(result.exception)
+        assert "Name the folder of a model" in str(run("a good film").exception)
+
     def test_keeps_a_split_and_draws_a_page(self, folders, tmp_path):
         out, page = tmp_path / "maps.parquet", tmp_path / "page.html"
         result = run(

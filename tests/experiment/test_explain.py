@@ -118,6 +118,54 @@ class TestWhatIsKnownOfRows:
         assert maps[0].label == "yes"
 
 
+class TestEveryClass:
+    def test_each_class_as_if_it_were_asked_for_alone(self):
+        model = teacher("hf", "classification")
+        found = explain(model, TEXTS, "gradient_input", target="all")
+        assert tuple(found) == model.classes
+        for name, maps in found.items():
+            assert set(maps.targets) == {name}
+            np.testing.assert_array_equal(maps.scores, explain(model, TEXTS, "gradient_input", target=name).scores)
+        assert [row["target"] for row in found.to_documents()] == [name for name in model.classes for _ in TEXTS]
+        assert len(found.to_pandas()) == len(model.classes) * 3
+        assert found.summary().targets == model.classes
+        with pytest.raises(UnknownNameError, match="class"):
+            found["angry"]
+
+    def test_shown_side_by_side(self, capsys, tmp_path):
+        model = teacher("hf", "classification")
+        found = explain(model, TEXTS, "gradient_input", target="all")
+        found.show(rows=1)
+        shown = capsys.readouterr().out
+        assert shown.count("prediction") == 1
+        assert "target" not in shown.replace("for the target", "").replace("against the target", "")
+        assert all(f"{name} " in shown for name in model.classes)
+        found.to_html(tmp_path / "page.html")
+        assert (tmp_path / "page.html").read_text().count('<p class="name">') == 3 * len(model.classes)
+        assert "… and" not in found._repr_html_()
+        assert repr(found).startswith("ByClass('gradient_input', 3 rows, classes: ")
+
+    def test_classes_that_are_called_like_targets(self):
+        def answers(texts):
+            return np.array([[0.1, 0.2, 0.7]] * len(texts))
+
+        from didact.core.function import FunctionTeacher
+
+        model = FunctionTeacher(answers, ["0", "gold", "1"])
+        found = explain(model, ["a film"], "occlusion", target="all")
+        assert [maps.targets for maps in found.values()] == [("0",), ("gold",), ("1",)]
+        named = FunctionTeacher(answers, ["all", "some", "none"])
+        assert explain(named, ["a film"], "occlusion", target="all").targets == ("all",)
+
+    def test_what_is_refused(self, tmp_path):
+        with pytest.raises(OptionError, match="task regression has none"):
+            explain(teacher("hf", "regression"), examples("regression"), "occlusion", target="all")
+        with pytest.raises(OptionError, match="a file holds one"):
+            explain(teacher("hf", "classification"), TEXTS, "occlusion", target="all", out=tmp_path / "m.parquet")
+        with pytest.raises(OptionError, match="one target is explained"):
+            explain(teacher("hf", "classification"), TEXTS, "occlusion(target=all)")
+
+
 class TestWhatIsRefused:
     def test_nothing(self):
         with pytest.raises(DataError, match="nothing to explain"):

@@ -559,6 +559,14 @@ class TestFiles:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_bars_of_a_row():
+    chart = maps(**KNOWN)[0].plot(3).to_dict()
+    assert [row["word"] for row in chart["data"]["values"]] == ["good", "So", "-"]
+    assert chart["title"]["text"] == "lime · r0"
+    assert chart["title"]["subtitle"][0] == "prediction yes (90.0 %) · label yes (right) · target yes"
+    assert "believ" in str(maps()[0].plot(None, level="token").to_dict()["data"])
+
+
 class TestShown:
     def test_on_a_terminal(self, capsys):
         maps().show(rows=1)

@@ -1,7 +1,8 @@
 """`didact explain`: why a model answers as it does, for a sentence or a data set."""
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, no_type_check
 
 import typer
 
@@ -15,13 +16,29 @@ if TYPE_CHECKING:
 
     from didact.core.dataset import Dataset, Split
     from didact.core.teacher import Teacher
+    from didact.records.by_class import ByClass
+    from didact.records.explanations import Explanations
+
+
+@no_type_check  # typer hands over a context of the click that it carries, whose class it does not name
+def _named_model(context: typer.Context, model: str) -> str:
+    """An error where --model is missing; the first text may be what was meant."""
+    if model or context.resilient_parsing:
+        return model
+    first, *others = context.params.get("texts") or [""]
+    if first and (Path(first) / "config.json").is_file():
+        line = shlex.join(["didact", "explain", "--model", first, *others])
+        raise OptionError(f"Option --model is missing. {first!r} is a folder with a model; did you mean:\n  {line}")
+    raise OptionError("Option --model is missing. Name the folder of a model, or its name on the Hugging Face hub.")
 
 
 def explain(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT…", help="Texts; two for each row of a model that reads pairs.")
     ] = None,
-    model: Annotated[str, typer.Option("--model", help="A folder or a hub name.")] = ...,  # type: ignore[assignment]
+    model: Annotated[
+        str, typer.Option("--model", help="A folder or a hub name. Required.", callback=_named_model)
+    ] = "",
     method: Annotated[
         str,
         typer.Option(
@@ -52,9 +69,13 @@ def explain(
     ] = False,
     shard: Annotated[int | None, typer.Option(min=1, help="With --stream: rows kept together; 256.")] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="With --stream: processes; 0: this one alone.")] = None,
-    target: Annotated[str | None, typer.Option(help="predicted (default), gold, contrast, or a class.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="predicted (default), gold, contrast, a class, or all (every class).")
+    ] = None,
     scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
-    level: Annotated[str | None, typer.Option(help="token (default) or word.")] = None,
+    level: Annotated[
+        str | None, typer.Option(help="What is scored: token (default; shown as words) or word. token: show pieces.")
+    ] = None,
     special: Annotated[bool | None, typer.Option("--special/--no-special", help="Score special tokens too.")] = None,
     absolute: Annotated[bool | None, typer.Option("--absolute/--signed", help="Sizes without signs.")] = None,
     normalise: Annotated[
@@ -76,6 +97,7 @@ def explain(
     ] = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Print the strongest words of each class.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Score the words of texts, or of a data set's rows, by how they made the model answer.
@@ -118,7 +140,6 @@ def explain(
         return
 
     from didact.experiment.explain import explain as explained
-    from didact.records.views import page, side_by_side
 
     teacher = options.teacher_of(
         model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
@@ -134,22 +155,60 @@ def explain(
         )  # fmt: skip
     if background is not None:
         others = compared_with(_data(teacher, background, None, data_dir, seed or 0, uses_splits=True))
-    maps = [
+    maps: list[Explanations | ByClass] = [
         explained(teacher, chosen, one, preset=preset, background_rows=others, out=out, progress=True, **said)
         for one in asked
     ]
     if html is not None:
-        page(maps, html)
-        say(f"A page with {len(maps[0]):,} rows is in {html}.")
+        _page(maps, html, level or "word")
     if out is not None:
         say(f"{len(maps[0]):,} rows are kept in {out}. Open them with didact.Explanations.load({str(out)!r}).")
     if as_json:
-        first = maps[0]
-        print_json({"method": first.method, "options": dict(first.options), "rows": first.to_documents()})
-    elif len(maps) > 1:
-        side_by_side(maps)
-    elif (html is None and out is None) or len(maps[0]) <= 5:
-        maps[0].show()
+        print_json(_document(maps[0], summary=summary))
+        return
+    if summary:
+        for one in maps:
+            typer.echo(f"{one.summary()}\n")
+    elif (html is None and out is None) or len(chosen) <= 5:
+        _show(maps, level or "word")
+
+
+def _show(maps: "Sequence[Explanations | ByClass]", level: str) -> None:
+    from didact.records.by_class import ByClass
+    from didact.records.views import side_by_side
+
+    several = [one for one in maps if isinstance(one, ByClass)]
+    for one in several:
+        if len(several) > 1:
+            typer.echo(f"{next(iter(one.values())).method}\n")
+        one.show(level=level)
+    plain = [one for one in maps if not isinstance(one, ByClass)]
+    if plain:
+        side_by_side(plain, level=level)
+
+
+def _page(maps: "Sequence[Explanations | ByClass]", path: Path, level: str) -> None:
+    from didact.records.by_class import ByClass
+    from didact.records.views import page
+
+    first = maps[0]
+    if isinstance(first, ByClass):
+        if len(maps) > 1:
+            raise OptionError(f"--html with --target all draws one method, and {len(maps)} were named.")
+        first.to_html(path, level=level)
+        rows = len(next(iter(first.values())))
+    else:
+        page([one for one in maps if not isinstance(one, ByClass)], path, level=level)
+        rows = len(first)
+    say(f"A page with {rows:,} {'row' if rows == 1 else 'rows'} is in {path}.")
+
+
+def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any]:
+    from didact.records.by_class import ByClass
+
+    first = next(iter(maps.values())) if isinstance(maps, ByClass) else maps
+    words = {"summary": maps.summary().to_documents()} if summary else {}
+    return {"method": first.method, "options": dict(first.options), "rows": maps.to_documents(), **words}
 
 
 def _stream(

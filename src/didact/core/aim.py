@@ -19,6 +19,7 @@ from didact.errors import DataError, OptionError, UnknownNameError
 from didact.registry import unknown
 
 TARGETS: Final = ("predicted", "gold", "contrast")
+ALL: Final = "all"  # every class in one call: `explain` takes it apart
 SCALES: Final = ("logit", "probability", "log_probability")
 
 
@@ -107,6 +108,11 @@ def refusal(teacher: Teacher, option: str, value: object) -> str | None:
 
 def _class(teacher: Teacher, asked: str | int) -> int:
     assert teacher.classes is not None
+    if asked == ALL and ALL not in teacher.classes:
+        raise OptionError(
+            "Target 'all' is answered by didact.explain(…, target='all') and didact explain --target all alone; here "
+            f"one target is explained: {', '.join([*TARGETS, *teacher.classes])}."
+        )
     if asked in teacher.classes:
         return teacher.classes.index(str(asked))
     if str(asked).isdecimal() and int(asked) < len(teacher.classes):

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from didact.core.aim import aim, default_scale, refusal, target_names
+from didact.core.aim import ALL, TARGETS, aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
 from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
@@ -35,6 +35,7 @@ from didact.explainers.build import Built, build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
+from didact.records.by_class import ByClass
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
 from didact.records.store import key_of
@@ -67,6 +68,10 @@ class Asked:
 COMMON: Final = tuple(one.name for one in fields(Asked))
 
 
+@overload
+def explain(teacher: Teacher, data: Any, method: Any = ..., *, target: Literal["all"], **options: Any) -> ByClass: ...
+@overload
+def explain(teacher: Teacher, data: Any, method: Any = ..., **options: Any) -> Explanations: ...
 def explain(
     teacher: Teacher,
     data: Any,
@@ -82,13 +87,14 @@ def explain(
     progress: bool = False,
     helper: Helper | None = None,
     **options: Any,
-) -> Explanations:
+) -> Explanations | ByClass:
     """Explain rows, texts, pairs of texts or images with one method.
 
     Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
     `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
     softmax(temperature=0.1), top(k=0.1)), `precision` (single, bfloat16, float16: of a model's passes, for methods that
-    take no gradient). All others are the method's own; docs/explainers.md lists them.
+    take no gradient). All others are the method's own; docs/explainers.md lists them. `target="all"` explains every
+    class, one after another, and returns the explanations by class (`ByClass`, a mapping that shows them side by side).
     `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
     are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
     what the teacher answered to these rows, where that is known already: it is not asked again. Gold labels of a split
@@ -98,6 +104,12 @@ def explain(
     machines) explains shards where that pays, to the same numbers.
     """
     rows = rows_of(teacher, data)
+    if options.get("target") == ALL and ALL not in (teacher.classes or ()):
+        shared = {
+            "preset": preset, "background_rows": background_rows, "batch_size": batch_size, "seed": seed,
+            "outputs": outputs, "progress": progress, "helper": helper,
+        }  # fmt: skip
+        return _every_class(teacher, rows, method, out, options | shared)
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
     rows = labelled_rows(teacher, data, rows, classes=classes, required=asked.target == "gold")
     work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
@@ -119,6 +131,25 @@ def explain(
     if kept is not None:
         kept.finish(maps)
     return maps
+
+
+def _every_class(
+    teacher: Teacher, rows: Sequence[Row], method: Any, out: str | Path | None, options: Mapping[str, Any]
+) -> ByClass:
+    """The rows explained once for each class."""
+    if teacher.classes is None:
+        raise OptionError(f"Target 'all' explains every class, and task {teacher.task} has none: leave target out.")
+    if out is not None:
+        raise OptionError(
+            "Target 'all' explains several classes, and a file holds one: leave out (--out) out and save each, "
+            "found['CLASS'].save(path), or name one class as the target."
+        )
+    maps = {}
+    for index, name in enumerate(teacher.classes):
+        # A class that is called like a kind of target, or like a number, is asked for by its place.
+        target = index if name in TARGETS or name.isdecimal() else name
+        maps[name] = explain(teacher, rows, method, **{**options, "target": target})
+    return ByClass(maps)
 
 
 def check_learned(teacher: Teacher, explainer: Any) -> None:

@@ -1,6 +1,7 @@
 """From a name, a folder or a live model to a teacher."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,13 @@ from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Teacher
-from didact.errors import OptionError, RecordError
+from didact.errors import OptionError, RecordError, UnsupportedError
+from didact.models.hub import check_folder
 from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import Pipeline, PreTrainedModel
 
 RECORD = "didact.json"
 _DEVICES = "cpu, cuda, cuda:1 and so on, mps"
@@ -24,7 +26,7 @@ _BRIEF = 120  # characters of what torch says that people want to read
 
 
 def load_teacher(
-    source: "str | Path | tuple[PreTrainedModel, Any] | Teacher",
+    source: "str | Path | tuple[PreTrainedModel, Any] | Pipeline | Teacher",
     *,
     task: str | Task | None = None,
     classes: Sequence[str] | None = None,
@@ -34,14 +36,16 @@ def load_teacher(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> Teacher:
-    """A teacher from a folder, a hub name, a live `(model, tokenizer)` pair, or `human`.
+    """A teacher from a folder, a hub name, a live `(model, tokenizer)` pair, a pipeline, or `human`.
 
-    A live pair is left as it was found: its mode, device, attention and gradients. A teacher is returned as it is.
+    A pipeline is one of transformers for text classification. A live pair or pipeline is left as it was found: its
+    mode, device, attention and gradients. A teacher is returned as it is.
     `device="auto"` spreads a Hugging Face model over all there is, for one that no device holds whole (accelerate).
     `task` and `classes` are only needed where the model does not say: a classifier of text pairs looks like one of
     single texts.
     """
     kind = task_named(task) if isinstance(task, str) else task
+    source = _live_pair(source)
     if isinstance(source, tuple):
         from transformers import PreTrainedModel
 
@@ -65,7 +69,7 @@ def load_teacher(
             return source
         raise OptionError(
             f"A teacher cannot be made of {type(source).__name__}. Give a folder, a hub name, a (model, tokenizer) "
-            "pair, or wrap a function: didact.teacher_from_function(…)."
+            "pair, a text-classification pipeline, or wrap a function: didact.teacher_from_function(…)."
         )
     if str(source) == "human":
         if kind is None:
@@ -77,6 +81,27 @@ def load_teacher(
     place = None if device is None else checked_device(device)
     teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code)
     return teacher if place is None else teacher.to(place)
+
+
+def _live_pair(source: Any) -> Any:
+    """A pipeline as its model and tokenizer; everything else unchanged. A bare model is refused."""
+    if isinstance(source, str | Path | tuple) or "transformers" not in sys.modules:
+        return source
+    from transformers import Pipeline, PreTrainedModel
+
+    if isinstance(source, PreTrainedModel):
+        raise OptionError(
+            f"A {type(source).__name__} cannot be a teacher by itself: it reads tokens, and rows are texts. Give it "
+            "with its tokenizer (or image processor): load_teacher((model, tokenizer))."
+        )
+    if not isinstance(source, Pipeline):
+        return source
+    if source.task != "text-classification":
+        raise UnsupportedError(
+            f"A pipeline for {source.task!r} cannot be a teacher; one for 'text-classification' can. If its model has "
+            "a head for one of our tasks, give the two: load_teacher((pipeline.model, pipeline.tokenizer))."
+        )
+    return source.model, source.tokenizer
 
 
 def _kept(
@@ -91,6 +116,8 @@ def _kept(
     spread: bool = False,
 ) -> Model:
     record = read_record(Path(source))
+    if not record:
+        check_folder(source)  # before transformers is imported, which takes seconds
     if record.get("kind") == "native":
         if spread:
             raise OptionError(

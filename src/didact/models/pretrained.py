@@ -22,6 +22,7 @@ from didact.core.dataset import Dataset
 from didact.core.task import IMAGE, READING, REGRESSION, Task
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
+from didact.models.hub import check_folder, unreachable
 from didact.models.huggingface import HuggingFaceModel, task_of
 from didact.models.spread import AUTO
 from didact.registry import unknown
@@ -37,6 +38,7 @@ def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool
     """The pretrained `base` with an untrained head for the data. Draws the head's weights from torch's generator."""
     source = base_folder(base)
     with hub_errors(base):
+        options |= _reachable(source, options)
         model = auto(data.task).from_pretrained(
             source, dtype=torch.float32, ignore_mismatched_sizes=True, **head_of(data.task, data.classes), **options
         )
@@ -57,7 +59,13 @@ def trained(
     **options: Any,
 ) -> HuggingFaceModel:
     """A model that was saved with its head; `spread`, over all devices there are."""
-    with hub_errors(source):
+    if source in MODELS and not Path(source).is_dir():
+        raise UnknownNameError(
+            f"{source!r} is an architecture and no trained model. Train one, didact train --model {source} --data DATA "
+            "--out FOLDER, and name its folder."
+        )
+    with hub_errors(source, natives=False):
+        options |= _reachable(source, options)
         config = AutoConfig.from_pretrained(source, **options)
         name = str((config.architectures or [""])[0])
         head = next((one for one in _HEADS if name.endswith(one)), None)
@@ -115,18 +123,28 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def _reachable(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, and only the local cache is looked at where the hub does not answer."""
+    return {"local_files_only": True} if unreachable(source, options.get("revision")) else {}
+
+
 @contextmanager
-def hub_errors(name: str) -> Iterator[None]:
-    """Turns what transformers raises for a name it cannot find into an error that says what to do."""
+def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
+    """Turns what transformers raises for a name it cannot find into an error that says what to do.
+
+    A path that is not there is refused before anything is asked. `natives`: our own architectures can be named, too.
+    """
+    if not Path(name).is_dir():
+        check_folder(name)
     try:
         yield
     except DidactError:
         raise
     except OSError as error:
         first = str(error).strip().splitlines()[0]
+        asked = f"{unknown('model', name, [*MODELS, 'minilm'])} It" if natives else f"There is no model {name!r}. It"
         raise UnknownNameError(
-            f"{unknown('model', name, [*MODELS, 'minilm'])} It is not a folder with a model either, and could not be "
-            f"had from the Hugging Face hub: {first}"
+            f"{asked} is not a folder with a model, and could not be had from the Hugging Face hub: {first}"
         ) from error
     except (ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
         if "trust_remote_code" in str(error):

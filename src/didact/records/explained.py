@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -13,6 +13,9 @@ from didact.records.words import Units, check_level, join_words
 from didact.render.heat import Heat, Section, Unit, number, plain, show
 from didact.render.marks import completeness
 from didact.render.page import fragment
+
+if TYPE_CHECKING:
+    import altair as alt
 
 # The texts of a row by the name of its task; a task without texts has images.
 TEXTS: dict[str, tuple[str, ...]] = {
@@ -120,6 +123,15 @@ class Explained:
     def show(self, *, level: str = "word") -> None:
         """Print the heat map to the terminal: whole words, or pieces (`level="token"`)."""
         show([self.at_level(level).section()])
+
+    def plot(self, k: int | None = 20, *, level: str = "word") -> "alt.Chart":
+        """A bar chart (altair) of the `k` strongest words in the order of the text; all of them for None.
+
+        It shows itself in a notebook; `.save("row.svg")` writes svg, png, pdf or html.
+        """
+        from didact.render.bars import bar_chart
+
+        return bar_chart(self.at_level(level).heat(), title=f"{self.method} · {self.id}".strip(" ·"), k=k)
 
     def _repr_html_(self) -> str:
         return fragment([self.words().section()])

@@ -19,6 +19,7 @@ from didact.records.explained import Alignment
 from didact.records.explained import Explained as Explained
 from didact.records.explained import count_of as count_of
 from didact.records.parquet import ABOUT, from_parquet, shards_of, to_parquet
+from didact.records.summary import WordSummary, summarise
 from didact.records.views import SHOWN, Sections, more_than, side_by_side
 from didact.records.words import Units, check_level, join_words
 from didact.registry import Spec, unknown
@@ -298,6 +299,10 @@ class Explanations(Sequence[Explained]):
             offsets=joined.offsets,
             scores=joined.scores,
         )
+
+    def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
+        """The `k` words of each explained class with the largest mean |score|, if they occur at least `least` times."""
+        return summarise(self, k=k, least=least)
 
     def to_documents(self, *, level: str = "token") -> list[dict[str, Any]]:
         """One plain dictionary per row, for JSON: what is unknown becomes None. Units are the method's own.

@@ -1,6 +1,7 @@
 """Explanations to look at: the same rows by one method or several, in the terminal or on a page."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +19,17 @@ SHOWN: Final = 5
 
 
 class Sections(Sequence[Section]):
-    """The same rows by several methods, drawn only as far as they are asked for: whole words, or pieces (`token`)."""
+    """The same rows by several methods, drawn only as far as they are asked for: whole words, or pieces (`token`).
 
-    def __init__(self, many: "Sequence[Explanations]", *, level: str = "word") -> None:
+    With `classes` they are of one method and explain these classes: each map is labelled with its class.
+    """
+
+    def __init__(
+        self, many: "Sequence[Explanations]", *, level: str = "word", classes: Sequence[str] | None = None
+    ) -> None:
         check_level(level)
-        self.many, self.level = many, level
-        self.labels = labels(many) if len(many) > 1 else [""]
+        self.many, self.level, self.classes = many, level, classes
+        self.labels = list(classes) if classes is not None else labels(many) if len(many) > 1 else [""]
 
     def __len__(self) -> int:
         return len(self.many[0])
@@ -33,13 +39,14 @@ class Sections(Sequence[Section]):
             return [self[row] for row in range(len(self))[index]]
         pairs = zip(self.many, self.labels, strict=True)
         heats = [maps[index].at_level(self.level).heat(method=label) for maps, label in pairs]
+        if self.classes is not None:  # the label says it
+            heats = [replace(heat, target="") for heat in heats]
         return Section(self.many[0].ids[index], heats)
 
 
 def side_by_side(many: "Sequence[Explanations]", *, rows: int = SHOWN, level: str = "word") -> None:
     """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
-    if rows < 1:
-        raise OptionError(f"At least one row must be shown, not {rows}.")
+    check_rows(rows)
     sections = Sections(_same_rows(many), level=level)
     show(sections[:rows], more=more_than(len(sections), rows))
 
@@ -77,7 +84,12 @@ def labels(many: "Sequence[Explanations]") -> list[str]:
     return found
 
 
-def more_than(total: int, shown: int) -> str:
+def check_rows(rows: int) -> None:
+    if rows < 1:
+        raise OptionError(f"At least one row must be shown, not {rows}.")
+
+
+def more_than(total: int, shown: int, *, name: str = "maps") -> str:
     """The line that says how to see the rest."""
     left = total - shown
-    return f"… and {left} more {'row' if left == 1 else 'rows'}: maps[{shown}:].show()" if left > 0 else ""
+    return f"… and {left} more {'row' if left == 1 else 'rows'}: {name}[{shown}:].show()" if left > 0 else ""

@@ -1,0 +1,80 @@
+"""The same rows explained for every class: what `didact.explain(…, target="all")` returns. No torch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from didact.errors import OptionError, UnknownNameError
+from didact.records.atomic import with_folder, write_text
+from didact.records.explanations import Explanations
+from didact.records.summary import WordSummary
+from didact.records.views import SHOWN, Sections, check_rows, more_than
+from didact.registry import unknown
+from didact.render.heat import show
+from didact.render.page import fragment
+from didact.render.page import page as document
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ByClass(Mapping[str, Explanations]):
+    """Explanations by the name of the class they explain, in the order of the teacher's classes."""
+
+    maps: Mapping[str, Explanations]
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise OptionError("Explanations by class need at least one class.")
+
+    def __getitem__(self, name: str) -> Explanations:
+        try:
+            return self.maps[name]
+        except KeyError:
+            raise UnknownNameError(unknown("class", str(name), self.maps)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.maps)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def __repr__(self) -> str:
+        first = next(iter(self.maps.values()))
+        return f"ByClass({first.method!r}, {len(first)} rows, classes: {', '.join(self.maps)})"
+
+    def show(self, rows: int = SHOWN, *, level: str = "word") -> None:
+        """Print the first rows to the terminal, each with the heat maps of all classes under one another."""
+        check_rows(rows)
+        sections = self._sections(level)
+        show(sections[:rows], more=more_than(len(sections), rows, name=f"found[{next(iter(self.maps))!r}]"))
+
+    def _repr_html_(self) -> str:
+        sections = self._sections("word")
+        more = more_than(len(sections), SHOWN, name=f"found[{next(iter(self.maps))!r}]")
+        return fragment(sections[:SHOWN], more=more)
+
+    def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
+        """Write one page with each row as it is explained for every class."""
+        first = next(iter(self.maps.values()))
+        sections = self._sections(level)
+        lead = f"{first.task} · {len(first)} rows · {len(self)} classes"
+        content = document(title or f"{first.method} explains {first.teacher} for every class", sections, lead=lead)
+        write_text(with_folder(Path(path)), content)
+
+    def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
+        """The strongest words of each class, over all rows: every class is explained in each of them."""
+        parts = [maps.summary(k, least=least) for maps in self.maps.values()]
+        return replace(parts[0], words=tuple(word for part in parts for word in part.words))
+
+    def to_documents(self, *, level: str = "token") -> list[dict[str, Any]]:
+        """One plain dictionary per class and row, for JSON."""
+        return [row for maps in self.maps.values() for row in maps.to_documents(level=level)]
+
+    def to_pandas(self, *, level: str = "word") -> Any:
+        """One line per class and row; the column `target` names the class."""
+        import pandas
+
+        return pandas.concat([maps.to_pandas(level=level) for maps in self.maps.values()], ignore_index=True)
+
+    def _sections(self, level: str) -> Sections:
+        return Sections(list(self.maps.values()), level=level, classes=list(self.maps))

@@ -1,0 +1,58 @@
+"""The scores of one row as bars, one for each word from top to bottom, drawn by altair."""
+
+from typing import TYPE_CHECKING, Any
+
+from didact.errors import OptionError
+from didact.render.chart import BOTH_SIGNS, GREENS, QUIET, altair
+from didact.render.heat import Heat, plain
+
+if TYPE_CHECKING:
+    import altair as alt
+
+_UNNAMED = "(empty)"
+
+
+def bar_chart(heat: Heat, *, title: str, k: int | None = 20) -> "alt.Chart":
+    """The `k` strongest units (all for None) in the order of the text; bars to the right speak for the target."""
+    if heat.is_image:
+        raise OptionError("Bars are for words, and this row is an image: use show() or to_html().")
+    if k is not None and k < 1:
+        raise OptionError(f"plot: k must be at least 1, or None for all words, got {k}.")
+    alt = altair()
+    ranked = sorted(range(len(heat.units)), key=lambda place: -abs(heat.units[place].score))
+    # Words repeat: each is named by its place, and the axis shows what follows the first space.
+    rows = [
+        {"unit": f"{place} {_name(heat.units[place].token)}", "word": _name(heat.units[place].token),
+         "score": heat.units[place].score}
+        for place in sorted(ranked[:k])
+    ]  # fmt: skip
+    axis = alt.Axis(
+        labelExpr="slice(datum.label, indexof(datum.label, ' ') + 1)", labelLimit=220, ticks=False, domain=False,
+        labelPadding=6,
+    )  # fmt: skip
+    colour: Any = alt.value(GREENS[1])
+    if heat.kind == "signed":
+        colour = alt.condition(alt.datum.score < 0, alt.value(BOTH_SIGNS[0]), alt.value(BOTH_SIGNS[2]))
+    # In words: fonts without a tick would be replaced for the whole line.
+    answers = " · ".join(f"{name} {plain(value)}" for name, value in heat.answers())
+    names = [answers.replace(" ✓", " (right)").replace(" ✗", " (wrong)")] if answers else []
+    names += [f"the {k} strongest of {len(heat.units)} words"] if k is not None and k < len(heat.units) else []
+    names += [heat.warning] if heat.warning else []
+    return (
+        alt.Chart(alt.Data(values=rows), width=360, height=alt.Step(22))
+        .mark_bar(height={"band": 0.7})
+        .encode(
+            x=alt.X("score:Q", title="score", axis=alt.Axis(gridColor="#e6e8eb", tickCount=5)),
+            y=alt.Y("unit:N", title=None, sort=[row["unit"] for row in rows], axis=axis),
+            color=colour,
+            tooltip=["word:N", alt.Tooltip("score:Q", format="+.4~g" if heat.kind == "signed" else ".4~g")],
+        )
+        .properties(
+            title=alt.TitleParams(plain(title), subtitle=names, anchor="start", fontSize=14, subtitleColor=QUIET)
+        )
+        .configure_view(stroke=None)
+    )
+
+
+def _name(token: str) -> str:
+    return plain(token).strip() or _UNNAMED
