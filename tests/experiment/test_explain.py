@@ -106,6 +106,17 @@ class TestWhatIsKnownOfRows:
             explain(model, rows, "gradient_norm", outputs=model.predict(rows)).probabilities, asked.probabilities
         )
 
+    def test_a_label_that_changed_is_not_taken_from_an_older_file(self, tmp_path):
+        from didact.experiment.explained import keep_explanations, teacher_fingerprint
+
+        model, rows = teacher("native", "classification"), [Row("a", ("good",), label=0), Row("b", ("bad",), label=1)]
+        mark = teacher_fingerprint(model, rows)
+        for some in (rows[:1], [replace(rows[0], label=1), rows[1]]):
+            asked = {"label": "norm", "background": rows}
+            kept = keep_explanations(tmp_path, model, mark, some, "gradient_norm", **asked)
+            labels = Explanations.load(tmp_path / kept.file).labels
+            assert labels == tuple(model.classes[row.label] for row in some)
+
     def test_functions_numbers_and_people(self):
         maps = explain(black_box(), ["no more of that"], "occlusion")
         assert maps[0].probability == pytest.approx(black_box().predict(["no more of that"]).probabilities.max())
