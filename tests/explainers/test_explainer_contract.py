@@ -138,6 +138,13 @@ def test_every_explainer(name, kind, task):
     assert_alone_is_batched(name, subject, rows, 1e-8)
 
 
+def test_every_registered_name_says_in_one_line_what_its_scores_are():
+    for name, entry in EXPLAINERS.items():
+        assert 20 <= len(entry.about) <= 110, name
+        assert entry.about[0].islower(), name
+        assert not entry.about.endswith("."), name
+
+
 @pytest.mark.parametrize("name", EXPLAINERS)
 @pytest.mark.parametrize("kind", ["hf", "native", "bilstm_attention"])
 def test_alone_is_batched_in_single_precision(name, kind):
