@@ -372,9 +372,10 @@ def _metrics(labels, count, random):
                     "rows": count, "skipped": 0, "better": better, "how": "units are replaced by [MASK]",
                 }
             )  # fmt: skip
+        own = {row["method"]: row["value"] for row in rows if row["metric"] == metric}
         tests += [
-            {"method": one, "metric": metric, "other": other, "difference": 0.1, "low": 0.0, "high": 0.2, "p": 0.04,
-             "rows": count}
+            {"method": one, "metric": metric, "other": other, "difference": own[one] - own[other],
+             "low": own[one] - own[other] - 0.05, "high": own[one] - own[other] + 0.05, "p": 0.04, "rows": count}
             for number, one in enumerate(labels) for other in labels[number + 1 :]
         ]  # fmt: skip
     return {"rows": rows, "tests": tests, "heading": "truth", "notes": [], "rows_asked": count}

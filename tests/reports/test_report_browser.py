@@ -8,7 +8,9 @@ from didact.reports.verdict import verdict_of
 from reports.folders import HOSTILE, change, write_run
 
 pytestmark = pytest.mark.browser
-IDS = ["ranking", "curves", "metrics", "agreement", "examples", "learned", "cost", "provenance"]
+IDS = [
+    "methods", "ranking", "curves", "metrics", "agreement", "examples", "words", "learned", "cost", "provenance",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

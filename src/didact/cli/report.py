@@ -17,7 +17,10 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option("--out", help="The page; default: RUN/report.html.")] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG) and tables (CSV, LaTeX) there.")
+        Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG, PDF) and tables (CSV, LaTeX) there.")
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", help="Title of the page and of the charts that --figures writes.")
     ] = None,
     study: Annotated[
         list[Path] | None,
@@ -40,7 +43,8 @@ def report(
 
     began = time.monotonic()
     found = read_run(run)
-    path: Path | str = write(found, parts_of(found, [read_study(one) for one in study or []]), out, figures=figures)
+    parts = parts_of(found, [read_study(one) for one in study or []])
+    path: Path | str = write(found, parts, out, figures=figures, title=title)
     if out is None and is_url(run):
         store = Remote(run)
         try:
@@ -53,7 +57,8 @@ def report(
         print_json(
             {
                 "out": str(path), "figures": None if figures is None else str(figures), "level": verdict.level,
-                "best": verdict.best, "text": verdict.text, "seconds": time.monotonic() - began,
+                "best": verdict.best, "tied": list(verdict.tied), "text": verdict.text,
+                "seconds": time.monotonic() - began,
             }
         )  # fmt: skip
         return

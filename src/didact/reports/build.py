@@ -18,6 +18,7 @@ from didact.reports.read import Run, read_run
 from didact.reports.read_study import Study, read_study
 from didact.reports.sections import (
     agreement,
+    compared,
     cost,
     curves,
     examples,
@@ -27,16 +28,19 @@ from didact.reports.sections import (
     people,
     provenance,
     ranking,
+    words,
 )
 
 FILE: Final = "report.html"
 # A section that has nothing to say of a run gives None.
 PARTS: Final[tuple[Callable[[Run], Part | None], ...]] = (
+    compared.part,
     ranking.part,
     curves.part,
     metrics.part,
     agreement.part,
     examples.part,
+    words.part,
     learned.part,
     cost.part,
     provenance.part,
@@ -49,32 +53,41 @@ def report(
     *,
     figures: Path | str | None = None,
     studies: Sequence[Path | str] = (),
+    title: str | None = None,
 ) -> Path:
     """Write the report of a run, and tell where it is: `report.html` in the run's folder, or `path`.
 
     `run` is the folder that `didact compare` wrote, or the `Comparison` that `didact.compare` gave, or the URL of a
     store: the page is then put there, too, and the path is that of a copy on this machine. With `figures`
-    every chart is also written there as PNG and SVG, and every table as CSV and LaTeX. `studies` are folders of studies
-    with people that `didact study analyze` has analysed; each becomes a section.
+    every chart is also written there as PNG, SVG and PDF, and every table as CSV and LaTeX. `studies` are folders of
+    studies with people that `didact study analyze` has analysed; each becomes a section. `title` is the title of the
+    page and of the charts in `figures`; without it charts are titled by student and size.
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
         raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
     found = read_run(folder)
-    target = write(found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures)
+    target = write(
+        found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures, title=title
+    )
     if path is None and is_url(folder):
         Remote(str(folder)).upload(target, FILE)
     return target
 
 
 def write(
-    run: Run, parts: Sequence[Part], path: Path | str | None = None, *, figures: Path | str | None = None
+    run: Run,
+    parts: Sequence[Part],
+    path: Path | str | None = None,
+    *,
+    figures: Path | str | None = None,
+    title: str | None = None,
 ) -> Path:
     """The page into its file, charts and tables into theirs."""
     target = run.folder / FILE if path is None else with_folder(Path(path))
-    write_text(target, page(run, parts))
+    write_text(target, page(run, parts, title))
     if figures is not None:
-        export(parts, Path(figures))
+        export(parts, Path(figures), title=title)
     return target
 
 
@@ -85,9 +98,10 @@ def parts_of(run: Run, studies: Sequence[Study] = ()) -> list[Part]:
     return [*found[:-1], *asked, found[-1]]
 
 
-def page(run: Run, parts: Sequence[Part]) -> str:
+def page(run: Run, parts: Sequence[Part], title: str | None = None) -> str:
     """The document of a run."""
-    return whole(f"didact: which explanation of {run.name} can you trust?", headline.header(run), parts)
+    question = f"didact: which explanation of {run.name} can you trust?"
+    return whole(title or question, headline.header(run, title or None), parts)
 
 
 def whole(title: str, header: str, parts: Sequence[Part]) -> str:
@@ -113,13 +127,17 @@ def whole(title: str, header: str, parts: Sequence[Part]) -> str:
     )  # fmt: skip
 
 
-def export(parts: Sequence[Part], folder: Path) -> None:
-    """Every chart as PNG and SVG, every table as CSV and LaTeX."""
+def export(parts: Sequence[Part], folder: Path, *, title: str | None = None) -> None:
+    """Every chart as PNG, SVG and PDF, every table as CSV and LaTeX.
+
+    `title` is the title of a chart, followed by what the chart shows where a section has several of them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for part in parts:
         for figure in part.figures:
-            for kind in ("png", "svg"):
-                write_bytes(folder / f"{_file(figure.name)}.{kind}", figure.file(kind))
+            own = title and (title if len(part.figures) == 1 else f"{title}: {figure.caption or figure.name}")
+            for kind in ("png", "svg", "pdf"):
+                write_bytes(folder / f"{_file(figure.name)}.{kind}", figure.file(kind, title=own))
         for table in part.tables:
             write_text(folder / f"{_file(table.name)}.csv", table.csv())
             write_text(folder / f"{_file(table.name)}.tex", table.latex())

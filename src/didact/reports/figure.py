@@ -1,6 +1,7 @@
 """Charts as SVG inside the page. They are drawn in the colours of a light page; each becomes a class, so that the
 page's style decides, by day and by night. A file for a paper keeps them as they are."""
 
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,17 +50,22 @@ class Figure:
         caption = f"<figcaption>{safe(self.caption)}</figcaption>" if self.caption else ""
         return f'<figure class="chart">{caption}{drawn}</figure>'
 
-    def file(self, kind: str) -> bytes:
-        """The content of a picture file."""
-        return picture(self._whole(self.widths[0]), kind, title=self.caption or self.name)
+    def file(self, kind: str, *, title: str | None = None) -> bytes:
+        """The content of a picture file: png, svg or pdf. `title` replaces the caption; "" leaves it out."""
+        drawn = self._whole(self.widths[0], self.caption if title is None else title)
+        if kind != "pdf":
+            return picture(drawn, kind, title=self.caption or self.name)
+        painted = io.BytesIO()
+        drawn.save(painted, format="pdf")
+        return painted.getvalue()
 
-    def _whole(self, width: int) -> Any:
+    def _whole(self, width: int, title: str) -> Any:
         drawn = self.draw(width)
-        if not self.caption:
+        if not title:
             return drawn
         alt = altair()
-        title = alt.TitleParams(label(self.caption, 100), anchor="start", fontSize=13, color=INK, offset=10)
-        return drawn.properties(title=title)
+        head = alt.TitleParams(label(title, 100), anchor="start", fontSize=13, color=INK, offset=10)
+        return drawn.properties(title=head)
 
     def _svg(self, width: int) -> str:
         return picture(self.draw(width), "svg", title="").decode()

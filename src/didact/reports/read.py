@@ -1,17 +1,19 @@
 """What a run kept in its folder, read for a report. What is missing is told, what is damaged is an error."""
 
 import json
-import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from didact.errors import DidactError, OptionError, RecordError
 from didact.records.explanations import Explanations
 from didact.records.remote import fetched_run, is_url
 from didact.records.table import read_table
+from didact.reports.measured import Measured, Method, list_of, measured_of, number
 
 FEW: Final = 5  # seeds below which an interval says little
 NONE: Final = "none"
@@ -56,47 +58,32 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class MeasuredRow:
-    """One row that all methods explained. `rationale` holds (text, start, end), or for images four sides."""
+class Launch:
+    """How and when a run was started (run.json). What older runs did not record is empty or None."""
 
-    id: str
-    gold: str | None
-    prediction: str
-    is_right: bool | None
-    sureness: float | None
-    agreement: float | None
-    rationale: tuple[tuple[int, ...], ...]
-    picture: str | None
+    command: str = ""
+    started: str = ""
+    finished: str = ""
+    seconds: float | None = None
 
-
-@dataclass(frozen=True)
-class Method:
-    """One set of explanations of the measured rows."""
-
-    label: str
-    file: str
-    kind: str
-    is_control: bool
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What else was measured: explanations of test rows, and numbers about them."""
-
-    split: str
-    task: str
-    rows: tuple[MeasuredRow, ...]
-    methods: tuple[Method, ...]
-    skipped: tuple[Mapping[str, Any], ...]
-    metrics: Mapping[str, Any]
-    agreement: tuple[Mapping[str, Any], ...]
-    cost: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
+    @property
+    def date(self) -> str:
+        """When the run finished, to the minute; else when it started."""
+        moment = self.finished or self.started
+        try:
+            when = datetime.fromisoformat(moment)
+        except ValueError:
+            return ""
+        zone = "" if when.tzinfo is None else " UTC"
+        return f"{when if when.tzinfo is None else when.astimezone(UTC):%Y-%m-%d %H:%M}{zone}"
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run's folder. `values` holds by explainer, student and size what the students of each seed reached."""
+    """A run's folder. `values` holds by explainer, student and size what the students of each seed reached.
+
+    `unlearned` holds the columns whose students learned nothing, with the reason. Ranks and gains leave them out.
+    """
 
     folder: Path
     rows: tuple[Gain, ...]
@@ -108,10 +95,29 @@ class Run:
     learned: tuple[Mapping[str, Any], ...]
     values: Mapping[tuple[str, str, int], Mapping[int, float]] = field(default_factory=dict)
     measured: Measured | None = None
+    unlearned: Mapping[Column, str] = field(default_factory=dict)
+    launch: Launch = field(default_factory=Launch)
 
     @property
     def name(self) -> str:
-        return str(self.about.get("teacher") or "this model")
+        """The model's name; of a folder's path its last part: where it lay is no part of a page that is passed on."""
+        name = str(self.about.get("teacher") or "this model")
+        return PurePath(name).name or name if PurePath(name).is_absolute() else name
+
+    @cached_property
+    def counts(self) -> dict[str, str]:
+        """How many rows there were, by what they were for; what is not known is left out."""
+        recorded = {name: number(self.about.get(f"{name}_rows")) for name in ("file", "train", "dev", "test")}
+        tests = sorted({row.test_rows for row in self.rows if row.test_rows})
+        found = {
+            "in the data": _count(recorded["file"]),
+            "to draw students' rows from": _count(recorded["train"]),
+            "students learn from": ", ".join(f"{size:,}" for size in self.sizes),
+            "dev": _count(recorded["dev"]),
+            "test": ", ".join(f"{count:,}" for count in tests) or _count(recorded["test"]),
+            "measured": "" if self.measured is None else f"{len(self.measured.rows):,}",
+        }
+        return {name: text for name, text in found.items() if text}
 
     @cached_property
     def explainers(self) -> list[str]:
@@ -122,6 +128,11 @@ class Run:
     @cached_property
     def columns(self) -> list[Column]:
         return list(dict.fromkeys(row.column for row in self.rows))
+
+    @cached_property
+    def judged(self) -> list[Column]:
+        """The columns that a verdict can rest on: all but those whose students learned nothing."""
+        return [column for column in self.columns if column not in self.unlearned]
 
     @cached_property
     def students(self) -> list[str]:
@@ -146,17 +157,18 @@ class Run:
         return [row for row in self.rows if row.explainer == explainer]
 
     def rank(self, explainer: str) -> float | None:
-        """The mean rank over all columns; 1 is best, and `none` is ranked with the others."""
-        return mean([row.rank for row in self.rows_of(explainer)])
+        """The mean rank over the judged columns; 1 is best, and `none` is ranked with the others."""
+        return mean([row.rank for row in self.rows_of(explainer) if row.column in self.judged])
 
     def gain(self, explainer: str, columns: Sequence[Column] | None = None) -> float | None:
-        """The mean gain over all its columns, or over these."""
-        return mean([row.gain for row in self.rows_of(explainer) if columns is None or row.column in columns])
+        """The mean gain over all judged columns, or over these."""
+        wanted = self.judged if columns is None else columns
+        return mean([row.gain for row in self.rows_of(explainer) if row.column in wanted])
 
     def shared(self, explainers: Sequence[str]) -> list[Column]:
-        """The columns in which all of them have a gain, so that their means compare."""
+        """The judged columns in which all of them have a gain, so that their means compare."""
         rows = {(row.explainer, row.column) for row in self.rows if row.gain is not None}
-        return [column for column in self.columns if all((name, column) in rows for name in explainers)]
+        return [column for column in self.judged if all((name, column) in rows for name in explainers)]
 
     @property
     def least_seeds(self) -> int:
@@ -167,6 +179,10 @@ class Run:
     @property
     def is_correlation(self) -> bool:
         return self.measure == "pearson"
+
+    @property
+    def is_balanced(self) -> bool:
+        return self.measure == "balanced_accuracy"
 
     @property
     def scale(self) -> float:
@@ -194,6 +210,10 @@ class Run:
 
     def interval(self, row: Gain) -> str:
         return f"{self.signed(row.low)} to {self.signed(row.high)}" if row.has_interval else "no interval"
+
+    def bracketed(self, row: Gain) -> str:
+        """The interval as tables write it."""
+        return f"[{self.signed(row.low)}, {self.signed(row.high)}]" if row.has_interval else "no interval"
 
     # -- what lies beside the numbers ---------------------------------------------------------------------------------
 
@@ -223,17 +243,17 @@ def read_run(folder: Path | str) -> Run:
     path = folder / "comparison.json"
     if not folder.is_dir():
         raise OptionError(f"There is no folder {folder}. Name the folder that `didact compare … --out FOLDER` wrote.")
-    found = _json(path, "Run the same comparison again: its cells are kept.")
+    found = _json(path, "Run the same comparison again: finished training is kept.")
     if found is None:
         raise OptionError(
             f"{folder} is not the folder of a finished run: it holds no comparison.json. "
-            f"Run `didact compare … --out {folder}` first (the same command goes on where it was stopped)."
+            f"Run `didact compare … --out {folder}` first (the same command resumes where it was stopped)."
         )
     try:
         run = _run(folder, found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(
-            f"{path} is damaged ({_reason(error)}). Run the same comparison again: its cells are kept."
+            f"{path} is damaged ({_reason(error)}). Run the same comparison again: finished training is kept."
         ) from error
     path = folder / "measured.json"
     again = f"Run the same comparison again with --measure, or remove {path} for a report without it."
@@ -241,16 +261,9 @@ def read_run(folder: Path | str) -> Run:
     if found is None:
         return run
     try:
-        return Run(**{**_fields(run), "measured": _measured(found)})
+        return Run(**{**_fields(run), "measured": measured_of(found)})
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise RecordError(f"{path} is damaged ({_reason(error)}). {again}") from error
-
-
-def number(value: Any) -> float | None:
-    """A finite number, else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def mean(values: Sequence[float | None]) -> float | None:
@@ -260,6 +273,10 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 def column_name(column: Column) -> str:
     return f"{column[0]}, {column[1]:,} rows"
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
 
 
 def minus(text: str) -> str:
@@ -290,29 +307,59 @@ def _reason(error: Exception) -> str:
 
 def _run(folder: Path, found: Mapping[str, Any]) -> Run:
     about = dict(found["about"])
-    rows = tuple(map(_gain, _list(found["rows"])))
+    rows = tuple(map(_gain, list_of(found["rows"])))
     measures = [str(one.get("measure", "")) for one in found["rows"]]
     return Run(
         folder=folder,
         rows=rows,
         measure=str(about.get("measure") or (measures[0] if measures else "accuracy")),
-        failed=tuple(map(dict, _list(found["failed"]))),
-        notes=tuple(map(str, _list(found["notes"]))),
+        failed=tuple(map(dict, list_of(found["failed"]))),
+        notes=tuple(map(str, list_of(found["notes"]))),
         about=about,
         agreement=dict(found.get("agreement") or {}),
-        learned=tuple(map(dict, _list(found.get("learned") or []))),
+        learned=tuple(map(dict, list_of(found.get("learned") or []))),
         values=_values(folder / "results.parquet"),
+        unlearned=_unlearned(about.get("columns"), rows),
+        launch=_launch(folder / "run.json"),
     )
+
+
+def _unlearned(columns: Any, rows: Sequence[Gain]) -> dict[Column, str]:
+    """The columns of this run that are recorded as not learned, with the reason. Older runs record none."""
+    known = {row.column for row in rows}
+    found = {
+        (str(line.get("student")), int(number(line.get("size")) or 0)): str(line.get("reason") or "")
+        for line in columns or ()
+        if isinstance(line, Mapping) and line.get("learned") is False
+    }
+    return {column: reason for column, reason in found.items() if column in known}
+
+
+def _launch(path: Path) -> Launch:
+    """How the run was started. A missing or damaged file leaves it open: no number depends on it."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return Launch()
+    if not isinstance(content, dict):
+        return Launch()
+    texts = {name: str(content.get(name) or "") for name in ("command", "started", "finished")}
+    return Launch(**texts, seconds=number(content.get("seconds")))
 
 
 def _gain(row: Mapping[str, Any]) -> Gain:
     return Gain(
         explainer=str(row["explainer"]), student=str(row["student"]), size=int(row["size"]), seeds=int(row["seeds"]),
         mean=number(row.get("mean", row.get("median"))), gain=number(row["gain"]), low=number(row["low"]),
-        high=number(row["high"]), p=number(row.get("p")), p_reason=str(row.get("p_reason") or ""),
+        high=number(row["high"]), p=number(row.get("p")), p_reason=_rounded(str(row.get("p_reason") or "")),
         rank=number(row.get("rank")), is_control=bool(row.get("is_control", False)),
         lost_rows=int(row.get("lost_rows") or 0), test_rows=int(row.get("test_rows") or 0),
     )  # fmt: skip
+
+
+def _rounded(text: str) -> str:
+    """A sentence with its long decimals cut: 0.00833333 becomes 0.0083."""
+    return re.sub(r"\d+\.\d{5,}", lambda match: f"{float(match.group()):.2g}", text)
 
 
 def _values(path: Path) -> dict[tuple[str, str, int], dict[int, float]]:
@@ -328,44 +375,3 @@ def _values(path: Path) -> dict[tuple[str, str, int], dict[int, float]]:
         if known is not None:
             found.setdefault((explainer, student, size), {})[seed] = known
     return found
-
-
-def _measured(found: Mapping[str, Any]) -> Measured:
-    return Measured(
-        split=str(found.get("split") or "test"),
-        task=str(found.get("task") or ""),
-        rows=tuple(map(_row, _list(found.get("rows") or []))),
-        methods=tuple(
-            Method(str(one["label"]), str(one["file"]), str(one.get("kind") or ""), bool(one.get("is_control")))
-            for one in _list(found.get("methods") or [])
-        ),
-        skipped=tuple(map(dict, _list(found.get("skipped") or []))),
-        metrics=dict(found.get("metrics") or {}),
-        agreement=tuple(map(dict, _list(found.get("agreement") or []))),
-        cost=tuple(map(dict, _list(found.get("cost") or []))),
-        notes=tuple(map(str, _list(found.get("notes") or []))),
-    )
-
-
-def _row(row: Mapping[str, Any]) -> MeasuredRow:
-    right = row.get("is_right")
-    return MeasuredRow(
-        id=str(row["id"]),
-        gold=None if row.get("gold") is None else _said(row["gold"]),
-        prediction="" if row.get("prediction") is None else _said(row["prediction"]),
-        is_right=None if right is None else bool(right),
-        sureness=number(row.get("sureness")),
-        agreement=number(row.get("agreement")),
-        rationale=tuple(tuple(map(int, span)) for span in _list(row.get("rationale") or [])),
-        picture=None if row.get("picture") is None else str(row["picture"]),
-    )
-
-
-def _said(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"a list is expected where {type(value).__name__} {str(value)[:40]!r} stands")
-    return value

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError, RecordError
-from didact.reports.read import minus, number
+from didact.reports.measured import number
+from didact.reports.read import minus
 
 FILE: Final = "analysis.json"
 VERSION: Final = 1

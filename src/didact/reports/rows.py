@@ -18,7 +18,8 @@ import numpy as np
 from didact.records.explanations import Explained, Explanations
 from didact.render.heat import Heat, Unit, number, parts
 from didact.render.page import safe
-from didact.reports.read import MeasuredRow, Method, Run, minus
+from didact.reports.measured import MeasuredRow, Method
+from didact.reports.read import Run, minus
 from didact.reports.table import cut
 
 DIGITS: Final = "0123456789a"  # a level as one sign
@@ -82,7 +83,7 @@ def _facts(row: MeasuredRow, targets: Collection[str]) -> list[list[str]]:
     """(name, value, look) of what is said about the row. A target is told where it is not the prediction."""
     found = [["prediction", seen(cut(row.prediction, _NAME)) or "–", ""]]
     if row.sureness is not None:
-        found.append(["sure", "> 99.9 %" if 0.9995 <= row.sureness < 1 else f"{100 * row.sureness:.1f} %", ""])
+        found.append(["confidence", "> 99.9 %" if 0.9995 <= row.sureness < 1 else f"{100 * row.sureness:.1f} %", ""])
     if len(targets) == 1:
         found.append(["target", seen(cut(next(iter(targets)), _NAME)) or "–", ""])
     if row.gold is not None:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from didact.render.page import safe
 
+FITTING: Final = 3  # columns that fit on a phone
+MANY: Final = 9  # columns above which a table may be wider than any page
 LONGEST: Final = 80  # characters of a name; the rest is in its title
 _LATEX: Final = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -48,9 +50,11 @@ class Table:
 
     def html(self) -> str:
         heads = "".join(self._head(number, _cell(one)) for number, one in enumerate(self.heads))
+        wide = "hint many" if len(self.heads) > MANY else "hint"
+        hint = f'<p class="{wide}" aria-hidden="true">scroll sideways →</p>' if len(self.heads) > FITTING else ""
         return (
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{safe(cut(self.caption))}">'
-            f'<table class="{self.look}"><caption>{safe(self.caption)}</caption>'
+            f'{hint}<div class="scroll" tabindex="0" role="region" aria-label="{safe(cut(self.caption))}">'
+            f'<table class="{self.look}"><caption><span class="stay">{safe(self.caption)}</span></caption>'
             f"<thead><tr>{heads}</tr></thead>{self._bodies()}</table></div>"
         )
 
@@ -60,7 +64,8 @@ class Table:
         found, at = [], 0
         for heading, count in self.groups:
             lines = "".join(map(self._line, self.rows[at : at + count]))
-            head = f'<tr class="group"><th colspan="{len(self.heads)}" scope="rowgroup">{safe(heading)}</th></tr>'
+            head = f'<tr class="group"><th colspan="{len(self.heads)}" scope="rowgroup">'
+            head += f'<span class="stay">{safe(heading)}</span></th></tr>'
             found.append(f"<tbody>{head}{lines}</tbody>")
             at += count
         return "".join(found)
@@ -113,7 +118,8 @@ class Table:
             [
                 "% needs \\usepackage{booktabs}; symbols also \\usepackage{amssymb} and \\usepackage[T1]{fontenc}",
                 r"\begin{table}", r"\centering",
-                rf"\caption{{{latex(self.caption)}}}", rf"\begin{{tabular}}{{{sides}}}",
+                rf"\caption{{{latex(self.caption)}}}", rf"\label{{tab:{_key(self.name)}}}",
+                rf"\begin{{tabular}}{{{sides}}}",
                 r"\toprule", " & ".join(latex(_cell(one).text) for one in self.heads) + r" \\", r"\midrule", *lines,
                 r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
             ]
@@ -133,6 +139,11 @@ def soft(text: str) -> str:
 def latex(text: str) -> str:
     """Escaped for LaTeX; what cannot be printed is left out."""
     return "".join(_LATEX.get(sign, sign) for sign in text if sign.isprintable())
+
+
+def _key(name: str) -> str:
+    """A name as a label of LaTeX can hold it."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table"
 
 
 def _latex_cell(cell: Cell) -> str:
@@ -158,6 +169,9 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(text: str) -> bool:
+    """A number, alone or with its interval in brackets: nothing that a sheet could compute."""
+    if re.fullmatch(r"[+−-]?[\d.]+( \[[+−-]?[\d.]+, [+−-]?[\d.]+\])?", text):
+        return True
     try:
         float(text)
     except ValueError:

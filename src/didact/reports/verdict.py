@@ -1,22 +1,27 @@
 """What a comparison says, in plain words, and no more than it says."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from didact.errors import DidactError
-from didact.metrics import METRICS
-from didact.registry import parse_spec
-from didact.reports.read import FEW, NONE, Gain, Measured, Run, number
+from didact.reports.leaders import CHANCE, Leader, favourites, leaders, listed, no_better_than_random
+from didact.reports.measured import number
+from didact.reports.read import FEW, NONE, Gain, Run, column_name
 
-RANDOM: Final = "random"
-CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
+__all__ = ["CAUTION", "Verdict", "favourites", "verdict_of"]
+
+NAMED: Final = 4  # methods that a title names
+_INCLUDES: Final = "The interval includes 0."
+BARELY: Final = 0.1  # an interval that begins below this share of the gain lies barely above 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` is clear, close, mixed, alone, beaten, unsure, nothing or empty; `best` the method it is about."""
+    """`level` is clear, close, mixed, alone, beaten, unsure, nothing, unlearned or empty.
+
+    `best` is the method that ranks first, `tied` are those that cannot be distinguished from it. `beside` says what
+    other measures say about these.
+    """
 
     level: str
     title: str
@@ -24,11 +29,13 @@ class Verdict:
     sure: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
     best: str | None = None
+    tied: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """One paragraph."""
-        return " ".join([f"{self.title}.", self.summary, *self.sure, *self.against])
+        return " ".join([f"{self.title}.", self.summary, *self.sure, *self.against, *self.beside])
 
 
 CAUTION: Final = (
@@ -42,30 +49,47 @@ CAUTION: Final = (
 
 
 def verdict_of(run: Run) -> Verdict:
-    """Which method teaches best among those that are no controls, and how sure that is."""
+    """Which method teaches best, controls left out, and how sure that is."""
     asked = [name for name in run.explainers if name not in run.controls]
     if not run.rows:
-        return Verdict(
-            "empty", "Nothing could be compared", f"No cell of this run ended well; {len(run.failed):,} failed."
-        )
+        return Verdict("empty", "Nothing could be compared", f"No training succeeded; {len(run.failed):,} runs failed.")
+    if not run.judged:
+        return _unlearned(run)
     if not asked:
         return Verdict("empty", "Only controls were compared", "Name explainers to compare them with these controls.")
     ranked = [name for name in asked if run.gain(name) is not None]
     if not ranked:
         return Verdict(
             "empty", "No gain could be measured",
-            "A gain is over students without explanations (none), and their cells are missing here.",
+            "A gain is over students without explanations (none), and their runs are missing here.",
         )  # fmt: skip
-    best = ranked[0]
-    return _of(run, best, ranked[1:])
+    return _of(run, ranked[0], ranked[1:])
+
+
+def _unlearned(run: Run) -> Verdict:
+    """No column can be judged: what is known of the reason, and what to try."""
+    reasons = list(dict.fromkeys(reason.rstrip(".") for reason in run.unlearned.values() if reason))
+    known = f" {'; '.join(reasons[:3])}." if reasons else ""
+    return Verdict(
+        "unlearned",
+        "The students did not learn; this run says nothing about the explanations",
+        f"No student learned to predict the model, with explanations or without, so gains are chance.{known}",
+        sure=(
+            "No gain, rank or interval of this run can be read as a result.",
+            "Try more rows (--sizes), more epochs (--epochs), another student (--students), or a pretrained base for "
+            "the students (--base).",
+        ),
+        beside=_leading(run, ()),
+    )
 
 
 def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
-    rows = [row for row in run.rows_of(best) if row.gain is not None]
+    rows = _judged_rows(run, best)
     above = [row for row in rows if row.is_above]
     close = [name for name in others if _is_close(run, rows, name)]
     equals = [name for name in CHANCE if _ahead(run, rows, name)]
     name = f"“{best}”"
+    tied: tuple[str, ...] = (best,)
     if not any((row.gain or 0.0) > 0 for row in rows):
         level, title = "nothing", "No method helped: students did no better than without"
     elif not above:
@@ -77,15 +101,25 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
         level, title = "mixed", f"{name} teaches best, but not every student"
     elif not others:
         level, title = "alone", f"{name} teaches; there was no other method to compare it with"
-    elif len(close) == 1:
-        level, title = "close", f"{name} leads, but “{close[0]}” is too close to call"
     elif close:
-        level, title = "close", f"{name} leads, but {len(close)} others are too close to call"
+        tied = (best, *close)
+        level, title = "close", f"{_named(tied)} lead, too close to call"
     else:
         level, title = "clear", f"{name} teaches best"
     return Verdict(
-        level, title, _summary(run, best, rows), tuple(_sure(run, rows)), tuple(_against(run, rows, others)), best
-    )
+        level, title, _summary(run, best, rows), tuple(_sure(run, rows)),
+        tuple(_against(run, rows, others, tied)), best, tied, _beside(run, tied),
+    )  # fmt: skip
+
+
+def _judged_rows(run: Run, name: str) -> list[Gain]:
+    return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
+
+
+def _named(names: Sequence[str]) -> str:
+    quoted = [f"“{name}”" for name in names]
+    more = len(quoted) - NAMED
+    return listed([*quoted[:NAMED], f"{more} more"]) if more > 1 else listed(quoted)
 
 
 def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
@@ -105,41 +139,55 @@ def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
         said = f"correlate with the model on unseen rows at r = {run.written(row.mean)}, against {without} without"
     elif run.measure == "f1":
         said = f"reach an F1 of {run.written(row.mean)} with the model's answers on unseen rows, against {without}"
+    elif run.is_balanced:
+        said = (
+            f"reach a balanced agreement with the model of {run.written(row.mean)} % on unseen rows, against {without} "
+            "% without"
+        )
     else:
         said = f"agree with the model on {run.written(row.mean)} % of unseen rows, against {without} % without"
     return f"Students who saw “{best}” while learning {said}: {run.signed(row.gain)} {run.unit} ({interval}; {how})."
 
 
 def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
-    said = []
-    above = sum(row.is_above for row in rows)
-    where = "" if len(rows) == 1 else f" in {above} of {len(rows)} combinations"
+    said = [_where_it_lies(rows)]
     least = min(row.seeds for row in rows)
-    if not any(row.has_interval for row in rows):
-        said.append("There are no intervals: whether this is more than chance is not known.")
-    elif above == len(rows):
-        chance = "that it teaches at all is not chance" if least >= FEW else "it teaches, as far as few seeds can tell"
-        said.append(f"The interval lies above 0{where}: {chance}.")
-    elif above:
-        said.append(f"The interval lies above 0{where}, and not in the others.")
-    else:
-        below = all(row.is_below for row in rows)
-        said.append("The interval lies below 0: it does harm." if below else "The interval holds 0.")
+    tested = [row for row in rows if row.p is not None]
     if least == 1:
         said.append("There is one seed, so nothing is known of how much students differ. Use 5 or more.")
     elif least < FEW:
-        said.append(f"With {least} seeds intervals say little, and no test can reach p < 0.05. Use 5 or more.")
-    tested = [row for row in rows if row.p is not None]
+        said.append(f"With {least} seeds intervals say little, and no test can reach p < 0.05. Use 8 (--seeds 8).")
+    elif not tested:
+        reasons = list(dict.fromkeys(row.p_reason for row in rows if row.p_reason))
+        said += [f"No test over seeds confirms it: {reason}." for reason in reasons[:2]]
     if tested:
         held = sum((row.p or 1.0) < 0.05 for row in tested)
         single = f"p = {tested[0].p:.2g}" if len(rows) == 1 else f"p < 0.05 in {held} of {len(rows)}"
-        said.append(f"Over seeds, corrected for the number of methods: {single}.")
+        chance = "" if held else ", so chance is not ruled out"
+        said.append(f"Over seeds, corrected for the number of methods: {single}{chance}.")
     if run.failed:
-        said.append(f"{len(run.failed):,} cells failed and are missing from the numbers.")
+        said.append(f"{len(run.failed):,} runs failed and are missing from the numbers.")
+    if run.unlearned:
+        names = "; ".join(column_name(column) for column in run.unlearned)
+        said.append(f"Left out, because their students did not learn: {names}.")
     return said
 
 
-def _against(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> list[str]:
+def _where_it_lies(rows: Sequence[Gain]) -> str:
+    """Where the interval of the gain lies, and nothing about chance: that is for a test to say."""
+    above = [row for row in rows if row.is_above]
+    barely = [row for row in above if (row.low or 0.0) < BARELY * (row.gain or 0.0)]
+    where = "" if len(rows) == 1 else f" in {len(above)} of {len(rows)} combinations"
+    if not any(row.has_interval for row in rows):
+        return "There are no intervals: whether this is more than chance is not known."
+    if above:
+        near = f" (barely{'' if len(rows) == 1 else f' in {len(barely)}'})" if barely else ""
+        rest = "" if len(above) == len(rows) else ", and not in the others"
+        return f"The interval lies above 0{where}{near}{rest}."
+    return "The interval lies below 0: it does harm." if all(row.is_below for row in rows) else _INCLUDES
+
+
+def _against(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequence[str]) -> list[str]:
     best = rows[0].explainer
     said = [one for name in CHANCE if (one := _control(run, rows, name))]
     strong = [
@@ -149,12 +197,18 @@ def _against(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> list[str]
     if strong:
         gains = ", ".join(f"{name} ({_both(run, best, name)})" for name in strong)
         said.append(f"These controls teach as much or more: {gains}.")
-    if others:
-        rival = others[0]
+    majority = number(run.about.get("majority"))
+    if majority is not None:
+        said.append(f"Always giving the same answer reaches {run.written(majority)} %.")
+    rivals = tied[1:] or others[:1]
+    for rival in rivals[:NAMED]:
         pairs = [(row, other) for row in rows if (other := run.row(rival, row.column)) and other.gain is not None]
         state = _state(pairs) if _is_close(run, rows, rival) else "their intervals do not overlap"
-        said.append(f"The next method is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}.")
-    else:
+        what = "Tied with it" if rival in tied else "The next method"
+        said.append(f"{what} is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}.")
+    if len(rivals) > NAMED:
+        said.append(f"{len(rivals) - NAMED} more are tied with it.")
+    if not others:
         said.append("No other method was compared. Name several: --explainers gradient_norm,lime.")
     return said
 
@@ -176,26 +230,28 @@ def _control(run: Run, rows: Sequence[Gain], name: str) -> str:
 
 
 def _state(pairs: Sequence[tuple[Gain, Gain]]) -> str:
-    """Why two are not told apart."""
+    """Why two cannot be distinguished."""
     known = any(row.has_interval and other.has_interval for row, other in pairs)
-    return "their intervals overlap" if known else "there are no intervals to tell them apart"
+    return "their intervals overlap" if known else "there are no intervals to compare"
 
 
 def _seeds(run: Run, rows: Sequence[Gain], other: str) -> str:
     """In how many pairs of students, alike but for the explanation, the first was ahead."""
     best = rows[0].explainer
-    pairs = []
+    pairs: list[tuple[float, float]] = []
     for row in rows:
         own, rival = run.values.get((best, *row.column), {}), run.values.get((other, *row.column), {})
-        pairs += [own[seed] > rival[seed] for seed in own.keys() & rival.keys()]
-    return f", and it was ahead in {sum(pairs)} of {len(pairs)} pairs of students" if pairs else ""
+        pairs += [(own[seed], rival[seed]) for seed in own.keys() & rival.keys()]
+    won, same = sum(first > second for first, second in pairs), sum(first == second for first, second in pairs)
+    equal = f" ({same} equal)" if same else ""
+    return f", and {best} was ahead in {won} of {len(pairs)} pairs of students{equal}" if pairs else ""
 
 
 def _both(run: Run, best: str, other: str) -> str:
     """The mean gain of another method, and that of the best where they were not compared everywhere."""
     columns = run.shared([best, other])
     gain = run.signed(run.gain(other, columns))
-    everywhere = len(columns) == len(run.columns)
+    everywhere = len(columns) == len(run.judged)
     return gain if everywhere else f"{gain} against {run.signed(run.gain(best, columns))} where both were compared"
 
 
@@ -220,64 +276,47 @@ def _ahead(run: Run, rows: Sequence[Gain], name: str) -> bool:
     return sum(_gain(run, name, row) >= (row.gain or 0.0) for row in known) * 2 >= len(known) > 0
 
 
-def favourites(run: Run) -> list[tuple[str, str, int, int]]:
-    """By family of metrics: the method that is best by most of them, in how many, of how many.
-
-    To be best counts only where the method is better than random explanations.
-    """
-    if run.measured is None:
-        return []
-    best: dict[str, list[str]] = {}
-    heading = str(run.measured.metrics.get("heading") or "plausibility")
-    beyond = beyond_chance(run.measured)
-    for metric, names in winners(run).items():
-        above = [name for name in names if beyond.get((metric, name), True)]
-        best.setdefault(family_of(metric, heading), []).extend(above)
-    counts = Counter(family_of(metric, heading) for metric in winners(run))
-    return [(family, *Counter(names).most_common(1)[0], counts[family]) for family, names in best.items() if names]
+def _beside(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
+    """What faithfulness and the other measures say about the methods of a headline."""
+    said = []
+    for name in tied:
+        worse, known = no_better_than_random(run, name, "faithfulness")
+        if known and worse * 2 > known:
+            said.append(
+                f"“{name}” teaches, but by faithfulness it is no better than random marks ({worse} of {known} metrics)."
+            )
+    return (*said, *_leading(run, tied))
 
 
-def winners(run: Run) -> dict[str, list[str]]:
-    """By metric the methods, no controls, with the best value."""
-    if run.measured is None:
-        return {}
-    lines: dict[str, dict[str, float]] = {}
-    better: dict[str, str] = {}
-    controls = run.controls | {one.label for one in run.measured.methods if one.is_control} | set(CHANCE)
-    for line in run.measured.metrics.get("rows") or ():
-        value, metric, method = number(line.get("value")), str(line.get("metric")), str(line.get("method"))
-        better[metric] = str(line.get("better") or "higher")
-        own = lines.setdefault(metric, {})
-        if value is not None and method not in controls:
-            own[method] = value
-    found = {}
-    for metric, own in lines.items():
-        if own:
-            top = min(own.values()) if better[metric] == "lower" else max(own.values())
-            found[metric] = [name for name, value in own.items() if value == top]
-    return found
+def _leading(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
+    """Which methods lead by the other measures, and whether they are those that teach."""
+    found = leaders(run)
+    if not found:
+        return ()
+    names = {name for one in found for name in one.names}
+    if not tied:
+        start = "Other measures need no students"
+    elif names == set(tied[:1]):
+        start = "Other measures point the same way"
+    elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
+        return (*_also(also), *_rest(one for one in found if one not in also))
+    else:
+        start = "Teaching is one measure. By others"
+    return (f"{start}: {'; '.join(one.text for one in found)}.",)
 
 
-def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
-    """By metric and method: whether it is better than random ones, the interval of the difference on the right side."""
-    better = {str(row.get("metric")): row.get("better") for row in measured.metrics.get("rows") or ()}
-    found = {}
-    for test in measured.metrics.get("tests") or ():
-        metric, method, other = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
-        low, high = number(test.get("low")), number(test.get("high"))
-        if RANDOM not in (method, other) or low is None or high is None:
-            continue
-        # A difference is of the first to the second.
-        sign = 1 if other == RANDOM else -1
-        sign = -sign if better.get(metric) == "lower" else sign
-        found[metric, method if other == RANDOM else other] = low > 0 if sign > 0 else high < 0
-    return found
+def _also(found: Sequence[Leader]) -> list[str]:
+    """Of methods that are tied in teaching, those that lead elsewhere."""
+    by_name: dict[str, list[Leader]] = {}
+    for one in found:
+        by_name.setdefault(one.names[0], []).append(one)
+    return [
+        f"Of those tied, “{name}” also leads in "
+        f"{listed([f'{one.family} (best in {one.count} of {one.total} metrics)' for one in own])}."
+        for name, own in by_name.items()
+    ]
 
 
-def family_of(metric: str, heading: str) -> str:
-    """faithfulness, plausibility (or truth) or stability; `other` for a metric that this didact does not know."""
-    try:
-        measures = METRICS[parse_spec(metric).name].measures
-    except DidactError:
-        return "other"
-    return heading if measures == "plausibility" else measures
+def _rest(found: Iterable[Leader]) -> list[str]:
+    texts = [one.text for one in found]
+    return [f"By other measures: {'; '.join(texts)}."] if texts else []

@@ -8,8 +8,9 @@ import numpy as np
 from didact.render.heat import shade
 from didact.render.matrix import MatrixView, written
 from didact.reports.figure import Figure, label
-from didact.reports.part import AGAIN, Part, details, lead, missing, notes
-from didact.reports.read import Run, number
+from didact.reports.measured import number
+from didact.reports.part import Part, details, lead, notes
+from didact.reports.read import Run
 from didact.reports.table import Cell, Table
 
 _SAID = {
@@ -23,13 +24,12 @@ _SAID = {
 }
 
 
-def part(run: Run) -> Part:
+def part(run: Run) -> Part | None:
+    """None where agreement was not measured; the end of the page says so."""
     title = "Do the methods say the same?"
     squares = [] if run.measured is None else [one for one in run.measured.agreement if _values(one) is not None]
-    if run.measured is None or not squares:
-        one = run.measured is not None and len(run.measured.methods) < 2
-        why = "There is one method: nothing to agree with." if one else f"Agreement was not measured. {AGAIN}"
-        return Part("agreement", title, missing(why))
+    if not squares:
+        return None
     caution = next((str(one["caution"]) for one in squares if one.get("caution")), "")
     tables = [_table(one) for one in squares]
     rows = max((int(number(count) or 0) for line in squares[0].get("rows") or [] for count in line), default=0)

@@ -4,16 +4,18 @@ from typing import Any
 
 from didact.render.chart import altair
 from didact.reports.figure import BLUE, INK, ORANGE, Figure, calm, label, values
-from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.read import Column, Run, column_name, minus, number
+from didact.reports.measured import number
+from didact.reports.part import Part, lead, notes
+from didact.reports.read import Column, Run, column_name, minus
 from didact.reports.table import Cell, Table
 
 
-def part(run: Run) -> Part:
+def part(run: Run) -> Part | None:
+    """None where no cost was measured; the end of the page says so."""
     title = "What it costs"
     costs = [] if run.measured is None else [one for one in run.measured.cost if number(one.get("seconds")) is not None]
     if not costs:
-        return Part("cost", title, missing(f"The cost of methods was not measured. {AGAIN}"))
+        return None
     names = [name for one in costs if run.gain(name := str(one.get("method"))) is not None]
     columns = run.shared(names) or None
     table = _table(run, costs, columns)
@@ -24,13 +26,12 @@ def part(run: Run) -> Part:
         "the mean gain of students. Best is top left: cheap, and it teaches."
     )
     remarks = [
-        "Explainers that are learned (SMaT, L2E) cost their learning once; that is not in these figures. Memory is the "
-        "most a method held at once beyond what rested."
+        "Learned explainers (SMaT, L2E) are trained once; that is not in these figures. Memory: peak above idle."
     ]
-    if columns and len(columns) < len(run.columns):
+    if columns and len(columns) < len(run.judged):
         where = "; ".join(map(column_name, columns))
         remarks.append(f"Gains are means over what all of them were compared with: {where}.")
-    elif columns is None and len(run.columns) > 1:
+    elif columns is None and len(run.judged) > 1:
         remarks.append("No student was taught by all of them: these gains are means over different students.")
     body = lead(said) + "".join(figure.html() for figure in figures) + table.html() + notes(remarks)
     return Part("cost", title, body, figures, [table])

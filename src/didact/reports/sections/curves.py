@@ -5,8 +5,8 @@ from typing import Any
 from didact.render.chart import altair
 from didact.render.page import safe
 from didact.reports.figure import INK, QUIET, SERIES, Figure, calm, label, values
-from didact.reports.part import Part, lead, missing
-from didact.reports.read import NONE, Run
+from didact.reports.part import Part, lead, missing, notes
+from didact.reports.read import NONE, Gain, Run, column_name
 from didact.reports.table import cut
 
 _WIDTH = 260
@@ -14,16 +14,12 @@ _MOST = 24  # charts
 _NAMES = dict(zip(SERIES, ("blue", "orange", "green", "purple"), strict=True))
 
 
-def part(run: Run) -> Part:
+def part(run: Run) -> Part | None:
+    """None where there are fewer than two sizes whose students learned: one point is no curve."""
     title = "With more rows to learn from"
     names = [name for name in run.explainers if name != NONE and run.gain(name) is not None][:_MOST]
-    if len(run.sizes) < 2 or not names:
-        what = f"All students learned from {run.sizes[0]:,} rows" if run.sizes else "No student learned"
-        return Part(
-            "curves", title,
-            missing(f"{what}: there is no curve to draw. Ask for several sizes to see where gains begin and end: "
-                    "--sizes 125,250,500. What is done is kept."),
-        )  # fmt: skip
+    if len({size for _, size in run.judged}) < 2 or not names:
+        return None
     figures = [_figure(run, name) for name in names]
     students = run.students[: len(SERIES)]
     key = "".join(
@@ -35,15 +31,20 @@ def part(run: Run) -> Part:
     )
     more = len(run.students) - len(students)
     note = missing(f"{more} more students are in the table above.") if more else ""
+    if run.unlearned:
+        left = "; ".join(column_name(column) for column in run.unlearned)
+        note += notes([f"Left out, because their students did not learn: {left}."])
     panels = "".join(one.html() for one in figures)
     body = f'{lead(said)}<ul class="key">{key}</ul><div class="panels">{panels}</div>{note}'
     return Part("curves", title, body, figures)
 
 
+def _judged(run: Run, name: str) -> list[Gain]:
+    return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
+
+
 def _figure(run: Run, name: str) -> Figure:
-    told = "; ".join(
-        f"{row.student}, {row.size:,} rows: {run.signed(row.gain)}" for row in run.rows_of(name) if row.gain is not None
-    )
+    told = "; ".join(f"{row.student}, {row.size:,} rows: {run.signed(row.gain)}" for row in _judged(run, name))
     control = " (control)" if name in run.controls else ""
     return Figure(
         f"curve-{name}", f"Gain of {label(name)} by rows. {told}.", lambda width: _chart(run, name, width), (_WIDTH,),
@@ -57,15 +58,17 @@ def _chart(run: Run, name: str, width: int) -> Any:
     numbers = [str(number) for number in range(len(students))]
     found = [
         {
-            "student": str(students.index(row.student)), "size": row.size, "gain": row.gain * run.scale,
-            "low": (row.gain if row.low is None else row.low) * run.scale,
-            "high": (row.gain if row.high is None else row.high) * run.scale,
+            "student": str(students.index(row.student)), "size": row.size, "gain": (row.gain or 0.0) * run.scale,
+            "low": ((row.gain if row.low is None else row.low) or 0.0) * run.scale,
+            "high": ((row.gain if row.high is None else row.high) or 0.0) * run.scale,
             "told": f"{row.student}, {row.size:,} rows: {run.signed(row.gain)} ({run.interval(row)})",
         }
-        for row in run.rows_of(name) if row.gain is not None and row.student in students
+        for row in _judged(run, name) if row.student in students
     ]  # fmt: skip
     ends = [0.0]
     for row in run.rows:
+        if row.column not in run.judged:
+            continue
         ends += [value * run.scale for value in (row.gain, row.low, row.high) if value is not None]
     pad = 0.05 * ((max(ends) - min(ends)) or 1.0)
     y = alt.Scale(domain=[min(ends) - pad, max(ends) + pad], nice=False)

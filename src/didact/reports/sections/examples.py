@@ -17,8 +17,9 @@ from didact.render.heat import LEVELS, Shade, meanings, opacity
 from didact.render.page import safe
 from didact.reports.article import LONG, article
 from didact.reports.assets import asset
+from didact.reports.measured import Measured, MeasuredRow
 from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.read import Measured, MeasuredRow, Run
+from didact.reports.read import Run
 from didact.reports.rows import Source, encoded_row
 from didact.reports.table import cut
 
@@ -48,9 +49,10 @@ class Kept:
     text: str
 
 
-def part(run: Run) -> Part:
+def part(run: Run) -> Part | None:
+    """None where no row was explained one by one."""
     if run.measured is None:
-        return Part(_ID, _TITLE, missing(f"No rows were explained one by one in this run. {AGAIN}"))
+        return None
     sources, reasons = _sources(run, run.measured)
     if not sources or not run.measured.rows:
         told = "No explanation of a row could be read." if run.measured.rows else "No row was explained."
@@ -113,7 +115,7 @@ def _groups(measured: Measured, sources: Sequence[Source]) -> list[Group]:
         found.append(Group("unshared", "No unit leads in all methods", alone))
     ranked = [row.id for row in sorted(rows, key=lambda row: row.sureness or 0.0) if row.sureness is not None]
     if len(ranked) >= 3:
-        found.append(Group("unsure", "Model is least sure", frozenset(ranked[: math.ceil(len(ranked) / 3)])))
+        found.append(Group("unsure", "Model is least confident", frozenset(ranked[: math.ceil(len(ranked) / 3)])))
     return found
 
 
@@ -243,7 +245,7 @@ def _browser(
     if any(row.agreement is not None for row in measured.rows):
         sorts.append(("tau", "Most disagreement first"))
     if any(row.sureness is not None for row in measured.rows):
-        sorts.append(("sure", "Least sure first"))
+        sorts.append(("sure", "Least confident first"))
     checks = "".join(
         f'<label class="check"><input type="checkbox" value="{place}" checked>{safe(method["name"])}</label>'
         for place, method in enumerate(methods)

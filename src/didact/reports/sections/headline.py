@@ -1,24 +1,44 @@
 """Which method teaches best, how sure that is, and what it does not mean."""
 
+from collections.abc import Sequence
+
 from didact.render.page import safe
+from didact.reports.describe import method_text
 from didact.reports.read import FEW, Run
 from didact.reports.table import cut
-from didact.reports.verdict import CAUTION, Verdict, favourites, verdict_of
+from didact.reports.verdict import CAUTION, Verdict, verdict_of
 
 
-def header(run: Run) -> str:
-    """The head of the page."""
+def header(run: Run, title: str | None = None) -> str:
+    """The head of the page. `title` stands above the headline instead of the usual question."""
     found = verdict_of(run)
+    question = f"which explanation of <b>{safe(cut(run.name))}</b> can you trust?"
     return (
         '<header id="headline">'
-        f'<p class="over">didact · which explanation of <b>{safe(cut(run.name))}</b> can you trust?</p>'
+        f'<p class="over">didact · {question if title is None else safe(cut(title, 200))}</p>'
         f"<h1>{safe(cut(found.title, 200))}</h1>"
         f'<p class="summary">{safe(cut(found.summary, 600))}</p>'
-        f"{_badge(run)}"
-        f'<div class="cards">{_card("How sure is that?", found.sure)}{_card("Against what?", found.against)}'
-        f"{_card('What it does not mean', [*_others(run, found), *CAUTION])}</div>"
-        f"{_facts(run)}</header>"
+        f"{_leaders(found)}{_when(run)}{_badge(run)}"
+        f'<div class="cards">{_sure(run, found)}{_card("Against what?", found.against)}'
+        f"{_card('By other measures', found.beside)}</div>"
+        f"{_caution(found)}{_facts(run)}</header>"
     )
+
+
+def _leaders(found: Verdict) -> str:
+    """What the methods of the headline are."""
+    names = found.tied or (() if found.best is None else (found.best,))
+    texts = "; ".join(f"<b>{safe(cut(name))}</b>: {safe(method_text(name))}" for name in names[:4])
+    return f'<p class="what">{texts}.</p>' if texts else ""
+
+
+def _when(run: Run) -> str:
+    """Date and row counts, in one line."""
+    counts = run.counts
+    texts = [run.launch.date, f"{counts['in the data']} rows in the data" if "in the data" in counts else ""]
+    texts.append(f"students learn from {counts['students learn from']} rows" if "students learn from" in counts else "")
+    texts += [f"{counts[name]} {name} rows" for name in ("dev", "test", "measured") if name in counts]
+    return f'<p class="when">{safe(" · ".join(filter(None, texts)))}</p>'
 
 
 def _badge(run: Run) -> str:
@@ -26,40 +46,45 @@ def _badge(run: Run) -> str:
     if run.rows and run.least_seeds < FEW:
         said.append(f"few seeds ({run.least_seeds})")
     if run.failed:
-        said.append(f"{len(run.failed):,} failed cells")
+        said.append(f"{len(run.failed):,} failed runs")
+    if run.unlearned:
+        count = len(run.unlearned)
+        said.append("students did not learn" + ("" if not run.judged else f" in {count} of {len(run.columns)}"))
+    if run.about.get("left_out"):
+        said.append("parts of the plan were left out")
     if run.measured is None:
         said.append("taught, not measured otherwise")
     return f'<p class="badges">{"".join(f"<span>{safe(one)}</span>" for one in said)}</p>' if said else ""
 
 
-def _card(title: str, lines: object) -> str:
-    assert isinstance(lines, list | tuple)
-    if not lines:
+def _sure(run: Run, found: Verdict) -> str:
+    balance = run.about.get("balance")
+    return _card("How sure is that?", found.sure, small=str(balance) if balance and run.rows else "")
+
+
+def _card(title: str, lines: Sequence[str], *, small: str = "") -> str:
+    if not lines and not small:
         return ""
     inside = "".join(f"<p>{safe(cut(line, 600))}</p>" for line in lines)
-    return f'<div class="card"><h2>{safe(title)}</h2>{inside}</div>'
+    aside = f'<p class="small">{safe(cut(small, 600))}</p>' if small else ""
+    return f'<div class="card"><h2>{safe(title)}</h2>{inside}{aside}</div>'
 
 
-def _others(run: Run, found: Verdict) -> list[str]:
-    """Whether other measures point to other methods."""
-    told = [f"{family} is led by {name} (best in {count} of {total})" for family, name, count, total in favourites(run)]
-    if not told or found.best is None:
-        return []
-    agree = all(name == found.best for _, name, _, _ in favourites(run))
-    start = "Other measures point the same way" if agree else "Teaching is one measure. By others"
-    return [f"{start}: {'; '.join(told)}."]
+def _caution(found: Verdict) -> str:
+    """What a good teacher's explanation still is not. A run without a verdict needs no such warning."""
+    if found.best is None:
+        return ""
+    inside = "".join(f"<p>{safe(line)}</p>" for line in CAUTION)
+    return f'<div class="card flat"><h2>What it does not mean</h2><div class="flow">{inside}</div></div>'
 
 
 def _facts(run: Run) -> str:
-    tests = sorted({row.test_rows for row in run.rows})
     facts = {
         "model": run.name,
         "data": str(run.about.get("data") or "–"),
         "task": str(run.about.get("task") or "–"),
         "students": ", ".join(run.students) or "–",
-        "rows they learn from": ", ".join(f"{size:,}" for size in run.sizes) or "–",
         "seeds": str(len(run.about.get("seeds") or ()) or run.least_seeds),
-        "test rows": ", ".join(f"{count:,}" for count in tests) or "–",
         "methods": f"{len(set(run.explainers) - run.controls)} and {len(set(run.explainers) & run.controls)} controls",
     }
     inside = "".join(f"<div><dt>{name}</dt><dd>{safe(cut(value, 200))}</dd></div>" for name, value in facts.items())

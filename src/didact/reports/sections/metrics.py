@@ -8,10 +8,14 @@ from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
 from didact.render.heat import LEVELS
+from didact.reports.describe import method_text
+from didact.reports.figure import Figure
+from didact.reports.leaders import beyond_chance, family_of, winners, written
+from didact.reports.measured import Measured, number
+from didact.reports.metrics_chart import metrics_chart
 from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.read import Measured, Run, minus, number
+from didact.reports.read import Run
 from didact.reports.table import Cell, Table
-from didact.reports.verdict import beyond_chance, family_of, winners
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
 _SAID: Final = {
@@ -48,11 +52,11 @@ def part(run: Run) -> Part:
     heading = str(measured.metrics.get("heading") or "plausibility")
     said = (
         f"The same methods on {count:,.0f} rows of {measured.split}, by what does not need a student. In each line the "
-        "colour runs from the worst method to the best; ★ is the best that is no control."
+        "colour runs from the worst method to the best. ★ best method (controls excluded); equal ones share it."
     )
     remarks = [
         "↑ higher is better, ↓ lower. A number in brackets is no better than random explanations: the interval of the "
-        "paired difference holds 0 or lies on the wrong side. Point at a number for its interval and its rows.",
+        "paired difference includes 0 or lies on the wrong side. Point at a number for its interval and its rows.",
         "Faithfulness asks the model about texts with holes, which it never learned to read; a figure may be its "
         "confusion. Signed methods have an advantage there.",
     ]
@@ -61,7 +65,10 @@ def part(run: Run) -> Part:
     remarks += [str(one) for one in measured.metrics.get("notes") or ()]
     remarks += [f"{one.get('label')} was not measured: {one.get('reason')}" for one in measured.skipped]
     remarks += [note for note in measured.notes if note not in remarks]
-    return Part("metrics", title, f"{lead(said)}{table.html()}{notes(remarks)}", tables=[table])
+    figure = Figure(
+        "metrics", "Every metric by every method; the darker, the better", lambda width: metrics_chart(table, width)
+    )
+    return Part("metrics", title, f"{lead(said)}{table.html()}{notes(remarks)}", [figure], [table])
 
 
 def _lines(measured: Measured) -> list[_Line]:
@@ -84,7 +91,10 @@ def _table(run: Run, measured: Measured, lines: list[_Line]) -> Table:
     names.sort(key=lambda name: (name in controls, order.get(name, len(order))))
     best = winners(run)
     beyond = beyond_chance(measured)
-    heads: list[Cell | str] = ["metric", *(Cell(name, "control" if name in controls else "") for name in names)]
+    heads: list[Cell | str] = [
+        "metric",
+        *(Cell(name, "control" if name in controls else "", method_text(name)) for name in names),
+    ]
     rows: list[list[Cell | str]] = []
     for line in lines:
         first = Cell(f"{line.metric} {'↓' if line.is_lower else '↑'}", title=_summary(line.metric))
@@ -105,11 +115,11 @@ def _cell(line: _Line, name: str, best: list[str], beyond: Mapping[tuple[str, st
     if value is None:
         return Cell("–", title=f"{own.get('skipped') or 'no'} rows, none with an answer" if own else "not measured")
     low, high = number(own.get("low")), number(own.get("high"))
-    interval = "" if low is None or high is None else f"95 % interval {_written(low)} to {_written(high)}; "
+    interval = "" if low is None or high is None else f"95 % interval {written(low)} to {written(high)}; "
     skipped = f", {own.get('skipped')} skipped" if own.get("skipped") else ""
     how = f"; {own['how']}" if own.get("how") else ""
-    title = f"{name}: {_written(value)}; {interval}{own.get('rows')} rows{skipped}{how}"
-    text = _written(value)
+    title = f"{name}: {written(value)}; {interval}{own.get('rows')} rows{skipped}{how}"
+    text = written(value)
     if beyond.get((line.metric, name)) is False:
         text, title = f"({text})", f"{title}; no better than random"
     return Cell(text, _shade(line, value), title, is_best=name in best)
@@ -132,7 +142,3 @@ def _summary(metric: str) -> str:
     except DidactError:
         return ""
     return f"{entry.summary} ({entry.paper})"
-
-
-def _written(value: float) -> str:
-    return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")

@@ -3,11 +3,12 @@
 from typing import Any
 
 from didact.render.page import safe
-from didact.reports.part import Part, details, lead, notes
-from didact.reports.read import Run, number
+from didact.reports.measured import number
+from didact.reports.part import AGAIN, Part, details, lead, notes
+from didact.reports.read import Run, column_name
 from didact.reports.table import Cell, Table, cut
 
-_MOST = 50  # failed cells that are listed
+_MOST = 50  # failed runs that are listed
 
 
 def part(run: Run) -> Part:
@@ -16,13 +17,13 @@ def part(run: Run) -> Part:
     failed = _failed(run)
     if failed is not None:
         tables.append(failed)
-        body += ["<h3>Cells that failed</h3>", failed.html()]
-        body.append(notes(["Give the same didact compare command again: only cells that failed are tried once more."]))
+        body += ["<h3>Runs that failed</h3>", failed.html()]
+        body.append(notes(["Give the same didact compare command again: only runs that failed are tried once more."]))
     else:
-        body.append("<p>Every cell ended well.</p>")
+        body.append("<p>All runs succeeded.</p>")
     left_out = _left_out(run)
     if left_out:
-        body += ["<h3>Left out, and told</h3>", notes(left_out, most=200)]
+        body += ["<h3>What was left out, and why</h3>", notes(left_out, most=200)]
     plan = str(run.about.get("plan") or "")
     if plan:
         body.append(
@@ -35,26 +36,42 @@ def _facts(run: Run) -> Table:
     about = run.about
     seeds = ", ".join(map(str, about.get("seeds") or ())) or "–"
     facts: dict[str, Any] = {
+        "date": run.launch.date,
+        "duration": _duration(run.launch.seconds),
+        "command": run.launch.command,
+        **_rows(run),
         "model": f"{run.name} (fingerprint {about.get('teacher_fingerprint') or '–'})",
         "data": f"{about.get('data') or '–'} (fingerprint {about.get('data_fingerprint') or '–'})",
-        "rows to draw students' rows from": about.get("train_rows"),
-        "test rows": ", ".join(sorted({f"{row.test_rows:,}" for row in run.rows})) or None,
         "students": ", ".join(run.students),
         "they start from": ", ".join(f"{name}: {start}" for name, start in dict(about.get("starts") or {}).items()),
-        "sizes": ", ".join(f"{size:,}" for size in run.sizes),
         "seeds": seeds,
-        "cells": f"{about.get('cells') or '–'}, of which {len(run.failed)} failed",
+        "runs": f"{about.get('cells') or '–'} trained students, of which {len(run.failed)} failed",
         "chosen on dev": _tuned(about.get("tune")),
         "didact": about.get("didact"),
         "torch": about.get("torch"),
-        "rows measured otherwise": None
-        if run.measured is None
-        else f"{len(run.measured.rows):,} of {run.measured.split}",
     }
     rows: list[list[Cell | str]] = [
-        [name, Cell(cut(str(value), 300))] for name, value in facts.items() if value not in (None, "")
+        [name, Cell(cut(str(value), 600))] for name, value in facts.items() if value not in (None, "")
     ]
     return Table("provenance", "What was run", ["what", "value"], rows, look="facts", words=(0, 1))
+
+
+def _rows(run: Run) -> dict[str, str]:
+    """Row counts by what they were for, as a table names them."""
+    names = {
+        "in the data": "rows in the data", "to draw students' rows from": "rows to draw students' rows from",
+        "students learn from": "rows students learn from", "dev": "dev rows", "test": "test rows",
+        "measured": "rows measured otherwise",
+    }  # fmt: skip
+    return {names[name]: text for name, text in run.counts.items()}
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _tuned(tune: Any) -> str:
@@ -71,12 +88,17 @@ def _failed(run: Run) -> Table | None:
         where = f"{one.get('student')}, {one.get('size')} rows, seed {one.get('seed')}"
         rows.append([str(one.get("explainer")), where, Cell(cut(" ".join(str(one.get("error")).split()), 300))])
     more = len(run.failed) - _MOST
-    caption = f"{len(run.failed):,} cells failed" + (f"; the first {_MOST} of them" if more > 0 else "")
+    caption = f"{len(run.failed):,} runs failed" + (f"; the first {_MOST} of them" if more > 0 else "")
     return Table("failed", caption, ["explainer", "student", "error"], rows, words=(0, 1, 2), data=list(run.failed))
 
 
 def _left_out(run: Run) -> list[str]:
-    said = list(run.notes)
+    said = [str(line) for line in run.about.get("left_out") or ()]
+    said += [
+        f"{column_name(column)}: the students did not learn, so there is no verdict{f' ({reason})' if reason else ''}."
+        for column, reason in run.unlearned.items()
+    ]
+    said += run.notes
     lost = [row for row in run.rows if row.lost_rows]
     said += [
         f"{row.explainer} for {row.student}, {row.size:,} rows: of {row.lost_rows:,} rows a part of the explanation "
@@ -84,6 +106,10 @@ def _left_out(run: Run) -> list[str]:
         for row in lost
     ]
     if run.measured is not None:
+        if len(run.measured.methods) > 1 and not run.measured.agreement:
+            said.append(f"Agreement between the methods was not measured. {AGAIN}")
+        if not run.measured.cost:
+            said.append(f"The cost of the methods was not measured. {AGAIN}")
         said += [f"{one.get('label')} was not measured: {one.get('reason')}" for one in run.measured.skipped]
         skipped: dict[tuple[str, int], list[str]] = {}
         for row in run.measured.metrics.get("rows") or ():

@@ -4,17 +4,29 @@ import itertools
 from typing import Any
 
 from didact.render.chart import altair
+from didact.reports.describe import method_text, student_text
 from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, Figure, calm, label, values
+from didact.reports.measured import number
 from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.read import FEW, NONE, Column, Gain, Run, column_name, minus, number
+from didact.reports.read import FEW, NONE, Column, Gain, Run, column_name, minus
 from didact.reports.table import Cell, Table
+from didact.reports.verdict import verdict_of
 
+UNLEARNED = "students did not learn: no verdict"
 _SHOWN = 4  # charts; the rest can be unfolded
+
+
+_STARRED = ("clear", "close", "mixed", "alone")  # verdicts by which a method teaches
+_MEASURES = {
+    "pearson": "Pearson's r with the model",
+    "f1": "F1 with the model's answers",
+    "balanced_accuracy": "balanced agreement with the model in percent (mean of the classes' recalls)",
+}
 
 
 def part(run: Run) -> Part:
     if not run.rows:
-        return Part("ranking", "Ranking", missing("No cell ended well. Why is told at the end of the page."))
+        return Part("ranking", "Ranking", missing("No training succeeded. The end of the page says why."))
     figures = [_figure(run, column) for column in run.columns if _lines(run, column)]
     table = _table(run)
     drawn = [figure.html() for figure in figures]
@@ -39,7 +51,7 @@ def part(run: Run) -> Part:
 def _legend() -> str:
     return (
         '<ul class="key"><li><i class="dot blue"></i>method</li><li><i class="dot grey"></i>control</li>'
-        '<li><i class="dot hollow"></i>hollow: the interval holds 0</li></ul>'
+        '<li><i class="dot hollow"></i>hollow: the interval includes 0, or there is none</li></ul>'
     )
 
 
@@ -55,26 +67,33 @@ def _figure(run: Run, column: Column) -> Figure:
     told = "; ".join(f"{label(row.explainer)} {run.signed(row.gain)} ({run.interval(row)})" for row in rows[:12])
     plain = run.row(NONE, column)
     start = f" none: {run.written(plain.mean)}." if plain is not None else ""
+    is_judged = column in run.judged
     return Figure(
         f"ranking-{column[0]}-{column[1]}",
-        f"Gains over none with 95 % intervals, {column_name(column)}.{start} From best to worst: {told}.",
-        lambda width: _chart(run, rows, width),
-        caption=column_name(column),
+        f"Gains over none with 95 % intervals, {_titled(run, column)}.{start} From best to worst: {told}.",
+        lambda width: _chart(run, rows, width, is_judged=is_judged),
+        caption=_titled(run, column),
     )
 
 
-def _chart(run: Run, rows: list[Gain], width: int) -> Any:
+def _titled(run: Run, column: Column) -> str:
+    """The name of a column, with a mark where it says nothing."""
+    return column_name(column) + ("" if column in run.judged else f" ({UNLEARNED})")
+
+
+def _chart(run: Run, rows: list[Gain], width: int, *, is_judged: bool = True) -> Any:
     alt = altair()
     is_narrow = width <= NARROW
     names = unique([label(row.explainer, 44) for row in rows])
     found: list[dict[str, Any]] = []
     for name, row in zip(names, rows, strict=True):
         low, high = (row.low, row.high) if row.has_interval else (row.gain, row.gain)
+        color = BLUE if is_judged and not row.is_control else GREY
+        is_full = is_judged and (row.is_above or row.is_below)
         found.append(
             {
                 "name": name, "gain": (row.gain or 0.0) * run.scale, "low": (low or 0.0) * run.scale,
-                "high": (high or 0.0) * run.scale, "color": GREY if row.is_control else BLUE,
-                "fill": (GREY if row.is_control else BLUE) if row.is_above or row.is_below else PAGE,
+                "high": (high or 0.0) * run.scale, "color": color, "fill": color if is_full else PAGE,
                 "written": run.signed(row.gain),
                 "told": f"{name}: {run.signed(row.gain)} ({run.interval(row)}), {row.seeds} seeds",
             }
@@ -90,11 +109,11 @@ def _chart(run: Run, rows: list[Gain], width: int) -> Any:
         description="told:N",
     )
     x = alt.X("gain:Q", scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
-    color = alt.Color("color:N", scale=None)
+    stroke = alt.Color("color:N", scale=None)
     low = 9 if is_narrow else 0  # there the name stands above its bar
     zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1.5).encode(x="zero:Q")
     bars = base.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=low, y2Offset=low).encode(
-        x=alt.X("low:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False, zero=False)), x2="high:Q", color=color
+        x=alt.X("low:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False, zero=False)), x2="high:Q", color=stroke
     )
     points = base.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=low).encode(
         x=x, fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("color:N", scale=None)
@@ -126,12 +145,16 @@ def unique(names: list[str]) -> list[str]:
 def _table(run: Run) -> Table:
     several = len(run.columns) > 1
     heads: list[Cell | str] = ["explainer", "mean rank" if several else "rank"]
-    heads += [column_name(column) for column in run.columns]
-    best = next((name for name in run.explainers if name not in run.controls and run.gain(name) is not None), None)
+    heads += [
+        Cell(_titled(run, column), "" if column in run.judged else "control", student_text(run, column[0]))
+        for column in run.columns
+    ]
+    verdict = verdict_of(run)
+    best = verdict.tied if verdict.level in _STARRED else ()
     rows: list[list[Cell | str]] = []
     for name in run.explainers:
         rank = run.rank(name)
-        first = Cell(name, "control" if name in run.controls else "", is_best=name == best)
+        first = Cell(name, "control" if name in run.controls else "", method_text(name), is_best=name in best)
         written = "–" if rank is None else f"{rank:.1f}".removesuffix(".0")
         rows.append([first, written, *(_cell(run, run.row(name, column)) for column in run.columns)])
     data = [
@@ -139,40 +162,53 @@ def _table(run: Run) -> Table:
             "explainer": row.explainer, "student": row.student, "size": row.size, "seeds": row.seeds,
             "measure": run.measure, "mean": row.mean, "gain": row.gain, "low": row.low, "high": row.high, "p": row.p,
             "rank": row.rank, "is_control": row.is_control, "test_rows": row.test_rows,
+            "learned": None if not run.about.get("columns") else row.column in run.judged,
+            "written": _written(run, row),
         }
         for row in run.rows
     ]  # fmt: skip
-    what = {"pearson": "Pearson's r with the model", "f1": "F1 with the model's answers"}.get(
-        run.measure, "percent of rows on which students agree with the model"
-    )
+    what = _MEASURES.get(run.measure, "percent of rows on which students agree with the model")
     caption = f"Gain over none, {run.unit}, with its 95 % interval; none: {what}"
     return Table("ranking", caption, heads, rows, look="ranking", data=data)
 
 
 def _cell(run: Run, row: Gain | None) -> Cell:
     if row is None or (row.gain is None and row.explainer != NONE):
-        return Cell("–", title="no cell of it ended well")
+        return Cell("–", title="none of its runs succeeded")
     few = "°" if row.seeds < FEW else ""
     if row.explainer == NONE:
         return Cell(f"{run.written(row.mean)}{few}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows")
+    is_judged = row.column in run.judged
     mark = "▲" if row.is_above else "▼" if row.is_below else ""
     star = "*" if row.p is not None and row.p < 0.05 else ""
-    aside = f"{run.interval(row)} {mark}{star}{few}".strip()
+    aside = f"{run.bracketed(row)} {f'{mark}{star}' if is_judged else ''}{few}".strip()
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
     lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
     told = [f"mean {run.written(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
-    return Cell(run.signed(row.gain), "control" if row.is_control else "", "; ".join(filter(None, told)), aside)
+    told += [] if is_judged else [UNLEARNED]
+    look = "control" if row.is_control or not is_judged else ""
+    return Cell(run.signed(row.gain), look, "; ".join(filter(None, told)), aside)
+
+
+def _written(run: Run, row: Gain) -> str:
+    """A gain with its interval as one text, for a sheet; of `none` its mean."""
+    if row.explainer == NONE:
+        return run.written(row.mean)
+    return "" if row.gain is None else f"{run.signed(row.gain)} {run.bracketed(row)}"
 
 
 def _notes(run: Run) -> list[str]:
-    said = [
-        "★ ranks first of the methods. ▲ the interval lies above 0, ▼ below it; * p < 0.05 over seeds, Holm-corrected."
-    ]
+    star = "★ best method (controls excluded); tied methods share it. " if verdict_of(run).level in _STARRED else ""
+    said = [f"{star}▲ the interval lies above 0, ▼ below it; * p < 0.05 over seeds, Holm-corrected."]
+    for column, reason in run.unlearned.items():
+        said.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
     if any(row.seeds < FEW for row in run.rows):
         said.append(f"° fewer than {FEW} seeds: the interval says little. Ask for more with --seeds 8.")
     said += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
     if run.failed:
-        said.append(f"{len(run.failed):,} cells failed; seeds that failed in either arm are left out of a pair.")
+        said.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")
+    if len(run.sizes) == 1:
+        said.append("One size was tried. --sizes 125,250,500 shows how gains change with more rows to learn from.")
     if any(row.lost_rows for row in run.rows):
         said.append(
             "Some rows lost part of their explanation on its way to a student that reads less; point at a number."
@@ -181,11 +217,15 @@ def _notes(run: Run) -> list[str]:
 
 
 def _agreement(run: Run) -> Table | None:
-    columns = run.agreement.get("columns") or []
+    columns = [(str(one.get("student")), int(one.get("size") or 0)) for one in run.agreement.get("columns") or []]
     tau = run.agreement.get("tau") or []
-    if len(columns) < 2 or len(tau) != len(columns):
+    if len(tau) != len(columns):
         return None
-    names = [column_name((str(one.get("student")), int(one.get("size") or 0))) for one in columns]
+    learned = [place for place, column in enumerate(columns) if column not in run.unlearned]
+    tau = [[tau[first][second] for second in learned] for first in learned]
+    names = [column_name(columns[place]) for place in learned]
+    if len(names) < 2:
+        return None
     rows: list[list[Cell | str]] = []
     for name, line in zip(names, tau, strict=True):
         rows.append([name, *(Cell("–" if (one := number(value)) is None else minus(f"{one:.2f}")) for value in line)])

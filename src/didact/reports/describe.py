@@ -1,0 +1,64 @@
+"""One line of plain words for every method, control and student of a run, for readers who know none of them."""
+
+import re
+from typing import Final
+
+from didact.explainers import EXPLAINERS
+from didact.models import MODELS
+from didact.reports.read import NONE, Run
+from didact.students import STRATEGIES
+
+OWN: Final = "a method of your own"
+# What a comparison adds beside the methods that were asked for.
+_ROLES: Final = {
+    "cotrained": "the students that {name} learned with, not new ones: how much it fits its own students",
+    "flattened": "{name} with its marks as even as before it learned: what its sharpness alone brings",
+    "matched": "{name} made as sharp as the learned explainer: what sharpness brings without learning",
+    "sharpened": "{name} with its marks made sharper: fewer words stand out more",
+}
+_OTHERS: Final = {
+    NONE: "no explanation: students see the model's answers alone, and every gain is over them",
+    "none+extra": "no explanation, but with the extra rows that the learned explainer saw",
+    "smat": "attention weighted so that students learn most from it (SMaT, learned anew for each seed)",
+}
+_ARCHITECTURES: Final = {
+    "same": "the same architecture as the model",
+    "native": "a small transformer",
+    "bilstm": "a small BiLSTM",
+    "bilstm_attention": "a small BiLSTM with attention",
+    "pool": "a bag of words",
+}
+
+
+def method_text(label: str) -> str:
+    """What a row of the table is, by its label: `lime(samples=100)`, `smat(cotrained)`, a file or a folder."""
+    name, _, inside = label.partition("(")
+    if label in _OTHERS:
+        return _OTHERS[label]
+    role = next((word for word in re.split(r"[,\s)]+", inside) if word in _ROLES), None)
+    if role is not None:
+        return _ROLES[role].format(name=name)
+    if name in EXPLAINERS:
+        return EXPLAINERS[name].about or OWN
+    if name in _OTHERS:
+        return _OTHERS[name]
+    if name.endswith(".parquet"):
+        return "explanations that were read from a file"
+    return "a learned explainer that was read from a folder" if "/" in name else OWN
+
+
+def student_text(run: Run, student: str) -> str:
+    """What a student is and how it starts: as the run recorded it, else as far as its spec tells."""
+    recorded = run.about.get("students")
+    if isinstance(recorded, dict) and recorded.get(student):
+        return str(recorded[student])
+    architecture, _, strategy = student.rpartition("/")
+    name = architecture.partition("(")[0]
+    starts = run.about.get("starts")
+    start = str(starts.get(architecture) or "") if isinstance(starts, dict) else ""
+    what = _ARCHITECTURES.get(name) or (MODELS[name].about if name in MODELS else f"a model of its own ({name})")
+    if "embeddings=base" in architecture:
+        what += " on frozen word embeddings of a pretrained model"
+    begins = {"": "", "random": ", from random weights"}.get(start, f", starting from {start}")
+    way = STRATEGIES[strategy].about if strategy in STRATEGIES else ""
+    return f"{what}{begins}{f'; {way}' if way else ''}"

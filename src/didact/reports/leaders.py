@@ -1,0 +1,151 @@
+"""Which method leads by each metric and each family of metrics, and which leads are no better than chance."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from didact.errors import DidactError
+from didact.metrics import METRICS
+from didact.registry import parse_spec
+from didact.reports.measured import Measured, number
+from didact.reports.read import Run, minus
+
+RANDOM: Final = "random"
+CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The methods that are best by most metrics of a family: in `count` of `total`. Several names are a tie.
+
+    `tied` counts the metrics in which no single method leads in the digits that are printed.
+    """
+
+    family: str
+    names: tuple[str, ...]
+    count: int
+    total: int
+    tied: int
+
+    @property
+    def text(self) -> str:
+        scope = f"best in {self.count} of {self.total} {'metric' if self.total == 1 else 'metrics'}"
+        if len(self.names) > 1:
+            return f"in {self.family} {listed(self.names)} are tied (each {scope})"
+        tied = f", {self.tied} tied" if self.tied else ""
+        return f"{self.family} is led by {self.names[0]} ({scope}{tied})"
+
+
+def leaders(run: Run) -> list[Leader]:
+    """The leader of each family of metrics. Metrics that only one method has are not counted."""
+    if run.measured is None:
+        return []
+    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    families: dict[str, list[list[str]]] = {}
+    for metric, names in winners(run).items():
+        if len(competitors(run, metric)) > 1:
+            families.setdefault(family_of(metric, heading), []).append(names)
+    found = []
+    for family, won in families.items():
+        alone = Counter(names[0] for names in won if len(names) == 1)
+        shared = Counter(name for names in won for name in names)
+        counts = alone or shared
+        if counts:
+            most = max(counts.values())
+            best = tuple(name for name, count in counts.items() if count == most)
+            found.append(Leader(family, best, most, len(won), sum(len(names) > 1 for names in won)))
+    return found
+
+
+def favourites(run: Run) -> list[tuple[str, str, int, int]]:
+    """By family of metrics: who is best by most of them, in how many, of how many."""
+    return [
+        (one.family, listed(one.names) + (", tied" if len(one.names) > 1 else ""), one.count, one.total)
+        for one in leaders(run)
+    ]
+
+
+def winners(run: Run) -> dict[str, list[str]]:
+    """By metric the best methods, controls left out: those that print the same best value, if better than random.
+
+    A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
+    """
+    if run.measured is None:
+        return {}
+    beyond = beyond_chance(run.measured)
+    found: dict[str, list[str]] = {}
+    for metric, better in _directions(run.measured).items():
+        values = competitors(run, metric)
+        found[metric] = []
+        if len(values) > 1:
+            best = min(values.values()) if better == "lower" else max(values.values())
+            same = [name for name, value in values.items() if written(value) == written(best)]
+            found[metric] = [name for name in same if beyond.get((metric, name), True)]
+    return found
+
+
+def competitors(run: Run, metric: str) -> dict[str, float]:
+    """By method its value of a metric; controls do not compete."""
+    if run.measured is None:
+        return {}
+    controls = run.controls | {one.label for one in run.measured.methods if one.is_control} | set(CHANCE)
+    return {
+        str(line.get("method")): value
+        for line in run.measured.metrics.get("rows") or ()
+        if str(line.get("metric")) == metric
+        and str(line.get("method")) not in controls
+        and (value := number(line.get("value"))) is not None
+    }
+
+
+def no_better_than_random(run: Run, method: str, family: str) -> tuple[int, int]:
+    """In how many metrics of a family a method is no better than random explanations, of how many that tell."""
+    if run.measured is None:
+        return 0, 0
+    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    known = [
+        is_better
+        for (metric, name), is_better in beyond_chance(run.measured).items()
+        if name == method and family_of(metric, heading) == family
+    ]
+    return known.count(False), len(known)
+
+
+def written(value: float) -> str:
+    """The value of a metric as the page prints it."""
+    return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _directions(measured: Measured) -> Mapping[str, str]:
+    return {str(line.get("metric")): str(line.get("better") or "higher") for line in measured.metrics.get("rows") or ()}
+
+
+def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
+    """By metric and method: whether it is better than random ones, the interval of the difference on the right side."""
+    better = {str(row.get("metric")): row.get("better") for row in measured.metrics.get("rows") or ()}
+    found = {}
+    for test in measured.metrics.get("tests") or ():
+        metric, method, other = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
+        low, high = number(test.get("low")), number(test.get("high"))
+        if RANDOM not in (method, other) or low is None or high is None:
+            continue
+        # A difference is of the first to the second.
+        sign = 1 if other == RANDOM else -1
+        sign = -sign if better.get(metric) == "lower" else sign
+        found[metric, method if other == RANDOM else other] = low > 0 if sign > 0 else high < 0
+    return found
+
+
+def family_of(metric: str, heading: str) -> str:
+    """faithfulness, plausibility (or truth) or stability; `other` for a metric that this didact does not know."""
+    try:
+        measures = METRICS[parse_spec(metric).name].measures
+    except DidactError:
+        return "other"
+    return heading if measures == "plausibility" else measures

@@ -1,0 +1,86 @@
+"""The words that count most are means over the explained rows, by class."""
+
+import numpy as np
+import pytest
+
+from didact.records.explanations import Explanations
+from didact.reports.build import page, parts_of
+from didact.reports.read import read_run
+from didact.reports.sections.words import top_words
+from reports.folders import write_run
+from reports.reading import Page
+
+
+def explained(rows, *, kind="signed"):
+    """Explanations of (target, {word: score}) rows; each word is a unit of its own."""
+    texts, tokens, offsets, scores, bounds = [], [], [], [], [0]
+    for _, words in rows:
+        text = " ".join(words)
+        start = 0
+        for word, score in words.items():
+            tokens.append(word)
+            offsets.append((start, start + len(word)))
+            scores.append(score)
+            start += len(word) + 1
+        texts.append((text,))
+        bounds.append(len(tokens))
+    count = len(rows)
+    numbers = np.concatenate([np.arange(len(words)) for _, words in rows])
+    targets = tuple(target for target, _ in rows)
+    return Explanations(
+        method="lime", kind=kind, options={}, task="classification", classes=("bad", "good"), teacher="t",
+        fingerprints={}, ids=tuple(map(str, range(count))), texts=tuple(texts), bounds=np.array(bounds),
+        tokens=tuple(tokens), segments=np.zeros(len(tokens), dtype=np.int64), word_index=numbers,
+        offsets=np.array(offsets), scores=np.array(scores, dtype=float), targets=targets, predictions=targets,
+        residuals=np.full(count, np.nan),
+    )  # fmt: skip
+
+
+def test_means_by_class():
+    rows = [
+        ("good", {"Great": 1.0, "film": -0.2, ".": 5.0, "once": 9.0}),
+        ("good", {"great": 0.5, "film": -0.4}),
+        ("bad", {"great": -0.1, "dull": 0.7}),
+    ]
+    found = top_words(explained(rows))
+    assert set(found) == {"good", "bad"}
+    # Signs are no words; a word of one row comes after those of two, whatever its score.
+    assert [(word.text, word.rows) for word in found["good"]] == [("great", 2), ("film", 2), ("once", 1)]
+    assert [word.size for word in found["good"]] == pytest.approx([0.75, 0.3, 9.0])
+    assert found["good"][1].mean == pytest.approx(-0.3)
+    assert [word.text for word in found["bad"]] == ["dull", "great"]
+
+
+def test_no_more_than_asked_and_nothing_without_a_score():
+    rows = [("good", {f"w{n}": float(n) for n in range(30)})] * 2
+    found = top_words(explained(rows), shown=5)["good"]
+    assert [word.text for word in found] == ["w29", "w28", "w27", "w26", "w25"]
+    assert top_words(explained([("good", {"a": 0.0})])) == {"good": []}
+
+
+def page_of(folder) -> Page:
+    run = read_run(folder)
+    return Page(page(run, parts_of(run)))
+
+
+def test_the_page_has_a_table_by_class_without_chance(tmp_path):
+    folder = write_run(tmp_path / "run", methods=("lime", "gradient_norm"), controls=("random", "trivial", "human"))
+    run = read_run(folder)
+    found = page_of(folder)
+    table = found.tables["All explained rows"]
+    assert table[0] == ["#", "lime", "gradient_norm", "human"]
+    maps = run.explanations(next(one for one in run.measured.methods if one.label == "gradient_norm"))
+    best = top_words(maps)["positive"][0]
+    assert table[1][2].startswith(best.text)
+    assert f"{best.size:.2f}" in table[1][2]
+
+
+@pytest.mark.parametrize("options", [{"task": "image"}, {"measured": False}, {"damaged": ("lime",)}])
+def test_nothing_to_show(tmp_path, options):
+    folder = write_run(tmp_path / "run", methods=("lime",), controls=("random",), **options)
+    assert "Words that count most" not in page_of(folder).text
+
+
+@pytest.mark.parametrize("task", ["regression", "reading", "pair"])
+def test_other_tasks(tmp_path, task):
+    assert "Words that count most" in page_of(write_run(tmp_path / "run", task=task)).text
