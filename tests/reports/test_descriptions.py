@@ -91,8 +91,8 @@ class TestProvenance:
         about = {"file_rows": 3000, "train_rows": 1400, "dev_rows": 300, "test_rows": 600}
         folder = write_run(tmp_path / "run", about=about, rows=6)
         launch = {
-            "command": "didact compare --model m --out runs/first", "started": "2026-11-17T09:00:00+00:00",
-            "finished": "2026-11-17T10:30:00+01:00", "seconds": 1800.0,
+            "command": f"didact compare --model m --data {'long' * 40}.csv --out runs/first",
+            "started": "2026-11-17T09:00:00+00:00", "finished": "2026-11-17T10:30:00+01:00", "seconds": 1800.0,
         }  # fmt: skip
         (folder / "run.json").write_text(json.dumps(launch))
         found = page_of(folder)

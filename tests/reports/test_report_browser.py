@@ -82,3 +82,18 @@ def test_it_is_whole_without_script_and_on_paper(folder, browser):
     assert "Where these numbers come from" in browser.open(report(folder), scripts=False).text("main")
     printed = browser.open(report(folder), media="print")
     assert not printed.page.locator("nav").is_visible()
+
+
+def test_a_wide_table_says_that_it_scrolls_and_keeps_its_headings(folder, browser):
+    """On a phone the headings of groups stay in sight however far the table is scrolled."""
+    found = browser.open(report(folder), width=390)
+    table = found.page.locator("#metrics .scroll")
+    assert table.evaluate("one => one.scrollWidth > one.clientWidth")
+    assert found.page.locator("#metrics .hint").is_visible()
+    for left in (0, 200):
+        table.evaluate(f"one => {{ one.scrollLeft = {left}; }}")
+        for box in table.locator(".stay").all():
+            place = box.bounding_box()
+            assert place["x"] >= 0
+            assert place["x"] + place["width"] <= 390
+    assert not browser.open(report(folder), width=1200).page.locator("#cost .hint").is_visible()

@@ -26,12 +26,12 @@ def verdict(folder, **options):
         ),
         (
             "close",
-            {"attention_all": 0.2, "gradient_norm": 0.19, "lime(samples=100)": 0.05},
+            {"attention_all": 0.206, "gradient_norm": 0.2, "lime(samples=100)": 0.05},
             "“attention_all” and “gradient_norm” lead, too close to call",
         ),
         (
             "close",
-            {"attention_all": 0.2, "gradient_norm": 0.19, "lime(samples=100)": 0.18},
+            {"attention_all": 0.212, "gradient_norm": 0.208, "lime(samples=100)": 0.205},
             "“attention_all”, “gradient_norm” and “lime(samples=100)” lead, too close to call",
         ),
         (
@@ -142,7 +142,7 @@ def chance(metric, method, *, is_better):
 def tied_run(folder, **metrics):
     folder = write_run(
         folder, methods=("lime", "lrp", "occlusion"), controls=("random",), seeds=6,
-        gains={"lime": 0.2, "lrp": 0.195, "occlusion": 0.05, "random": 0.0}, spread=0.02,
+        gains={"lime": 0.202, "lrp": 0.2, "occlusion": 0.05, "random": 0.0}, spread=0.02,
     )  # fmt: skip
     change(folder / "measured.json", metrics=metrics_of(**metrics))
     return read_run(folder)
@@ -166,14 +166,23 @@ def test_a_tie_counts_the_pairs_of_students_won(tmp_path):
     run = tied_run(tmp_path / "run", values={})
     own, other = (run.values[name, "same/attention", 250] for name in ("lime", "lrp"))
     won = sum(own[seed] > other[seed] for seed in own)
-    expected = f"Tied with it is lrp ({run.signed(run.gain('lrp'))}); their intervals overlap, and lime was ahead in "
-    assert f"{expected}{won} of 6 pairs of students." in verdict_of(run).against
+    assert 0 < won < 6
+    expected = f"Tied with it: lrp ({run.signed(run.gain('lrp'))}; lime was ahead in {won} of 6 pairs of students)."
+    assert f"{expected} Their intervals overlap." in verdict_of(run).against
+
+
+def test_a_method_that_lost_every_pair_or_gains_nothing_is_no_tie(tmp_path):
+    gains = {"lime": 0.06, "lrp": 0.02, "occlusion": -0.005}
+    found = verdict(tmp_path, methods=tuple(gains), controls=(), gains=gains, spread=0.035, seeds=6)
+    assert (found.level, found.tied) == ("close", ("lime",))
+    assert found.title == "“lime” leads, but not clearly: the intervals of 2 others overlap with its own"
+    assert "lime was ahead in 6 of 6 pairs of students" in found.text
 
 
 def test_many_that_are_tied(tmp_path):
     names = [f"m{n}" for n in range(7)]
-    gains = {name: 0.2 - 0.001 * place for place, name in enumerate(names)}
-    found = verdict(tmp_path, methods=names, controls=(), gains=gains, seeds=6)
+    gains = dict.fromkeys(names, 0.2)
+    found = verdict(tmp_path, methods=names, controls=(), gains=gains, seeds=4)
     assert found.title == f"{', '.join(f'“{name}”' for name in found.tied[:4])} and 3 more lead, too close to call"
     assert sorted(found.tied) == names
 

@@ -19,7 +19,7 @@ _ROLES: Final = {
 _OTHERS: Final = {
     NONE: "no explanation: students see the model's answers alone, and every gain is over them",
     "none+extra": "no explanation, but with the extra rows that the learned explainer saw",
-    "smat": "attention weighted so that students learn most from it (SMaT, learned anew for each seed)",
+    "smat": "attention weighted so that students learn most from it (SMaT, learned again for each seed)",
 }
 _ARCHITECTURES: Final = {
     "same": "the same architecture as the model",

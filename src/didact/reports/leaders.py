@@ -29,12 +29,15 @@ class Leader:
     tied: int
 
     @property
+    def scope(self) -> str:
+        return f"best in {self.count} of {self.total} {'metric' if self.total == 1 else 'metrics'}"
+
+    @property
     def text(self) -> str:
-        scope = f"best in {self.count} of {self.total} {'metric' if self.total == 1 else 'metrics'}"
         if len(self.names) > 1:
-            return f"in {self.family} {listed(self.names)} are tied (each {scope})"
+            return f"in {self.family} {listed(self.names)} are tied (each {self.scope})"
         tied = f", {self.tied} tied" if self.tied else ""
-        return f"{self.family} is led by {self.names[0]} ({scope}{tied})"
+        return f"{self.family} is led by {self.names[0]} ({self.scope}{tied})"
 
 
 def leaders(run: Run) -> list[Leader]:

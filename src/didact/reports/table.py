@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from didact.render.page import safe
 
-FITTING: Final = 3  # columns that fit on a phone
-MANY: Final = 9  # columns above which a table may be wider than any page
+PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
 LONGEST: Final = 80  # characters of a name; the rest is in its title
 _LATEX: Final = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -23,13 +22,17 @@ _LATEX: Final = {
 
 @dataclass(frozen=True)
 class Cell:
-    """`look` are classes of the style, `title` is read by pointing at it, `aside` stands behind the text, smaller."""
+    """`look` are classes of the style, `title` is read by pointing at it, `aside` stands behind the text, smaller.
+
+    Of a text longer than `longest` the end is cut off.
+    """
 
     text: str
     look: str = ""
     title: str = ""
     aside: str = ""
     is_best: bool = False
+    longest: int = LONGEST
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class Table:
 
     def html(self) -> str:
         heads = "".join(self._head(number, _cell(one)) for number, one in enumerate(self.heads))
-        wide = "hint many" if len(self.heads) > MANY else "hint"
-        hint = f'<p class="{wide}" aria-hidden="true">scroll sideways →</p>' if len(self.heads) > FITTING else ""
+        width = self._width()
+        look = "hint many" if width > PAGE else "hint"
+        hint = f'<p class="{look}" aria-hidden="true">scroll sideways →</p>' if width > PHONE else ""
         return (
             f'{hint}<div class="scroll" tabindex="0" role="region" aria-label="{safe(cut(self.caption))}">'
             f'<table class="{self.look}"><caption><span class="stay">{safe(self.caption)}</span></caption>'
@@ -70,6 +74,18 @@ class Table:
             at += count
         return "".join(found)
 
+    def _width(self) -> int:
+        """About how many characters wide the table is: headings break between the parts of names, numbers never."""
+        found = 0
+        for number, head in enumerate(self.heads):
+            cells = [_cell(row[number]) for row in self.rows if number < len(row)]
+            if number in self.words and self.look != "words":
+                texts = [piece for cell in cells for piece in _pieces(cell.text)]
+            else:
+                texts = [_whole(cell) for cell in cells]
+            found += max(map(len, [*_pieces(_cell(head).text), *texts]), default=0) + 2
+        return found
+
     def _head(self, number: int, cell: Cell) -> str:
         return f'<th scope="col"{self._looks(number, cell)}{_titled(cell)}><span>{soft(cut(cell.text))}</span></th>'
 
@@ -77,7 +93,7 @@ class Table:
         return f"<tr>{''.join(self._cell(number, _cell(one)) for number, one in enumerate(row))}</tr>"
 
     def _cell(self, number: int, cell: Cell) -> str:
-        inside = soft(cut(cell.text))
+        inside = soft(cut(cell.text, cell.longest))
         if cell.is_best:
             inside = f'<b>{inside}</b><span class="best" aria-hidden="true">★</span><span class="unseen">, best</span>'
         if cell.aside:
@@ -146,6 +162,10 @@ def _key(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table"
 
 
+def _pieces(text: str) -> list[str]:
+    return re.split(r"(?<=[_(/=,.\s])", cut(text))
+
+
 def _latex_cell(cell: Cell) -> str:
     inside = latex(cell.text)
     inside = rf"\textbf{{{inside}}}" if cell.is_best else inside
@@ -180,5 +200,5 @@ def _is_number(text: str) -> bool:
 
 
 def _titled(cell: Cell) -> str:
-    title = cell.title or (cell.text if len(cell.text) > LONGEST else "")
+    title = cell.title or (cell.text if len(cell.text) > cell.longest else "")
     return f' title="{safe(cut(title, 400))}"' if title else ""

@@ -101,9 +101,12 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
         level, title = "mixed", f"{name} teaches best, but not every student"
     elif not others:
         level, title = "alone", f"{name} teaches; there was no other method to compare it with"
-    elif close:
-        tied = (best, *close)
+    elif contenders := [name for name in close if _contends(run, rows, name)]:
+        tied = (best, *contenders)
         level, title = "close", f"{_named(tied)} lead, too close to call"
+    elif close:
+        rest = f"interval of “{close[0]}” overlaps" if len(close) == 1 else f"intervals of {len(close)} others overlap"
+        level, title = "close", f"{name} leads, but not clearly: the {rest} with its own"
     else:
         level, title = "clear", f"{name} teaches best"
     return Verdict(
@@ -200,17 +203,27 @@ def _against(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequen
     majority = number(run.about.get("majority"))
     if majority is not None:
         said.append(f"Always giving the same answer reaches {run.written(majority)} %.")
-    rivals = tied[1:] or others[:1]
-    for rival in rivals[:NAMED]:
-        pairs = [(row, other) for row in rows if (other := run.row(rival, row.column)) and other.gain is not None]
-        state = _state(pairs) if _is_close(run, rows, rival) else "their intervals do not overlap"
-        what = "Tied with it" if rival in tied else "The next method"
-        said.append(f"{what} is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}.")
-    if len(rivals) > NAMED:
-        said.append(f"{len(rivals) - NAMED} more are tied with it.")
+    return [*said, _rivals(run, rows, others, tied)]
+
+
+def _rivals(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequence[str]) -> str:
+    """The methods that are tied with the best, or the next one, and how often the best was ahead of them."""
     if not others:
-        said.append("No other method was compared. Name several: --explainers gradient_norm,lime.")
-    return said
+        return "No other method was compared. Name several: --explainers gradient_norm,lime."
+    best = rows[0].explainer
+    if len(tied) == 1:
+        rival = others[0]
+        known = [(row, other) for row in rows if (other := run.row(rival, row.column)) and other.gain is not None]
+        state = _state(known) if _is_close(run, rows, rival) else "their intervals do not overlap"
+        return f"The next method is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}."
+    texts = []
+    for rival in tied[1 : NAMED + 1]:
+        won, same, pairs = _pairs(run, rows, rival)
+        equal = f", {same} equal" if same else ""
+        ahead = f"; {best} was ahead in {won} of {pairs} pairs of students{equal}" if pairs else ""
+        texts.append(f"{rival} ({_both(run, best, rival)}{ahead})")
+    more = len(tied) - 1 - NAMED
+    return f"Tied with it: {', '.join(texts)}{f', and {more} more' if more > 0 else ''}. Their intervals overlap."
 
 
 def _control(run: Run, rows: Sequence[Gain], name: str) -> str:
@@ -237,14 +250,29 @@ def _state(pairs: Sequence[tuple[Gain, Gain]]) -> str:
 
 def _seeds(run: Run, rows: Sequence[Gain], other: str) -> str:
     """In how many pairs of students, alike but for the explanation, the first was ahead."""
+    won, same, pairs = _pairs(run, rows, other)
+    equal = f" ({same} equal)" if same else ""
+    return f", and {rows[0].explainer} was ahead in {won} of {pairs} pairs of students{equal}" if pairs else ""
+
+
+def _pairs(run: Run, rows: Sequence[Gain], other: str) -> tuple[int, int, int]:
+    """Pairs of students with the same seed: those that the method of the rows won, equal ones, and all."""
     best = rows[0].explainer
     pairs: list[tuple[float, float]] = []
     for row in rows:
         own, rival = run.values.get((best, *row.column), {}), run.values.get((other, *row.column), {})
         pairs += [(own[seed], rival[seed]) for seed in own.keys() & rival.keys()]
     won, same = sum(first > second for first, second in pairs), sum(first == second for first, second in pairs)
-    equal = f" ({same} equal)" if same else ""
-    return f", and {best} was ahead in {won} of {len(pairs)} pairs of students{equal}" if pairs else ""
+    return won, same, len(pairs)
+
+
+def _contends(run: Run, rows: Sequence[Gain], name: str) -> bool:
+    """Whether a method whose interval overlaps may be as good: it gains, and did not lose every pair of students.
+
+    Too few pairs decide nothing.
+    """
+    won, _, pairs = _pairs(run, rows, name)
+    return (run.gain(name) or 0.0) > 0 and (pairs < FEW or won < pairs)
 
 
 def _both(run: Run, best: str, other: str) -> str:
@@ -311,8 +339,7 @@ def _also(found: Sequence[Leader]) -> list[str]:
     for one in found:
         by_name.setdefault(one.names[0], []).append(one)
     return [
-        f"Of those tied, “{name}” also leads in "
-        f"{listed([f'{one.family} (best in {one.count} of {one.total} metrics)' for one in own])}."
+        f"Of those tied, “{name}” also leads in {listed([f'{one.family} ({one.scope})' for one in own])}."
         for name, own in by_name.items()
     ]
 

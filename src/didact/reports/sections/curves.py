@@ -21,7 +21,8 @@ def part(run: Run) -> Part | None:
     if len({size for _, size in run.judged}) < 2 or not names:
         return None
     figures = [_figure(run, name) for name in names]
-    students = run.students[: len(SERIES)]
+    known = list(dict.fromkeys(student for student, _ in run.judged))
+    students = known[: len(SERIES)]
     key = "".join(
         f'<li><i class="dash {_NAMES[colour]}"></i>{safe(cut(student))}</li>'
         for student, colour in zip(students, SERIES, strict=False)
@@ -29,7 +30,7 @@ def part(run: Run) -> Part | None:
     said = (
         "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % interval."
     )
-    more = len(run.students) - len(students)
+    more = len(known) - len(students)
     note = missing(f"{more} more students are in the table above.") if more else ""
     if run.unlearned:
         left = "; ".join(column_name(column) for column in run.unlearned)
@@ -54,7 +55,8 @@ def _figure(run: Run, name: str) -> Figure:
 
 def _chart(run: Run, name: str, width: int) -> Any:
     alt = altair()
-    students = run.students[: len(SERIES)]
+    sizes = sorted({size for _, size in run.judged})
+    students = list(dict.fromkeys(student for student, _ in run.judged))[: len(SERIES)]
     numbers = [str(number) for number in range(len(students))]
     found = [
         {
@@ -74,7 +76,7 @@ def _chart(run: Run, name: str, width: int) -> Any:
     y = alt.Scale(domain=[min(ends) - pad, max(ends) + pad], nice=False)
     base = alt.Chart(values(found)).encode(
         x=alt.X("size:Q", title="rows", scale=alt.Scale(type="log", nice=False, padding=14),
-                axis=alt.Axis(values=run.sizes, format=",d", grid=False, labelOverlap=True)),
+                axis=alt.Axis(values=sizes, format=",d", grid=False, labelOverlap=True)),
         color=alt.Color("student:N", legend=None, scale=alt.Scale(domain=numbers, range=list(SERIES)[: len(students)])),
     )  # fmt: skip
     axis = alt.Axis(title=None, tickCount=5, domain=False, ticks=False)

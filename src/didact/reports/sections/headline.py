@@ -1,12 +1,15 @@
 """Which method teaches best, how sure that is, and what it does not mean."""
 
+import re
 from collections.abc import Sequence
 
 from didact.render.page import safe
 from didact.reports.describe import method_text
 from didact.reports.read import FEW, Run
-from didact.reports.table import cut
+from didact.reports.table import cut, soft
 from didact.reports.verdict import CAUTION, Verdict, verdict_of
+
+_WIDE = 30  # characters of a fact above which it takes two columns
 
 
 def header(run: Run, title: str | None = None) -> str:
@@ -65,9 +68,14 @@ def _sure(run: Run, found: Verdict) -> str:
 def _card(title: str, lines: Sequence[str], *, small: str = "") -> str:
     if not lines and not small:
         return ""
-    inside = "".join(f"<p>{safe(cut(line, 600))}</p>" for line in lines)
+    inside = "".join(f"<p>{_flags(safe(cut(line, 600)))}</p>" for line in lines)
     aside = f'<p class="small">{safe(cut(small, 600))}</p>' if small else ""
     return f'<div class="card"><h2>{safe(title)}</h2>{inside}{aside}</div>'
+
+
+def _flags(html: str) -> str:
+    """Options of the command line are not broken at their hyphens."""
+    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*)", r'<span class="flag">\1</span>', html)
 
 
 def _caution(found: Verdict) -> str:
@@ -87,5 +95,8 @@ def _facts(run: Run) -> str:
         "seeds": str(len(run.about.get("seeds") or ()) or run.least_seeds),
         "methods": f"{len(set(run.explainers) - run.controls)} and {len(set(run.explainers) & run.controls)} controls",
     }
-    inside = "".join(f"<div><dt>{name}</dt><dd>{safe(cut(value, 200))}</dd></div>" for name, value in facts.items())
+    inside = ""
+    for name, value in facts.items():
+        look = ' class="wide"' if len(value) > _WIDE else ""
+        inside += f"<div{look}><dt>{name}</dt><dd>{soft(cut(value, 200))}</dd></div>"
     return f'<dl class="facts">{inside}</dl>'

@@ -51,7 +51,7 @@ def _facts(run: Run) -> Table:
         "torch": about.get("torch"),
     }
     rows: list[list[Cell | str]] = [
-        [name, Cell(cut(str(value), 600))] for name, value in facts.items() if value not in (None, "")
+        [name, Cell(str(value), longest=1000)] for name, value in facts.items() if value not in (None, "")
     ]
     return Table("provenance", "What was run", ["what", "value"], rows, look="facts", words=(0, 1))
 

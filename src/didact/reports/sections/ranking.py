@@ -27,18 +27,20 @@ _MEASURES = {
 def part(run: Run) -> Part:
     if not run.rows:
         return Part("ranking", "Ranking", missing("No training succeeded. The end of the page says why."))
-    figures = [_figure(run, column) for column in run.columns if _lines(run, column)]
+    columns = sorted(run.columns, key=lambda column: column not in run.judged)
+    figures = [_figure(run, column) for column in columns if _lines(run, column)]
     table = _table(run)
     drawn = [figure.html() for figure in figures]
+    shown = min(_SHOWN, len(run.judged) or 1)
     body = [
         lead(
             "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
             "is over students who saw none; the bar is its 95 % interval."
         ),
         _legend() if figures else missing("No method has a gain here, so there is nothing to draw."),
-        f'<div class="charts">{"".join(drawn[:_SHOWN])}</div>',
-        details(f"{len(drawn) - _SHOWN} more charts", f'<div class="charts">{"".join(drawn[_SHOWN:])}</div>')
-        if len(drawn) > _SHOWN else "",
+        f'<div class="charts">{"".join(drawn[:shown])}</div>',
+        details(f"{len(drawn) - shown} more charts", f'<div class="charts">{"".join(drawn[shown:])}</div>')
+        if len(drawn) > shown else "",
         table.html(),
         notes(_notes(run)),
     ]  # fmt: skip

@@ -81,8 +81,8 @@ def part(run: Run) -> Part | None:
         "a first look at what the model goes by; a word may count in one text and not in another."
     )
     remarks = [
-        "Scores of different methods have different scales; compare words within a column. − stands before words that "
-        "speak against the answer on average (signed methods only). Rare words come last."
+        "Scores of different methods have different scales; compare words within a column. − marks words that speak "
+        "against the answer on average (signed methods only). Rare words come last."
     ]
     if len(classes) > _CLASSES:
         remarks.append(f"{len(classes) - _CLASSES} more classes are left out here.")
@@ -120,6 +120,6 @@ def _cell(words: Sequence[Word], place: int, kind: str) -> Cell:
     step = shade(word.size, 2.0 * max(one.size for one in words), "magnitude")
     rows = f"{word.rows} {'row' if word.rows == 1 else 'rows'}"
     return Cell(
-        f"{sign}{seen(cut(word.text, _LONGEST))}", f"strength{step.level}" if step.level else "",
-        f"mean |score| {written(word.size)}, mean {written(word.mean)}, in {rows}", written(word.size),
+        seen(cut(word.text, _LONGEST)), f"strength{step.level}" if step.level else "",
+        f"mean |score| {written(word.size)}, mean {written(word.mean)}, in {rows}", f"{sign}{written(word.size)}",
     )  # fmt: skip
