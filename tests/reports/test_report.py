@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 
 import pandas
 import pytest
+from typer.testing import CliRunner
 
 import didact
+from didact.cli.main import app
 from didact.errors import OptionError, RecordError
 from didact.reports.build import export, page, parts_of, report
 from didact.reports.read import read_run
@@ -305,6 +307,15 @@ class TestFiles:
         assert "Reviews &amp; stars" in chart
         chart = (tmp_path / "figures" / "ranking-same-attention-125.svg").read_text()
         assert "Reviews &amp; stars: same/attention, 125 rows" in chart
+
+    def test_the_command(self, tmp_path):
+        gains = {"lime": 0.2, "lrp": 0.2}
+        folder = write_run(tmp_path / "run", methods=tuple(gains), controls=(), gains=gains, seeds=6)
+        result = CliRunner().invoke(app, ["report", str(folder), "--title", "Reviews", "--json"])
+        answer = json.loads(result.stdout)
+        assert answer["level"] == "close"
+        assert sorted(answer["tied"]) == ["lime", "lrp"]
+        assert Page((folder / "report.html").read_text()).text.startswith("Reviews ")
 
     def test_the_same_run_gives_the_same_page(self, tmp_path):
         folder = write_run(tmp_path / "run")

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -196,8 +196,6 @@ class _Show:
         verdict = verdict_of(run)
         self.heading("What it means")
         self.tell(verdict.text)
-        for line in _beside(run):
-            self.tell(line)
         self.tell(CAUTION[0].partition(". ")[0] + ".")
         seconds = time.monotonic() - began
         if self.is_silent:
@@ -237,11 +235,3 @@ class _Show:
         from rich.text import Text
 
         console().print(Text(text))
-
-
-def _beside(run: Any) -> list[str]:
-    """Who is best by the other measures, in one line."""
-    from didact.reports.verdict import favourites
-
-    found = [f"{family}: {name} (best by {own} of {of} metrics)" for family, name, own, of in favourites(run)]
-    return [f"Other measures have their own favourites. {'; '.join(found)}."] if found else []

@@ -61,14 +61,6 @@ def leaders(run: Run) -> list[Leader]:
     return found
 
 
-def favourites(run: Run) -> list[tuple[str, str, int, int]]:
-    """By family of metrics: who is best by most of them, in how many, of how many."""
-    return [
-        (one.family, listed(one.names) + (", tied" if len(one.names) > 1 else ""), one.count, one.total)
-        for one in leaders(run)
-    ]
-
-
 def winners(run: Run) -> dict[str, list[str]]:
     """By metric the best methods, controls left out: those that print the same best value, if better than random.
 

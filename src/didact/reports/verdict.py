@@ -4,11 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from didact.reports.leaders import CHANCE, Leader, favourites, leaders, listed, no_better_than_random
+from didact.reports.leaders import CHANCE, Leader, leaders, listed, no_better_than_random
 from didact.reports.measured import number
 from didact.reports.read import FEW, NONE, Gain, Run, column_name
-
-__all__ = ["CAUTION", "Verdict", "favourites", "verdict_of"]
 
 NAMED: Final = 4  # methods that a title names
 _INCLUDES: Final = "The interval includes 0."
