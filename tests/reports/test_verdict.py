@@ -168,8 +168,9 @@ def test_a_tie_counts_the_pairs_of_students_won(tmp_path):
     own, other = (run.values[name, "same/attention", 250] for name in ("lime", "lrp"))
     won = sum(own[seed] > other[seed] for seed in own)
     assert 0 < won < 6
-    expected = f"Tied with it: lrp ({run.signed(run.gain('lrp'))}; lime was ahead in {won} of 6 pairs of students)."
-    assert f"{expected} Their intervals overlap." in verdict_of(run).against
+    start = "Tied with it, with their gains and the pairs of students in which lime was ahead"
+    expected = f"{start}: lrp ({run.signed(run.gain('lrp'))}; {won} of 6). Their intervals overlap."
+    assert expected in verdict_of(run).against
 
 
 def test_a_method_that_lost_every_pair_or_gains_nothing_is_no_tie(tmp_path):

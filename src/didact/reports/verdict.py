@@ -218,10 +218,11 @@ def _rivals(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequenc
     for rival in tied[1 : NAMED + 1]:
         won, same, pairs = _pairs(run, rows, rival)
         equal = f", {same} equal" if same else ""
-        ahead = f"; {best} was ahead in {won} of {pairs} pairs of students{equal}" if pairs else ""
-        texts.append(f"{rival} ({_both(run, best, rival)}{ahead})")
+        texts.append(f"{rival} ({_both(run, best, rival)}{f'; {won} of {pairs}{equal}' if pairs else ''})")
     more = len(tied) - 1 - NAMED
-    return f"Tied with it: {', '.join(texts)}{f', and {more} more' if more > 0 else ''}. Their intervals overlap."
+    names = f"{', '.join(texts)}{f', and {more} more' if more > 0 else ''}"
+    ahead = f" and the pairs of students in which {best} was ahead" if run.values else ""
+    return f"Tied with it, with their gains{ahead}: {names}. Their intervals overlap."
 
 
 def _control(run: Run, rows: Sequence[Gain], name: str) -> str:
