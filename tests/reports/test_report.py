@@ -298,15 +298,17 @@ class TestFiles:
         assert latex.count(r"\\") == len({row["explainer"] for row in rows}) + 1
 
     def test_a_title_of_ones_own(self, tmp_path):
-        folder = write_run(tmp_path / "run", methods=("lime", "lrp"), controls=("random",), sizes=(125, 250))
+        folder = write_run(
+            tmp_path / "run", methods=("lime", "lrp"), controls=(), students=("same/attention", "b"), agreement=False
+        )
         path = report(folder, title="Reviews & stars", figures=tmp_path / "figures")
         found = Page(path.read_text())
         assert found.text.startswith("Reviews & stars ")
         assert "which explanation of" not in found.text
         chart = (tmp_path / "figures" / "cost.svg").read_text()
         assert "Reviews &amp; stars" in chart
-        chart = (tmp_path / "figures" / "ranking-same-attention-125.svg").read_text()
-        assert "Reviews &amp; stars: same/attention, 125 rows" in chart
+        chart = (tmp_path / "figures" / "ranking-same-attention-250.svg").read_text()
+        assert "Reviews &amp; stars: same/attention, 250 rows" in chart
 
     def test_the_command(self, tmp_path):
         gains = {"lime": 0.2, "lrp": 0.2}
