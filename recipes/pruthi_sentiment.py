@@ -26,7 +26,7 @@ from didact.registry import parse_spec
 METHODS = {
     "LIME": "lime(scale=log_probability, samples={samples})",
     "Gradient norm": "gradient_norm(scale=log_probability)",
-    "Gradient × input": "gradient_input(scale=log_probability)",
+    "Gradient × input": "gradient_input(scale=log_probability, at=word)",
     "DeepLIFT": "deeplift(scale=log_probability, at=embedding)",
     "Layer conductance": "layer_conductance(scale=log_probability, at=embedding, layer=1)",
     "Integrated gradients": "integrated_gradients(scale=log_probability, at=embedding, baseline=pad, steps=50)",

@@ -350,7 +350,8 @@ class TestPresets:
             ("smat", "gradient_input", {"scale": "logit", "normalise": "softmax(temperature=0.1)", "at": "embedding"}),
             ("smat", "integrated_gradients", {"steps": 10, "baseline": "zero", "special": True}),
             ("l2e", "lime", {"samples": 1000, "baseline": "mask", "level": "word", "target": "gold", "special": False}),
-            ("l2e", "gradient_input", {"scale": "logit", "target": "gold"}),
+            ("l2e", "gradient_input", {"scale": "logit", "target": "gold", "at": "word"}),
+            ("pruthi", "gradient_input", {"scale": "log_probability", "at": "word"}),
             ("neely", "lime", {"samples": 1000, "kernel_width": 1.0, "baseline": "pad", "absolute": True}),
             (
                 "neely",

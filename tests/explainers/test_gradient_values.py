@@ -5,10 +5,12 @@ import pytest
 import torch
 from captum.attr import GradientShap, InputXGradient, IntegratedGradients, LayerConductance, Saliency
 
+import tiny
 from didact.core.baseline import baseline_of
 from didact.core.target import Target
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.build import build_explainer
+from didact.models.huggingface import HuggingFaceModel
 from teachers import Forward, examples, scores, setting, teacher
 
 KINDS = ["hf", "native", "bilstm_attention"]
@@ -241,3 +243,15 @@ def test_a_background_is_asked_for_before_it_is_used():
     model, batch, target, _ = setting("native")
     with pytest.raises(UnsupportedError, match="prepare"):
         scores("gradient_shap", model, batch, target)
+
+
+def test_gradient_input_is_taken_behind_the_embedding_block():
+    """Where a LayerNorm follows the words, the model does not depend on their scale, and nothing is left at `word`."""
+    model = HuggingFaceModel(*tiny.huggingface("deberta-v2", position_biased_input=False))
+    batch = model.encode(examples("classification"))
+    with torch.no_grad():
+        target = Target.predicted(model.task, model(batch).logits)
+    found = scores("gradient_input", model, batch, target).scores
+    torch.testing.assert_close(found, scores("gradient_input", model, batch, target, at="embedding").scores)
+    at_words = scores("gradient_input", model, batch, target, at="word").scores
+    assert found.abs().max() > 1e3 * at_words.abs().max()

@@ -29,9 +29,15 @@ class GradientNorm(Explainer):
 
 
 class GradientInput(Explainer):
-    """Dot product of gradient and embedding at each unit (Shrikumar et al. 2016)."""
+    """Dot product of gradient and embedding at each unit (Shrikumar et al. 2016).
 
-    def __init__(self, *, at: str = "word") -> None:
+    By default it is taken at the output of the embedding block. Where a LayerNorm follows the word embedding, the model
+    does not depend on the embedding's scale, so gradient × input there (`at=word`) is rounding error.
+    """
+
+    version = 2  # 1 took it at the word embedding
+
+    def __init__(self, *, at: str = "embedding") -> None:
         super().__init__()
         self.at = check_at(at)
 

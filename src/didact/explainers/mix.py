@@ -202,6 +202,8 @@ class Blend(Mix):
     and kernel_shap. A blend that counts one member alone gives just what this member would.
     """
 
+    version = 2  # gradient_input, a default member, has other numbers since its version 2
+
     def __init__(
         self,
         *,

@@ -45,7 +45,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         {
             "lime": {"samples": 1000},
             "kernel_shap": {"samples": 1000},
-            "gradient_input": {"scale": "logit"},
+            "gradient_input": {"scale": "logit", "at": "word"},
             "lrp": {"scale": "logit"},
         },
     ),
