@@ -35,12 +35,23 @@ E = TypeVar("E", bound=Entry)
 
 
 class Registry(Mapping[str, E], Generic[E]):
-    """A table of names. Unknown ones are answered with the nearest known ones."""
+    """A table of names. Unknown ones are answered with the nearest known ones.
 
-    def __init__(self, kind: str, entries: Mapping[str, E], *, group: str | None = None) -> None:
+    `aliases` are what others call the entries (`"ig"`, `"shap"`), with the names to suggest for each, best first.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        entries: Mapping[str, E],
+        *,
+        group: str | None = None,
+        aliases: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         self.kind = kind
         self._own = dict(entries)
         self._group = group
+        self._aliases = aliases or {}
 
     @cached_property
     def _entries(self) -> Mapping[str, E]:
@@ -51,7 +62,9 @@ class Registry(Mapping[str, E], Generic[E]):
         try:
             return self._entries[name]
         except KeyError:
-            raise UnknownNameError(unknown(self.kind, name, self._entries)) from None
+            plain_name = name.lower().replace("-", "_").replace(" ", "_")
+            meant = self._aliases.get(plain_name, (plain_name,) if plain_name in self._entries else ())
+            raise UnknownNameError(unknown(self.kind, name, self._entries, meant=meant)) from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -67,9 +80,15 @@ class Registry(Mapping[str, E], Generic[E]):
         return self[name].load()
 
 
-def unknown(kind: str, name: str, known: Mapping[str, object] | list[str] | tuple[str, ...]) -> str:
-    """The sentence that answers a name nobody knows."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+def unknown(
+    kind: str,
+    name: str,
+    known: Mapping[str, object] | list[str] | tuple[str, ...],
+    *,
+    meant: tuple[str, ...] = (),
+) -> str:
+    """The sentence that answers a name nobody knows. It suggests what is `meant`, or else the nearest names."""
+    near = list(meant) or difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(known))}."
 

@@ -1,6 +1,7 @@
 """`didact explain`: why a model answers as it does, for a sentence or a data set."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, no_type_check
 
@@ -12,8 +13,6 @@ from didact.errors import OptionError
 from didact.records.atomic import check_new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from didact.core.dataset import Dataset, Split
     from didact.core.teacher import Teacher
     from didact.records.by_class import ByClass
@@ -40,11 +39,13 @@ def explain(
         str, typer.Option("--model", help="A folder or a hub name. Required.", callback=_named_model)
     ] = "",
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--method", help="A name from `didact methods`, with options; a learned one's folder; or several."
+            "--method",
+            help="A name from `didact methods`, with options; a learned one's folder; or several. Default: lrp where "
+            "its scores add up on the model, else integrated_gradients.",
         ),
-    ] = "integrated_gradients",
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option("--data", help="A name from `didact data list`, or a file; with --stream owner/name on the hub."),
@@ -104,7 +105,7 @@ def explain(
 
     Prints heat maps of the first rows, or JSON. A run with --out that was stopped goes on where it was.
     """
-    asked = options.methods_of(method)
+    asked: Sequence[str | None] = [None] if method is None else options.methods_of(method)
     if len(asked) > 1 and (out is not None or as_json):
         raise OptionError(f"--out and --json keep one method, and {len(asked)} were named. Run them one by one.")
     if bool(texts) == (data is not None):
@@ -159,6 +160,8 @@ def explain(
         explained(teacher, chosen, one, preset=preset, background_rows=others, out=out, progress=True, **said)
         for one in asked
     ]
+    if method is None:
+        say(f"note: explained with {maps[0].method}, the default for this model. --method names another.")
     if html is not None:
         _page(maps, html, level or "word")
     if out is not None:
@@ -214,7 +217,7 @@ def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any
 def _stream(
     model: str,
     data: str,
-    method: str,
+    method: str | None,
     out: Path,
     loading: dict[str, Any],
     said: dict[str, Any],

@@ -1,22 +1,98 @@
 """`didact methods`: what can be asked for as an explanation."""
 
-from typing import Annotated
+from textwrap import fill
+from typing import Annotated, Any
 
 import typer
 
 from didact.cli.output import print_json, print_table
-from didact.explainers import EXPLAINERS
+from didact.explainers import EXPLAINERS, ExplainerEntry
+
+START = (
+    "Start with lrp: one pass, and its scores add up (the default for models). Compare it with integrated_gradients "
+    "(slower) and gradient_norm. For a function whose inside cannot be seen: occlusion (the default), then kernel_shap."
+)
+NEEDS = {
+    "nothing": "no model",
+    "rationales": "marked words in the data",
+    "predictions": "only the answers, so that it explains functions, too",
+    "gradients": "gradients of a model",
+    "attention": "attention of a model",
+}
 
 
-def methods(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
-    """Every method: the kind of its scores, what it needs of a model, its cost per row, its paper. Loads nothing."""
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one method with its options.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """List every method: what it does, what it needs of a model, what it costs per row. Loads nothing heavy.
+
+    With a name, as in `didact methods lime`: one method with all its options.
+    """
+    if name is not None:
+        _show_one(name, EXPLAINERS[name], as_json=as_json)
+    elif as_json:
+        print_json({"rows": [_facts(name, entry) for name, entry in EXPLAINERS.items()]})
+    else:
+        _show_all()
+
+
+def _show_all() -> None:
+    typer.echo(fill(START, 79))
+    rows = [
+        (name, entry.needs, f"{_sentence(_about(entry))} Cost: {entry.cost}.") for name, entry in EXPLAINERS.items()
+    ]
+    print_table(("name", "needs", "what it does, and what it costs per row"), rows)
+    typer.echo(
+        "n is the number of units; a forward or backward is a pass of the model.\n"
+        "didact methods lime shows one method with its options. Options go in brackets:\n"
+        "didact explain --method 'lime(samples=200)'."
+    )
+
+
+def _show_one(name: str, entry: ExplainerEntry, *, as_json: bool) -> None:
+    options = _options(name)
     if as_json:
-        rows = [
-            {"name": name, "kind": one.kind, "needs": one.needs, "cost": one.cost, "paper": one.paper, "ours": one.ours}
-            for name, one in EXPLAINERS.items()
-        ]
-        print_json({"rows": rows})
+        print_json(_facts(name, entry) | {"options": options})
         return
-    columns = ("name", "kind", "needs", "cost per row", "paper")
-    print_table(columns, [(name, e.kind, e.needs, e.cost, e.paper) for name, e in EXPLAINERS.items()])
-    typer.echo("n is the number of units. Options go in brackets: didact explain --method 'lime(samples=200)'.")
+    typer.echo(fill(f"{name}: {_sentence(_about(entry))}", 79) + "\n")
+    facts = {
+        "scores": entry.kind, "needs": NEEDS.get(entry.needs, entry.needs), "cost per row": entry.cost,
+        "paper": entry.paper, "differs from it": entry.ours,
+    }  # fmt: skip
+    for label, text in facts.items():
+        if text:
+            typer.echo(fill(f"{label + ':':<17}{text}", 79, subsequent_indent=" " * 17))
+    if options:
+        print_table(("option", "default", "meaning"), [(o["name"], o["default"], o["meaning"]) for o in options])
+        first = options[0]
+        typer.echo(f"didact explain --method '{name}({first['name']}={first['default']})'")
+    else:
+        typer.echo("\nIt has no options of its own.")
+    typer.echo("Options that all methods share (target, scale, level …): didact explain --help.")
+
+
+def _options(name: str) -> list[dict[str, Any]]:
+    from didact.explainers.build import options_of
+    from didact.explainers.options import option_help
+
+    defaults = {option: parameter.default for option, parameter in options_of(name).items()}
+    return [
+        {"name": option, "default": value, "meaning": option_help(name, option)} for option, value in defaults.items()
+    ]
+
+
+def _facts(name: str, entry: ExplainerEntry) -> dict[str, Any]:
+    return {
+        "name": name, "about": _about(entry), "kind": entry.kind, "needs": entry.needs, "cost": entry.cost,
+        "paper": entry.paper, "ours": entry.ours,
+    }  # fmt: skip
+
+
+def _about(entry: ExplainerEntry) -> str:
+    """What the method does; its paper for entries of other packages that do not say."""
+    return getattr(entry, "about", "") or entry.paper
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

@@ -32,6 +32,7 @@ from didact.experiment.engines import Helper
 from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
+from didact.explainers.default import default_method
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
@@ -75,7 +76,7 @@ def explain(teacher: Teacher, data: Any, method: Any = ..., **options: Any) -> E
 def explain(
     teacher: Teacher,
     data: Any,
-    method: str | Explainer | Callable[..., Any] = "integrated_gradients",
+    method: str | Explainer | Callable[..., Any] | None = None,
     *,
     preset: str | None = None,
     background_rows: Any = None,
@@ -90,6 +91,8 @@ def explain(
 ) -> Explanations | ByClass:
     """Explain rows, texts, pairs of texts or images with one method.
 
+    Without a `method`, `didact.explainers.default.default_method` chooses: `lrp` for models on which its scores add up,
+    `integrated_gradients` for other models, `occlusion` for functions. The result's `method` names it.
     Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
     `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
     softmax(temperature=0.1), top(k=0.1)), `precision` (single, bfloat16, float16: of a model's passes, for methods that
@@ -104,6 +107,7 @@ def explain(
     machines) explains shards where that pays, to the same numbers.
     """
     rows = rows_of(teacher, data)
+    method = default_method(teacher, rows) if method is None else method
     if options.get("target") == ALL and ALL not in (teacher.classes or ()):
         shared = {
             "preset": preset, "background_rows": background_rows, "batch_size": batch_size, "seed": seed,

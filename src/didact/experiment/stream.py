@@ -25,6 +25,7 @@ from didact.experiment.explain import check_learned, look_again
 from didact.experiment.rows import rows_of
 from didact.experiment.shards import Bench, Order, write_manifest
 from didact.experiment.whole_rows import write_whole_rows
+from didact.explainers.default import default_method
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
@@ -51,7 +52,7 @@ class Streamed:
 def explain_stream(
     teacher: Teacher | str | Path,
     data: Any,
-    method: Any = "integrated_gradients",
+    method: Any = None,
     *,
     out: str | Path,
     split: str = "train",
@@ -82,7 +83,8 @@ def explain_stream(
     processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
     names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is called
     with what was guessed about the data. Other options are those of `didact.explain`. The file is read as others
-    (`Explanations.load`), or shard by shard (`Explanations.shards`).
+    (`Explanations.load`), or shard by shard (`Explanations.shards`). Without a `method` it is chosen as `didact.explain`
+    does.
     """
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
@@ -91,7 +93,7 @@ def explain_stream(
     if workers and not isinstance(teacher, str | Path):
         raise OptionError("Workers load the teacher themselves: give its folder or its name on the hub, or workers=0.")
     method = str(method) if isinstance(method, Path) else method
-    if workers and not isinstance(method, str):
+    if workers and method is not None and not isinstance(method, str):
         raise OptionError(
             "Workers make the explainer themselves: give its name with its options, the folder of one that was "
             "learned, or workers=0."
@@ -101,6 +103,7 @@ def explain_stream(
     with _threads(threads):
         opened = load_teacher(str(teacher), **(loading or {})) if isinstance(teacher, str | Path) else teacher
         look_again(opened)
+        method = default_method(opened) if method is None else method
         order = Order(method, options, preset, batch_size, seed)
         background = None if background_rows is None else rows_of(opened, background_rows)
         bench = Bench(opened, order, background)

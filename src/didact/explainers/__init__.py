@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from didact.explainers.aliases import ALIASES
 from didact.registry import Entry, Registry
 
 # What the folder of a learned explainer holds.
@@ -206,4 +207,5 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         ),
     },
     group="didact.explainers",
+    aliases=ALIASES,
 )  # fmt: skip

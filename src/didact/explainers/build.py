@@ -29,6 +29,11 @@ def knows_option(method: str, option: str) -> bool:
     return option in _options_of(EXPLAINERS.load(method))
 
 
+def options_of(method: str) -> dict[str, inspect.Parameter]:
+    """The options of a named method, as its constructor declares them."""
+    return _options_of(EXPLAINERS.load(method))
+
+
 def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
     """The explainer for a spec like `lime(samples=200)` with more options, in a folder, or the one that is given."""
     from didact.explainers.learned import Learned, fingerprint_of_weights, load_explainer

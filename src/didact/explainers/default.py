@@ -1,0 +1,75 @@
+"""The method that explains when none is named: the fast one where the teacher serves it."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import torch
+
+from didact.core.batch import Batch
+from didact.core.model import Model, evaluating
+from didact.core.row import Row
+from didact.core.target import Target
+from didact.core.teacher import Teacher
+from didact.errors import DidactError
+from didact.explainers.build import build_explainer
+
+# Chosen by the figures of docs/decisions/025-default-method.md.
+FAST: Final = "lrp"
+THOROUGH: Final = "integrated_gradients"  # of models whose scores FAST does not add up
+BLACK_BOX: Final = "occlusion"  # of functions: one question for each unit
+LARGEST_RESIDUAL: Final = 0.05
+_TEXTS: Final = ("one good day", "they did not like it")
+_CHOICES: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
+
+log = logging.getLogger(__name__)
+
+
+def default_method(teacher: Teacher, rows: Sequence[Row] = ()) -> str:
+    """The name of the method that `explain` uses when none is named.
+
+    `lrp` where it runs on the model and its scores add up on a short trial (residual at most 5 %),
+    `integrated_gradients` for other models, `occlusion` for teachers that only answer. The trial takes one forward and
+    backward pass and is made once for each model. Texts are tried on sentences of its own; `rows` are only needed for
+    models that read images.
+    """
+    if not isinstance(teacher, Model):
+        return BLACK_BOX
+    if teacher not in _CHOICES:
+        obstacle = _obstacle(teacher, rows)
+        _CHOICES[teacher] = FAST if obstacle is None else THOROUGH
+        if obstacle is not None:
+            log.info("Explaining %r with %s: %s", teacher.name, THOROUGH, obstacle)
+    return _CHOICES[teacher]
+
+
+def _obstacle(model: Model, rows: Sequence[Row]) -> str | None:
+    """Why the fast method does not explain this model; None if it does, or if there is nothing to try it on."""
+    trial = _trial_rows(model, rows)
+    if not trial:
+        return None
+    try:
+        with torch.inference_mode(False):
+            batch = model.encode(trial).to(model.device)
+            residual = _largest_residual(model, batch)
+    except (DidactError, RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        return f"{FAST} does not run on it ({error})."
+    if residual <= LARGEST_RESIDUAL:
+        return None
+    return f"the scores of {FAST} do not add up on it (residual {residual:.2g})."
+
+
+def _trial_rows(model: Model, rows: Sequence[Row]) -> list[Row]:
+    if not model.task.is_text:
+        return list(rows[:1])
+    segments = len(model.task.segments)
+    return [Row(f"trial-{number}", (text,) * segments) for number, text in enumerate(_TEXTS)]
+
+
+def _largest_residual(model: Model, batch: Batch) -> float:
+    with evaluating(model), torch.no_grad():
+        target = Target.predicted(model.task, model(batch).logits)
+    residual = build_explainer(FAST).explainer(model, batch, target).residual
+    assert residual is not None, "a fast method is one whose scores add up"
+    return float(residual.max())

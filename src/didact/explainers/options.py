@@ -1,0 +1,57 @@
+"""One line for every option of a method. What a method says of its own option wins over what all say."""
+
+from collections.abc import Mapping
+from typing import Final
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "at": "Where gradients are taken: word (the word embedding) or embedding (the input of the first layer).",
+    "background": "Number of background rows to compare with.",
+    "baseline": "What replaces a removed unit: zero, or the pad or mask token.",
+    "batch_size": "Altered rows in one pass of the model; bounds memory.",
+    "learn_temperature": "Learn the temperature, too.",
+    "level": "What is scored or removed: token or word.",
+    "normaliser": "How the learned weights are kept positive: softmax, sparsemax, or none.",
+    "samples": "Number of altered copies of a row.",
+    "seed": "Decides random draws.",
+    "steps": "Points on the path from the baseline.",
+    "temperature": "Divides the logits before the softmax; below 1 sharpens.",
+}
+
+OWN_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "trivial": {"k": "Share of the units in a block."},
+    "human": {
+        "noise": "Chance that a marked word is lost.",
+        "how": "What noise does to a marked word: drop it, or swap it with an unmarked one.",
+    },
+    "lexicon": {"imitate": "The method whose scores of each word are averaged."},
+    "smooth_gradient": {"noise": "Standard deviation, as a share of the row's range of embedding values."},
+    "integrated_gradients": {"steps": "Points on the path; auto refines the path until the scores add up."},
+    "layer_conductance": {"layer": "Number of the layer, from 1."},
+    "lime": {
+        "kernel_width": "Width of the cosine kernel that weighs samples.",
+        "ridge": "Strength of the ridge penalty.",
+    },
+    "shapley_sampling": {"permutations": "Random orders of the units, in pairs."},
+    "attention_gradient": {"layers": "last, or all layers."},
+    "attention_alignment": {
+        "layers": "last, or all layers.",
+        "pairs": "Largest number of aligned phrases.",
+    },
+    "blend": {"members": "Methods joined by '+'; auto: what the teacher serves."},
+    "l2e": {
+        "formulation": "What it learns to imitate: labelling, ranking or regression.",
+        "signed": "Rank signed scores instead of their sizes.",
+        "width": "Width of the network.",
+        "layers": "Layers of the network.",
+        "heads": "Attention heads of the network.",
+        "dropout": "Dropout while it learns.",
+        "positions": "The network knows where a unit stands.",
+        "embeddings": "The teacher's (frozen), or its own.",
+        "buckets": "Into how many classes a regression's answers are cut.",
+    },
+}
+
+
+def option_help(method: str, option: str) -> str:
+    """What an option of a method means, in one line; empty for options of other packages."""
+    return OWN_OPTIONS.get(method, {}).get(option, OPTIONS.get(option, ""))
