@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -143,6 +144,8 @@ def test_distils_and_explains_with_it(distil, teacher, tmp_path):
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["metrics"]["train_rows"] + document["metrics"]["dev_rows"] == 40
+    assert len(document["warnings"]) == 1
+    assert document["warnings"][0].startswith("L2E imitates occlusion + gradient_input with ρ = ")
     explained = CliRunner().invoke(
         app, ["explain", "--model", str(teacher), "--method", str(tmp_path / "fast"), "--json", "a good film"]
     )
@@ -153,8 +156,11 @@ def test_distils_and_explains_with_it(distil, teacher, tmp_path):
 
 def test_tells_what_distilling_cost(distil, tmp_path):
     result = distil("--imitate", "occlusion", "--size", "20", "--overwrite")
-    assert "collect_seconds" in result.stdout
-    assert result.stdout.count("dev_spearman") == 4  # the one kept, both of them, their mean
+    assert "seconds to explain, to learn: " in result.stdout
+    assert "rank correlation with occlusion on held-out rows: " in result.stdout
+    assert re.search(r"rank correlation of each network: -?\d.\d\d, -?\d.\d\d\n", result.stdout)
+    assert "warning: L2E imitates occlusion with ρ = " in result.stderr
+    assert "on 2 held-out rows: too few rows; use 500 or more." in result.stderr
     assert f"Kept in {tmp_path / 'fast'}" in result.stderr
     assert "nothing" not in result.stderr
 

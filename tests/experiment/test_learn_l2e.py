@@ -376,3 +376,26 @@ def test_in_a_comparison(school, compare, tmp_path):
     assert {"mine", "lexicon"} <= set(found.explainers)
     assert not found.failed
     assert any("saw the teacher's answers to 10 rows" in note for note in found.notes)
+
+
+class TestWarnings:
+    def test_few_rows_are_warned_of_and_noted(self, school):
+        with pytest.warns(module.ImitationWarning, match=r"L2E imitates occlusion with ρ = .* too few rows; use 500"):
+            found, _, _ = learned(school)
+        assert found.learned["notes"][-1].startswith("L2E imitates occlusion")
+
+    @pytest.mark.parametrize(
+        ("spearman", "rows", "wanted"),
+        [
+            (0.9, 49, "ρ = 0.90 on 4 held-out rows: too few rows; use 500 or more."),
+            (0.07, 100, "ρ = 0.07 on 4 held-out rows: too few rows; use 500 or more."),
+            (0.49, 500, "ρ = 0.49 on 4 held-out rows: do not use it."),
+            (None, 500, "a rank correlation that cannot be computed on 4 held-out rows"),
+            (0.5, 50, None),
+            (0.9, 5000, None),
+        ],
+    )
+    def test_what_is_warned_of(self, spearman, rows, wanted):
+        metrics = {"dev_spearman": spearman, "dev_rows": 4, "train_rows": rows - 4}
+        found = module.imitation_warning(["occlusion"], metrics)
+        assert found is None if wanted is None else wanted in found

@@ -161,7 +161,11 @@ def explain(
         for one in asked
     ]
     if method is None:
-        say(f"note: explained with {maps[0].method}, the default for this model. --method names another.")
+        from didact.records.by_class import ByClass
+
+        first = maps[0]
+        used = next(iter(first.values())).method if isinstance(first, ByClass) else first.method
+        say(f"note: explained with {used}, the default for this model. --method names another.")
     if html is not None:
         _page(maps, html, level or "word")
     if out is not None:
@@ -290,13 +294,15 @@ def compared_with(data: "Dataset") -> "Split | None":
     return rows
 
 
-def needs_labels(teacher: "Teacher", methods: list[str], said: dict[str, Any], *, preset: str | None = None) -> bool:
-    """Whether one of the methods explains the gold label: by an option, in brackets, or by its preset."""
+def needs_labels(
+    teacher: "Teacher", methods: Sequence[str | None], said: dict[str, Any], *, preset: str | None = None
+) -> bool:
+    """Whether one of the methods (None: the default) explains the gold label, by an option or by a preset."""
     from didact.experiment.explain import resolve
 
     common = {name: value for name, value in said.items() if name not in ("preset", "batch_size", "seed")}
     preset = preset or said.get("preset")
-    return any(resolve(teacher, method, common, preset=preset)[0].target == "gold" for method in methods)
+    return any(resolve(teacher, method or "occlusion", common, preset=preset)[0].target == "gold" for method in methods)
 
 
 def _data(

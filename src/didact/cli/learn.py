@@ -1,13 +1,14 @@
 """`didact learn`: explainers that are learned."""
 
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from didact.cli import options
-from didact.cli.output import going_on, print_json, print_metrics, say
+from didact.cli.output import figure, going_on, print_json, print_metrics, say
 from didact.registry import parse_spec, split_list
 
 app = typer.Typer(
@@ -153,7 +154,7 @@ def l2e(
     training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}
     training = {name: value for name, value in training.items() if value is not None}
 
-    from didact.experiment.distil import check_l2e, learn_l2e
+    from didact.experiment.distil import ImitationWarning, check_l2e, imitation_warning, learn_l2e
     from didact.experiment.rows import asks_for_gold
     from didact.records.atomic import check_new_folder
 
@@ -167,21 +168,45 @@ def l2e(
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
     loaded = options.aligned(loaded, teacher, classes, required=asks_for_gold(imitate))
-    with going_on("Stopped. Explanations that were made are kept: give the same command again to go on."):
+    stopped = going_on("Stopped. Explanations that were made are kept: give the same command again to go on.")
+    with stopped, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImitationWarning)  # printed below
         explainer = learn_l2e(
             teacher, loaded, imitate=split_list(imitate), formulation=formulation, combine=combine, preset=preset,
             size=size, initialisations=initialisations, seed=seed, training=training, out=folder, overwrite=overwrite,
             progress=True, **said,
         )  # fmt: skip
     seconds = round(time.monotonic() - began, 1)
-    metrics = explainer.learned["metrics"]
+    metrics, imitates = explainer.learned["metrics"], explainer.learned["imitates"]
+    caution = imitation_warning(imitates, metrics)
     if as_json:
-        print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
+        cautions = [] if caution is None else [caution]
+        print_json({"out": str(folder), "metrics": metrics, "seconds": seconds, "warnings": cautions})
         return
-    print_metrics(metrics)
+    _print_imitation(" + ".join(imitates), metrics)
     for note in explainer.learned["notes"]:
-        say(note)
+        say(f"warning: {note}" if note == caution else note)
     say(
-        f"Kept in {folder} after {seconds:.0f} s. dev_spearman tells how like the imitated scores its own are, on rows "
-        f"held out. Explain with it: didact explain --model {model} --data {data} --method {folder}"
+        f"Kept in {folder} after {seconds:.0f} s. Explain with it: "
+        f"didact explain --model {model} --data {data} --method {folder}"
     )
+
+
+def _print_imitation(imitates: str, metrics: dict[str, Any]) -> None:
+    """What the kept network reached, the others beside it, and what learning cost."""
+    each = ", ".join(_rounded(network["dev_spearman"]) for network in metrics["initialisations"])
+    lines = {
+        f"rank correlation with {imitates} on held-out rows": _rounded(metrics["dev_spearman"]),
+        "shared top units on held-out rows (IoU)": _rounded(metrics["dev_top_iou"]),
+        "held-out rows": f"{metrics['dev_rows']:,}",
+        "rows learned from": f"{metrics['train_rows']:,}",
+        "rank correlation of each network": each,
+        "epochs (kept)": f"{metrics['epochs']} ({metrics['epoch']})",
+        "seconds to explain, to learn": f"{metrics['collect_seconds']:.1f}, {metrics['train_seconds']:.1f}",
+    }
+    for label, value in lines.items():
+        typer.echo(f"{label}: {value}")
+
+
+def _rounded(value: float | None) -> str:
+    return "–" if value is None else figure(value, ".2f")

@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import math
 import shutil
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -45,7 +47,14 @@ from didact.registry import Spec, parse_spec, unknown
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
 MEASURED: Final = ("dev_loss", "dev_spearman", "dev_top_iou")
+LOWEST_SPEARMAN: Final = 0.5  # below this a network does not explain as what it imitates
+FEWEST_ROWS: Final = 50
+ENOUGH_ROWS: Final = 500
 _COST: Final = "cost.json"
+
+
+class ImitationWarning(UserWarning):
+    """A learned network explains unlike the method it imitates, or learned from too few rows to tell."""
 
 
 def learn_l2e(
@@ -78,8 +87,10 @@ def learn_l2e(
     layers, positions …), as docs/l2e.md tells them. As many networks as there are `initialisations` learn from other
     first weights; the one that errs least on the held-out rows is kept. With `out` it is kept there, as
     `save_pretrained` does, and explanations that were made before a stop are not made again. What each network
-    reached, their mean, and what it cost is in `explainer.learned["metrics"]`. `classes` names the data's classes in
-    the teacher's order, where names differ and gold labels are explained.
+    reached, their mean, and what it cost is in `explainer.learned["metrics"]`. A network that ranks units unlike what
+    it imitates (Spearman's ρ below 0.5 on held-out rows), or that learned from fewer than 50 rows, raises an
+    `ImitationWarning`, and adds a note in `explainer.learned["notes"]`. `classes` names the data's
+    classes in the teacher's order, where names differ and gold labels are explained.
     """
     explainer, asked = _asked(formulation, combine, preset, seed, training, options)
     if initialisations < 1:
@@ -93,12 +104,31 @@ def learn_l2e(
     with _place(folder) as place:
         done, metrics = work.learn(place, initialisations, progress)
     metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
-    explainer.learned = work.facts() | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
+    facts = work.facts()
+    caution = imitation_warning(facts["imitates"], metrics)
+    if caution is not None:
+        warnings.warn(caution, ImitationWarning, stacklevel=2)
+        work.notes.append(caution)
+    explainer.learned = facts | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
     if folder is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
         write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
         shutil.rmtree(_beside(folder), ignore_errors=True)
     return explainer
+
+
+def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> str | None:
+    """What is wrong with a learned network, by its measures on held-out rows; None if it does what it should."""
+    spearman, dev_rows = metrics["dev_spearman"], metrics["dev_rows"]
+    rows = dev_rows + metrics["train_rows"]
+    is_measured = spearman is not None and math.isfinite(spearman)
+    if is_measured and spearman >= LOWEST_SPEARMAN and rows >= FEWEST_ROWS:
+        return None
+    correlation = f"ρ = {spearman:.2f}" if is_measured else "a rank correlation that cannot be computed"
+    reached = f"L2E imitates {' + '.join(imitates)} with {correlation} on {dev_rows:,} held-out rows"
+    if rows < ENOUGH_ROWS:
+        return f"{reached}: too few rows; use {ENOUGH_ROWS} or more."
+    return f"{reached}: do not use it. Learn from more rows or for more epochs, or imitate a method that is less noisy."
 
 
 def _reached(one: LearnedL2E) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def explain_stream(
     processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
     names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is called
     with what was guessed about the data. Other options are those of `didact.explain`. The file is read as others
-    (`Explanations.load`), or shard by shard (`Explanations.shards`). Without a `method` it is chosen as `didact.explain`
-    does.
+    (`Explanations.load`), or shard by shard (`Explanations.shards`). Without a `method` it is chosen as
+    `didact.explain` does.
     """
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
