@@ -7,7 +7,7 @@ import json
 import logging
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -614,6 +614,85 @@ class TestShap:
         assert f"The shap object {reason}" in caught.value.faults[0]
 
 
+# captum
+
+
+def records(**changes):
+    visualization = pytest.importorskip("captum.attr").visualization
+    fields = {"pred_prob": 0.9, "pred_class": 1, "true_class": 0, "attr_class": 0, "attr_score": 1.0}
+    return [
+        visualization.VisualizationDataRecord(
+            torch.tensor(scores), raw_input_ids=tokens, convergence_score=0.01, **(fields | changes)
+        )
+        for scores, tokens in zip(SCORES, TOKENS, strict=True)
+    ]
+
+
+class TestCaptumRecords:
+    def test_lists_and_single_records(self):
+        maps = didact.read_explanations(records(), ROWS, method="lig")
+        assert [[(word, round(score, 6)) for word, score in row] for row in landed(maps)] == EXPECTED
+        assert (maps.method, maps.targets, maps.predictions) == ("lig", ("0", "0"), ("1", "1"))
+        alone = didact.read_explanations(records()[0], ROWS[:1])
+        assert len(alone) == 1
+        assert alone.method == "captum"
+
+    @pytest.mark.parametrize(
+        ("given", "wanted"), [(0, "bad"), ("good", "good"), ("1", "good"), (torch.tensor(1), "good"), (1.0, "good")]
+    )
+    def test_classes_by_name_or_number(self, given, wanted):
+        maps = didact.read_explanations(
+            records(attr_class=given), Dataset("x", CLASSIFICATION, {"test": Split("test", ROWS)}, ("bad", "good"))
+        )
+        assert maps.targets == (wanted, wanted)
+
+    def test_faults(self):
+        broken = records()
+        broken[1].word_attributions = torch.ones(7, 2)
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(broken, ROWS)
+        assert "record 2: 'word_attributions' have the shape (7, 2)" in caught.value.faults[0]
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations([*records()[:1], None], ROWS)
+        assert "record 2: is None, where a VisualizationDataRecord belongs" in caught.value.faults[0]
+        with pytest.raises(DataError) as caught:
+            didact.read_explanations(records(attr_class=[1]), ROWS)
+        assert "'attr_class' is [1], where the name or number of a class belongs" in caught.value.faults[0]
+
+
+@pytest.mark.parametrize("scores", [padded(), torch.tensor(padded()), SCORES, [1.0, 2.0], [torch.ones(3)]], ids=type)
+def test_scores_alone_are_asked_for_their_tokens(scores):
+    with pytest.raises(OptionError, match=r"Give \(scores, tokens\), with one list of tokens for each row"):
+        didact.read_explanations(scores, ROWS)
+
+
+def test_scores_alone_with_their_tokens_beside():
+    assert landed(didact.read_explanations(torch.tensor(padded()), ROWS, tokens=TOKENS)) == EXPECTED
+
+
+class TestTargets:
+    """What is explained, where the source does not say."""
+
+    def test_is_the_teachers_prediction(self):
+        teacher = didact.teacher_from_function(
+            lambda texts: np.array([[0.9, 0.1] if "good" in text else [0.2, 0.8] for text in texts]), ["yes", "no"]
+        )
+        maps = didact.read_explanations((SCORES, TOKENS), ROWS, teacher=teacher)
+        assert maps.targets == maps.predictions == ("yes", "no")
+        assert didact.read_explanations((SCORES, TOKENS), ROWS, teacher=teacher, target="no").targets == ("no", "no")
+        marks = [[0, 1, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 0]]
+        assert didact.read_explanations((marks, TOKENS), ROWS, kind="binary", teacher=teacher).targets == ("", "")
+
+    def test_is_unknown_without_a_teacher_and_agree_says_so(self):
+        theirs = didact.read_explanations((SCORES, TOKENS), ROWS, method="theirs")
+        ours = didact.read_explanations((SCORES, TOKENS), ROWS, method="ours", target="good")
+        assert theirs.targets == ("", "")
+        notes = didact.agree([theirs, ours]).notes
+        assert any(note.startswith("Target unknown: theirs. ") for note in notes)
+        assert not any("same target" in note for note in notes)
+        assert not any("arget" in note for note in didact.agree([theirs, replace(theirs, method="again")]).notes)
+
+
 # The front door
 
 
@@ -658,7 +737,8 @@ class TestDoor:
         path = tmp_path / "x.json"
         path.write_text('{"what": 1}')
         with pytest.raises(
-            OptionError, match="does not tell its format. .*'eraser', 'inseq', 'thermostat', 'arrays' or 'shap'"
+            OptionError,
+            match="does not tell its format. .*'eraser', 'inseq', 'thermostat', 'arrays', 'shap' or 'captum'",
         ):
             didact.read_explanations(path, ROWS)
         with pytest.raises(OptionError, match="An object of type int does not tell its format"):

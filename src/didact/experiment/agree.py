@@ -215,9 +215,15 @@ def _notes(groups: Mapping[str, Mapping[str, Explanations]]) -> tuple[str, ...]:
     """What a reader would not guess: other targets, other options under one name, methods missing from a group."""
     said = []
     targets = [zip(*(maps.targets for maps in part.values()), strict=True) for part in groups.values()]
-    other = sum(len(set(told)) > 1 for rows in targets for told in rows)
+    other = sum(len(set(told) - {""}) > 1 for rows in targets for told in rows)
     if other:
         said.append(f"Not all methods explain the same target: rows in which they differ: {other:,}.")
+    unknown = [label for part in groups.values() for label, maps in part.items() if not all(maps.targets)]
+    if unknown and any(any(maps.targets) for part in groups.values() for maps in part.values()):
+        said.append(
+            f"Target unknown: {', '.join(dict.fromkeys(unknown))}. It is taken to be that of the other methods; read "
+            "the scores with teacher= or target= to set it."
+        )
     for label in dict.fromkeys(label for part in groups.values() for label in part):
         several = [part[label] for part in groups.values() if label in part]
         if any(maps.options != several[0].options for maps in several):

@@ -14,10 +14,11 @@ from didact.core.task import task_named
 from didact.core.teacher import Teacher
 from didact.core.words import word_index
 from didact.errors import DataError, OptionError
+from didact.experiment.columns import in_words
 from didact.experiment.rows import named_rows
 from didact.records.explanations import KINDS, Explanations
 from didact.records.foreign import FORMATS
-from didact.records.foreign.find import format_of
+from didact.records.foreign.find import format_of, is_bare
 from didact.records.foreign.given import Asked
 from didact.records.foreign.place import Placed, placed
 from didact.records.parquet import is_ours
@@ -40,20 +41,21 @@ def read_explanations(
 ) -> Explanations:
     """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
 
-    `format` (eraser, inseq, thermostat, arrays, shap) is found out where the source tells. `method` is what they are
-    called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target` chooses a
-    class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists, a JSON file
-    of them, or a tokenizer for rows of `input_ids`. A class by its number is an output of the `teacher` that was
-    explained, and is named as this one names it; without a teacher as the data set does. Rows are found by id; without
-    ids by their order, if all are there. Tokens are placed by characters; what cannot be placed is refused, with file,
-    row and reason. See docs/bring-your-own.md.
+    `format` (eraser, inseq, thermostat, arrays, shap, captum) is found out where the source tells. `method` is what
+    they are called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target`
+    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists, a
+    JSON file of them, or a tokenizer for rows of `input_ids`. A class by its number is an output of the `teacher` that
+    was explained, and is named as this one names it; without a teacher as the data set does. Where the source does not
+    say what it explains, the target is the teacher's prediction, or unknown without a teacher. Rows are found by id;
+    without ids by their order, if all are there. Tokens are placed by characters; what cannot be placed is refused,
+    with file, row and reason. See docs/bring-your-own.md.
     """
     maps = _brought(
         source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher
     )
     if (said := _other_names(_name(source), maps, data)) is not None:
         _LOG.warning(said)
-    return maps
+    return _with_targets(maps, teacher)
 
 
 def _brought(
@@ -78,6 +80,8 @@ def _brought(
             raise OptionError(f"There is no file or folder {source} to read explanations from.")
         if format is None and is_ours(source):
             return _own(source, rows, method=method, kind=kind)
+    elif format is None and tokens is not None and is_bare(source):
+        source = {"scores": source}
     spec = parse_spec(format or format_of(source))
     read = FORMATS.load(spec.name)
     options = checked_options(spec.options, read, of=f"format {spec.name!r}")
@@ -100,6 +104,26 @@ def _brought(
     return maps
 
 
+def _with_targets(maps: Explanations, teacher: Teacher | None) -> Explanations:
+    """The explanations with the teacher's predictions as targets, where the source does not say what it explains.
+
+    Marks stay as they are: people marked the words, whatever the teacher answers.
+    """
+    if teacher is None or all(maps.targets) or maps.kind == "binary":
+        return maps
+    if teacher.task.name != maps.task or teacher.task.name == "reading":
+        return maps
+    rows = [Row(id, texts) for id, texts in zip(maps.ids, maps.texts, strict=True)]
+    predictions = in_words(teacher, teacher.predict(rows))
+    answers = ["value"] * len(rows) if teacher.classes is None else predictions
+    _LOG.info("The source does not say what its scores explain; the target is the teacher's prediction.")
+    return replace(
+        maps,
+        targets=tuple(target or answer for target, answer in zip(maps.targets, answers, strict=True)),
+        predictions=tuple(own or answer for own, answer in zip(maps.predictions, predictions, strict=True)),
+    )
+
+
 def opened(given: Iterable[Any], data: Any, teacher: Teacher | None = None) -> tuple[list[Any], list[str]]:
     """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
     several = list(given)
@@ -110,7 +134,7 @@ def opened(given: Iterable[Any], data: Any, teacher: Teacher | None = None) -> t
     for one in several:
         maps = _brought(one, data, teacher=teacher) if one in foreign else one
         note = _other_names(_name(one), maps, data) if one in foreign else None
-        found.append(maps)
+        found.append(_with_targets(maps, teacher) if one in foreign else maps)
         said += [] if note is None else [note]
     return found, said
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from didact.errors import DataError, OptionError
 from didact.records.foreign import FORMATS
+from didact.records.foreign.captum import is_record
 from didact.records.foreign.files import arrays, content_of
 
 _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")
@@ -58,9 +59,25 @@ def _of_object(source: Any) -> str | None:
         return "thermostat"
     if isinstance(source, tuple) and len(source) == 2:
         return "arrays"
+    if is_record(source) or (isinstance(source, Sequence) and source and is_record(source[0])):
+        return "captum"
     if isinstance(source, Sequence) and source and isinstance(source[0], dict):
         return _of_record(source[0])
+    if is_bare(source):
+        raise OptionError(
+            f"Scores alone ({type(source).__name__}) do not say which tokens they belong to. Give (scores, tokens), "
+            "with one list of tokens for each row: read_explanations((scores, tokens), rows)."
+        )
     return None
+
+
+def is_bare(source: Any) -> bool:
+    """Whether this is nothing but numbers: a tensor, an array, or lists of either or of numbers."""
+    if hasattr(source, "ndim") and hasattr(source, "dtype"):
+        return True
+    if not isinstance(source, list) or not source:
+        return False
+    return isinstance(source[0], int | float) or is_bare(source[0])
 
 
 def _of_record(record: Mapping[str, Any]) -> str | None:

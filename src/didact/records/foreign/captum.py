@@ -1,0 +1,43 @@
+"""Lists of captum's `VisualizationDataRecord`: `word_attributions` beside the tokens in `raw_input_ids`.
+
+`attr_class` is what was explained, `pred_class` what the model answered; both by name or by number.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, numbers, shown, words_in
+from didact.registry import plain
+
+
+def is_record(value: Any) -> bool:
+    """Whether this is a record of captum. Told by its fields, so that captum need not be installed."""
+    return hasattr(value, "word_attributions") and hasattr(value, "raw_input_ids")
+
+
+def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
+    foreign = Foreign(name)
+    for number, record in enumerate([source] if is_record(source) else source, 1):
+        where = f"record {number}"
+        try:
+            if not is_record(record):
+                raise Fault(f"is {shown(record)}, where a VisualizationDataRecord belongs")
+            scores = numbers(record.word_attributions, "'word_attributions'")
+            tokens = words_in(record.raw_input_ids, "'raw_input_ids'")
+            target, prediction = (_class(getattr(record, key, None), key) for key in ("attr_class", "pred_class"))
+            foreign.rows.append(Given(where, None, tokens, scores, target=target, prediction=prediction))
+        except Fault as fault:
+            foreign.fault(where, fault)
+    return foreign
+
+
+def _class(value: Any, key: str) -> str | int | None:
+    """A class by name or number; captum's own examples write numbers as text, too."""
+    value = plain(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
+        return None if value == "" else value
+    raise Fault(f"{key!r} is {shown(value)}, where the name or number of a class belongs")
