@@ -48,6 +48,15 @@ class TestExplain:
         assert "delightful" in result.stdout
         assert "prediction" in result.stdout
 
+    def test_says_which_method_the_default_is(self, folders, tmp_path):
+        result = run("--model", folders / "native", "a delightful film")
+        assert "note: explained with lrp, the default for this model." in result.stderr
+        assert "note:" not in run("--model", folders / "native", "--method", "lrp", "a delightful film").stderr
+        out = tmp_path / "maps.parquet"
+        result = run("--model", folders / "native", "--data", DATA, "--stream", "--split", "test", "--out", out)
+        assert result.exit_code == 0, result.output
+        assert Explanations.load(out).method == "lrp"
+
     def test_speaks_json(self, folders):
         result = run("--model", folders / "native", "--method", "lime(samples=20)", "--json", "a delightful film")
         document = json.loads(result.stdout)

@@ -116,7 +116,7 @@ class TestExtending:
 
     @pytest.mark.usefixtures("world")
     def test_what_is_written_by_hand_is_our_own(self):
-        """The example explainer gives the scores of `gradient_input`, the class those that it says."""
+        """The example explainer gives the scores of `gradient_input` at the words, the class those that it says."""
         import numpy as np
 
         import didact
@@ -125,7 +125,7 @@ class TestExtending:
         for block in blocks(EXTENDING):
             if block.language == "python":
                 exec(small(block.text), names)
-        ours = didact.explain(names["teacher"], names["rows"], "gradient_input")
+        ours = didact.explain(names["teacher"], names["rows"], "gradient_input", at="word")
         np.testing.assert_allclose(names["maps"].scores, ours.scores, rtol=1e-4, atol=1e-6)
         assert names["maps"].method == "by_hand"
         assert names["rare"].options["power"] == 2.0

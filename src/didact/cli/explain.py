@@ -1,7 +1,7 @@
 """`didact explain`: why a model answers as it does, for a sentence or a data set."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, no_type_check
 
@@ -161,11 +161,8 @@ def explain(
         for one in asked
     ]
     if method is None:
-        from didact.records.by_class import ByClass
-
-        first = maps[0]
-        used = next(iter(first.values())).method if isinstance(first, ByClass) else first.method
-        say(f"note: explained with {used}, the default for this model. --method names another.")
+        first = next(iter(maps[0].values())) if isinstance(maps[0], Mapping) else maps[0]
+        say(f"note: explained with {first.method}, the default for this model. --method names another.")
     if html is not None:
         _page(maps, html, level or "word")
     if out is not None:
