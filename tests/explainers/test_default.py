@@ -7,6 +7,7 @@ import torch
 
 import tiny
 from didact.core.trace import Trace
+from didact.errors import OptionError
 from didact.experiment.explain import explain
 from didact.explainers import default
 from didact.explainers.default import default_method
@@ -76,3 +77,9 @@ def test_the_trial_leaves_the_model_as_it_was():
     default_method(model)
     assert model.training
     assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+
+
+def test_an_option_of_another_method_is_answered_with_what_was_taken():
+    with pytest.raises(OptionError, match=r"No method was named, .* with 'lrp', which has no option 'steps'"):
+        explain(teacher("hf", "classification"), ["good film"], steps=20)
+    assert explain(teacher("hf", "classification"), ["good film"], at="embedding").options["at"] == "embedding"

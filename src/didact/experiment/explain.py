@@ -107,7 +107,9 @@ def explain(
     machines) explains shards where that pays, to the same numbers.
     """
     rows = rows_of(teacher, data)
-    method = default_method(teacher, rows) if method is None else method
+    if method is None:
+        method = default_method(teacher, rows)
+        _check_options_of_default(method, options)
     if options.get("target") == ALL and ALL not in (teacher.classes or ()):
         shared = {
             "preset": preset, "background_rows": background_rows, "batch_size": batch_size, "seed": seed,
@@ -154,6 +156,16 @@ def _every_class(
         target = index if name in TARGETS or name.isdecimal() else name
         maps[name] = explain(teacher, rows, method, **{**options, "target": target})
     return ByClass(maps)
+
+
+def _check_options_of_default(method: str, options: Mapping[str, Any]) -> None:
+    """An error for an option of another method, where no method was named."""
+    strange = [name for name in options if name not in COMMON and not knows_option(method, name)]
+    if strange:
+        raise OptionError(
+            f"No method was named, so this teacher is explained with {method!r}, which has no option {strange[0]!r}. "
+            "Name the method that has it: method='integrated_gradients'."
+        )
 
 
 def check_learned(teacher: Teacher, explainer: Any) -> None:
