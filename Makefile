@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check browser format lint types imports docs bench clean
+.PHONY: demo test check browser format lint types imports docs wheel bench clean
 
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,7 +19,7 @@ test: $(READY)  ## everything but the slow marks; under ten minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not cluster and not network"
 
 # Shapes are checked while the fast tests run. The slow ones, which run the same code for longer, do without: it takes a third of their time.
-check: format lint types imports docs browser test  ## what CI runs
+check: format lint types imports docs wheel browser test  ## what CI runs
 	$(BIN)/python -m pytest -n 2 -o addopts="-ra --strict-markers --strict-config" -m "(slow or browser or cluster) and not network"
 
 # Chromium comes from the system's packages. Where it cannot be installed, tests of pages are skipped, and say so.
@@ -43,6 +43,9 @@ imports: $(READY)
 
 docs: $(READY)  ## into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: $(READY)  ## the wheel in an empty environment without extras, running the README's first example
+	.ci/wheel $(BIN)/python
 
 bench: $(READY)  ## ratios against the bare model, measured here
 	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -1,9 +1,11 @@
 """`didact study`: made, filled, read, exported and erased from the command line."""
 
 import csv
+import io
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -123,6 +125,64 @@ def test_the_links_that_serve_prints_lead_to_pages(tmp_path, monkeypatch, root):
     assert "2 synthetic people have answered" in run("serve", folder, "--root", root).output
 
 
+def test_serve_prints_links_for_its_own_address(tmp_path, monkeypatch):
+    folder = study_of(tmp_path / "s")
+    monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:8123"))
+    shown = run("serve", folder, "--port", 8123).output
+    assert f"p01  http://127.0.0.1:8123/i/{read_keys(folder).code(1)}\n" in shown
+    rewrite = f"didact study invite {folder} --url http://127.0.0.1:8123"
+    assert "lead to http://127.0.0.1:8000, not here" in shown
+    assert rewrite in shown
+    run(*rewrite.split()[2:])
+    assert "warning" not in run("serve", folder, "--port", 8123).output
+    run("invite", folder, "--more", 1)  # the address stays the rewritten one
+    assert all(line["link"].startswith("http://127.0.0.1:8123/i/") for line in lines_of(folder / "invites.csv"))
+
+
+def test_new_prints_how_to_serve_its_address(place, tmp_path):
+    shown = made(place, tmp_path / "s", "--url", "http://127.0.0.1:8124", "--about", "It reads reviews.").output
+    assert f"Serve it with: didact study serve {tmp_path / 's'} --port 8124\n" in shown
+    assert "participants read: It reads reviews." in shown
+
+
+def test_new_asks_a_person_what_the_model_does(place, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("didact.cli.study.sys", SimpleNamespace(stdin=Terminal()))
+    result = made_with(place, tmp_path / "s", "It reads reviews.\n")
+    assert "What does the model do?" in result.output
+    assert json.loads((tmp_path / "s" / "study.json").read_text())["about"] == "It reads reviews."
+    made_with(place, tmp_path / "t", "\n")
+    default = "A computer model reads a text and answers one of: bad, good."
+    assert json.loads((tmp_path / "t" / "study.json").read_text())["about"] == default
+
+
+def made_with(place, out, typed):
+    files = [place / f"{name}.parquet" for name in ("one", "two")]
+    return run("new", "--explanations", *files, "--data", place / "rows.jsonl", "--out", out, "--items", 4, input=typed)
+
+
+@pytest.mark.parametrize(("kind", "people", "answer"), [
+    ("simulation", 12, "To detect a difference of 10.0 % with a power of 80 %, ask "),
+    ("simulation", 4, "How many people a difference of 10.0 % takes cannot be said: "),
+    ("ranking", 4, "To detect a difference of 0.10 with a power of 80 %, ask "),
+])  # fmt: skip
+def test_analyze_answers_about_a_difference_at_80_columns(tmp_path, monkeypatch, kind, people, answer):
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = study_of(tmp_path / "s", kind, items=12)
+    run("simulate", folder, "--people", people)
+    shown = run("analyze", folder, "--replicates", 100, "--difference", 0.1).stdout
+    assert answer in shown
+    tables = [line for line in shown.splitlines() if line.startswith(" ")]
+    assert max(map(len, tables)) <= 80
+    assert "…" not in shown
+    page = (folder / "analysis.html").read_text()
+    heading = {"simulation": "Which explanations help people predict the model?", "ranking": "do people prefer?"}[kind]
+    assert f"{heading}</h1>" in page
+
+
 def test_simulate_analyze_export_erase(tmp_path):
     folder = study_of(tmp_path / "s", items=12)
     assert run("simulate", folder, "--people", 4, "--worths", "secret_alpha=2,secret_gamma=-2").exit_code == 0
@@ -168,7 +228,7 @@ def test_synthetic_people_are_never_mixed_with_real_ones(tmp_path):
     (["erase", "p99"], "Nobody is called 'p99'"),
     (["export", "--out", "answers.xlsx"], "csv, json, parquet"),
     (["analyze"], "no answers to analyse"),
-    (["serve", "--root", "study"], "begins with a slash"),
+    (["serve", "--root", "study"], "--root must begin with a slash"),
     (["serve", "--host", "300.1.1.1"], "cannot be served at 300.1.1.1"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_told(tmp_path, arguments, said):

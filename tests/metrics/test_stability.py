@@ -1,6 +1,7 @@
 """Stability against the definition written out, and cases with known answers."""
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 import teachers
 from didact.core.row import Row, Span
-from didact.errors import OptionError, UnsupportedError
+from didact.errors import MissingExtraError, OptionError, UnsupportedError
 from didact.experiment.explain import explain
 from didact.metrics.stability import LexicalStability, SemanticStability, lexical, nearest, semantic, shared
 
@@ -125,3 +126,9 @@ def test_what_cannot_be():
     for wrong in ({"side": "left"}, {"only": "verbs"}, {"neighbours": 0}, {"k": 0}):
         with pytest.raises(OptionError):
             LexicalStability(**wrong)
+
+
+def test_stop_words_without_scikit_learn_are_an_error_that_helps(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    with pytest.raises(MissingExtraError, match="pip install scikit-learn"):
+        LexicalStability(only="content")._left_out()

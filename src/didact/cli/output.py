@@ -4,9 +4,13 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import typer
+
+PROSE: Final = 24  # characters above which a cell is prose, which wraps
+NARROW: Final = 16  # characters that prose is wrapped to at least
+GAP: Final = 3  # characters between columns
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -24,18 +28,61 @@ def going_on(hint: str = "Stopped. Give the same command again to go on.") -> It
         raise typer.Exit(130) from None
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, keys: int = 1) -> None:
+    """Print a table that fits the terminal. One that is too wide is split; each piece repeats the first `keys` columns.
+
+    Names and numbers are never cut or wrapped, because they are copied and typed. Prose wraps at words.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0)  # names are copied and typed: never cut them
-    for row in rows:
-        # As Text, so that square brackets in data are never read as markup.
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    console().print(table)
+    # As Text, so that square brackets in data are never read as markup.
+    cells = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    terminal = console()
+    is_prose = [any(_is_prose(row[number].plain) for row in cells) for number in range(len(columns))]
+    widths = [
+        max([_narrowest(column), *(NARROW if is_prose[number] else row[number].cell_len for row in cells)])
+        for number, column in enumerate(columns)
+    ]
+    pieces = split_columns(widths, terminal.width, keys=min(keys, len(columns)))
+    for piece in pieces:
+        room = terminal.width + 1 - sum(widths[number] + GAP for number in piece)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for number in piece:
+            wider = max(0, min(room, len(columns[number]) - widths[number]))  # a heading wraps only if it has to
+            room -= wider
+            width = widths[number] + wider
+            table.add_column(columns[number], width=None if is_prose[number] else width, min_width=width)
+        for row in cells:
+            table.add_row(*(row[number] for number in piece))
+        console(max(terminal.width, terminal.width - room)).print(table)
+
+
+def split_columns(widths: Sequence[int], width: int, *, keys: int = 1) -> list[list[int]]:
+    """Column numbers of the tables into which one is split, so that each fits `width` where its columns allow it."""
+    shared = list(range(keys))
+    used = sum(widths[number] + GAP for number in shared) - 1
+    pieces: list[list[int]] = [[]]
+    left = width - used
+    for number in range(keys, len(widths)):
+        needed = widths[number] + GAP
+        if needed > left and pieces[-1]:
+            pieces.append([])
+            left = width - used
+        pieces[-1].append(number)
+        left -= needed
+    return [[*shared, *piece] for piece in pieces]
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a cell may wrap: long text with spaces. Intervals and names are shorter or have none."""
+    return len(text) > PROSE and text.count(" ") >= 3
+
+
+def _narrowest(column: str) -> int:
+    """The width of a heading that wraps at its words."""
+    return max((len(word) for word in column.split()), default=0)
 
 
 def figure(value: float, form: str) -> str:
@@ -49,10 +96,10 @@ def interval(line: Mapping[str, Any], form: str) -> str:
     return f"[{low:{form}}, {high:{form}}]" if math.isfinite(low) and math.isfinite(high) else "–"
 
 
-def console() -> Any:
+def console(width: int | None = None) -> Any:
     from rich.console import Console
 
-    return Console(soft_wrap=False, highlight=False)
+    return Console(soft_wrap=False, highlight=False, width=width)
 
 
 def say(message: str) -> None:

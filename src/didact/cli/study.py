@@ -1,5 +1,8 @@
 """`didact study`: blind rankings, ratings and simulation studies with people."""
 
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +34,7 @@ Database = Annotated[
 ]
 Url = Annotated[str, typer.Option("--url", help="Where people will find the study; for the links.")]
 LOCAL = "http://127.0.0.1:8000"
+SHOWN = 20  # links that `serve` prints
 
 
 @app.command("new")
@@ -58,6 +62,10 @@ def new(
         str, typer.Option(help="Colours for and against: show, hide, or auto (only if every method has signs).")
     ] = "auto",
     title: Annotated[str, typer.Option(help="What people read above every page.")] = "",
+    about: Annotated[
+        str,
+        typer.Option(help="One sentence for participants: what the model does. Asked for in a terminal if missing."),
+    ] = "",
     question: Annotated[str, typer.Option(help="What people are asked.")] = "",
     consent: Annotated[
         Path | None, typer.Option("--consent", help="A text file: what people agree to, in paragraphs.")
@@ -79,19 +87,22 @@ def new(
     options.check_files(files, has_data=True)
     from didact.experiment.bring import opened
     from didact.records.explanations import Explanations
+    from didact.study.address import serve_flags
     from didact.study.design import read_design
     from didact.study.make import facts_of, new_study
 
-    about = options.data_of(data, split, data_dir=data_dir, seed=0, columns=columns)
-    sets, said = opened(files, about)
+    dataset = options.data_of(data, split, data_dir=data_dir, seed=0, columns=columns)
+    sets, said = opened(files, dataset)
     for line in said:
         say(f"note: {line}")
     maps = [one if isinstance(one, Explanations) else Explanations.load(one) for one in sets]
     paragraphs = [] if consent is None else _paragraphs(consent)
+    if not about and sys.stdin.isatty() and not as_json:
+        about = _ask_about(maps[0].task, maps[0].classes or dataset.classes)
     folder = new_study(
-        maps, about, out=out, kind=kind, items=items, annotators=annotators, learn=learn, errors=errors, points=points,
-        pause=pause, signs=signs, title=title, question=question, consent=paragraphs, contact=contact, seed=seed,
-        url=url, database=database, classes=options.parse_classes(classes),
+        maps, dataset, out=out, kind=kind, items=items, annotators=annotators, learn=learn, errors=errors,
+        points=points, pause=pause, signs=signs, title=title, question=question, about=about, consent=paragraphs,
+        contact=contact, seed=seed, url=url, database=database, classes=options.parse_classes(classes),
     )  # fmt: skip
     facts = facts_of(folder, read_design(folder))
     if as_json:
@@ -102,7 +113,8 @@ def new(
     typer.echo(f"{kind} of {len(facts['methods'])} methods: {', '.join(facts['methods'])}")
     typer.echo(f"{facts['items']} items{f' ({answers})' if answers else ''}{wrong}")
     typer.echo(f"{facts['people']} people{_cohorts(facts['cohorts'])}; their links are in {facts['invites']}")
-    say(f"Serve it with: didact study serve {folder}")
+    typer.echo(f"participants read: {facts['about']}")
+    say(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(folder), *serve_flags(url)])}")
 
 
 @app.command("serve")
@@ -113,37 +125,54 @@ def serve(
     database: Database = None,
     root: Annotated[str, typer.Option(help="A path before all pages, behind a proxy: /study.")] = "",
     proxy: Annotated[
-        str | None, typer.Option("--proxy", help="Address of a proxy whose word about clients is taken.")
+        str | None, typer.Option("--proxy", help="Address of a trusted proxy: its X-Forwarded-* headers are used.")
     ] = None,
     https: Annotated[
-        bool, typer.Option("--https", help="People come by https (a proxy's): cookies only there.")
+        bool, typer.Option("--https", help="People connect by https (through the proxy): send cookies only there.")
     ] = False,
 ) -> None:
-    """Serve the pages of a study until stopped (Ctrl-C). Nothing is lost by stopping, at any moment."""
+    """Serve the pages of a study until stopped (Ctrl-C), and print the links for its address.
+
+    Stopping loses nothing: every answer is on disk before the page says so.
+    """
     _check_extra()
+    from didact.study.address import is_loopback, links_for
+    from didact.study.design import person_name
     from didact.study.guard import read_keys
-    from didact.study.serve import is_loopback
+    from didact.study.invitations import invitations
     from didact.study.serve import serve as run
 
     if root and not root.startswith("/"):
-        raise OptionError(f"--root begins with a slash: /{root}, not {root}.")
+        raise OptionError(f"--root must begin with a slash: /{root}, not {root}.")
     root = root.rstrip("/")
-    _, answers = _opened(folder, database)
-    organiser = read_keys(folder).organiser
-    synthetic = sum(person.is_synthetic for person in answers.people())
+    design, answers = _opened(folder, database)
+    keys = read_keys(folder)
+    organiser = keys.organiser
+    people = answers.people()
+    synthetic = sum(person.is_synthetic for person in people)
     answers.close()
+    invited = invitations(design, keys, [one.number for one in people if not one.is_erased and not one.is_synthetic])
 
     def ready(address: str) -> None:
         say(f"The study is at {address}{root}/\nThe organiser's page: {address}{root}/o/{organiser}")
+        links = links_for(folder, f"{address}{root}", is_proxied=https or proxy is not None)
+        if invited:
+            say("Links for participants:")
+        for invitation in invited[:SHOWN]:
+            say(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
+        if len(invited) > SHOWN:
+            say(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
+        if links.warning:
+            say(f"warning: {links.warning}")
         if synthetic:
             say(
-                f"{synthetic} synthetic people have answered this study (didact study simulate), and would be analysed "
-                "together with real ones. Make the study anew for real people."
+                f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
+                "answers would be analysed together with those of real people. Make a new study for real people."
             )
         if not is_loopback(host):
             say(
-                "It is open to the network, and what people send is not encrypted: put a server with https in front "
-                "(--proxy, --https), or serve on a network you trust."
+                "warning: the study is open to the network, and what people send is not encrypted. Put a server with "
+                "https in front (--proxy, --https), or serve on a network you trust."
             )
 
     run(folder, host=host, port=port, database=database, root=root, proxy=proxy, is_secure=https, ready=ready)
@@ -157,18 +186,20 @@ def invite(
         Path | None, typer.Option("--names", help="A text file with a name a line, for those who are invited now.")
     ] = None,
     url: Annotated[
-        str | None, typer.Option("--url", help="Where people will find the study; as it was made, if not said.")
+        str | None,
+        typer.Option("--url", help="Where people will find the study (default: the address in invites.csv)."),
     ] = None,
     database: Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print the links of all people, and invite more."""
+    """Print the links of all people, invite more, and rewrite invites.csv (with --url for another address)."""
     design, answers = _opened(folder, database)
+    from didact.study.address import written_base
     from didact.study.guard import read_keys, write_private
     from didact.study.invitations import INVITES, invitations, listed
 
     keys = read_keys(folder)
-    url = url or str(design.facts.get("url", LOCAL))
+    url = url or written_base(folder) or str(design.facts.get("url", LOCAL))
     called = [line.strip() for line in _text(names).splitlines() if line.strip()] if names is not None else []
     if len(called) > more:
         raise OptionError(f"{names} has {len(called)} names, and {more} people are invited. Give --more {len(called)}.")
@@ -274,7 +305,8 @@ def simulate(
 def analyze(
     folder: Folder,
     difference: Annotated[
-        float | None, typer.Option(help="How many people would it take to tell methods that differ by so much?")
+        float | None,
+        typer.Option(help="Say how many people it takes to detect this difference (0.1: ten points of a simulation)."),
     ] = None,
     leave_out: Annotated[str | None, typer.Option("--leave-out", help="People not to count: p03,p07.")] = None,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
@@ -306,7 +338,9 @@ def analyze(
     typer.echo(found.headline)
     for sheet in found.sheets():
         typer.echo(f"\n{sheet.title}")
-        print_table(sheet.columns, sheet.rows)
+        print_table(sheet.columns, sheet.rows, keys=sheet.keys)
+    if difference is not None:
+        typer.echo(f"\n{found.power_for(difference)}")
     for note in found.notes:
         typer.echo(f"note: {note}")
     say(f"\nThe page is {page}.")
@@ -371,6 +405,14 @@ def _check_extra() -> None:
             f"Studies need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
             'Install them with: pip install "didact[study]"'
         )
+
+
+def _ask_about(task: str, classes: Sequence[str] | None) -> str:
+    """One sentence about the model, from the terminal; Enter takes the default."""
+    from didact.study.about import default_about
+
+    default = default_about(task, classes)
+    return str(typer.prompt("What does the model do? One sentence for participants", default=default, err=True))
 
 
 def _cohorts(cohorts: list[str]) -> str:

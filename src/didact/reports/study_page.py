@@ -11,6 +11,11 @@ from didact.reports.sections import people
 from didact.reports.table import cut
 
 FILE: Final = "analysis.html"
+HEADINGS: Final = {
+    "ranking": "Which explanations do people prefer?",
+    "simulation": "Which explanations help people predict the model?",
+    "rating": "How good do people find each explanation?",
+}
 
 
 def study_page(folder: Path | str, path: Path | str | None = None, *, figures: Path | str | None = None) -> Path:
@@ -38,11 +43,13 @@ def _header(study: Study) -> str:
         "kind": study.kind, "people": f"{counts['people']} ({counts['finished']} finished)",
         "items": f"{counts['items']:,}", "answers": f"{counts['answers']:,}", "median time of a page": seconds,
     }  # fmt: skip
+    asked = f"<p>Participants were asked: “{safe(cut(study.question, 200))}”</p>" if study.question else ""
     inside = "".join(f"<div><dt>{name}</dt><dd>{safe(value)}</dd></div>" for name, value in facts.items())
     return (
         '<header id="headline">'
         f'<p class="over">didact · a study with people: <b>{safe(cut(study.title, 120))}</b></p>'
-        f"<h1>{safe(cut(study.question, 200))}</h1>"
+        f"<h1>{HEADINGS[study.kind]}</h1>"
         f'<p class="summary">{safe(cut(study.headline, 1000))}</p>'
+        f"{asked}"
         f'<p class="badges">{made}</p><dl class="facts">{inside}</dl></header>'
     )

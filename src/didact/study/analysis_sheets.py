@@ -43,7 +43,7 @@ def _methods(document: Mapping[str, Any]) -> Sheet:
 def _pairs(document: Mapping[str, Any]) -> Sheet:
     form = _forms(document["kind"], signed=True)
     has_tests = document["kind"] == "simulation"
-    columns = ["better", "worse", "difference", f"{100 * document['level']:g} %", "all at once", "told apart"]
+    columns = ["better", "worse", "difference", f"{100 * document['level']:g} %", "all at once", "distinguishable"]
     rows = []
     for row in document["pairs"]:
         line = [
@@ -52,7 +52,7 @@ def _pairs(document: Mapping[str, Any]) -> Sheet:
             "yes" if row["is_sure"] else "among these people" if row["is_sure_here"] else "no",
         ]  # fmt: skip
         rows.append((*line, _p(row)) if has_tests else tuple(line))
-    return Sheet("Pairs", (*columns, "p (Holm)") if has_tests else tuple(columns), tuple(rows))
+    return Sheet("Pairs", (*columns, "p (Holm)") if has_tests else tuple(columns), tuple(rows), keys=2)
 
 
 def _p(row: Row) -> str:
@@ -95,6 +95,22 @@ def _power(document: Mapping[str, Any]) -> Sheet:
     each = "people in each cohort" if found.get("groups") == 2 else "people"
     title = f"To tell a difference with a power of {100 * found.get('power', 0.8):.0f} %"
     return Sheet(title, ("which", "difference", each, "more", "items", ""), tuple(rows))
+
+
+def power_sentence(document: Mapping[str, Any], difference: float) -> str:
+    """The people that `difference` takes; the analysis must have been asked for it."""
+    found = document["power"]
+    shown = _forms(document["kind"])(difference)
+    asked = next((row for row in found.get("rows", []) if row["what"] == "asked"), None)
+    if asked is None:
+        return f"How many people a difference of {shown} takes cannot be said: {found.get('reason') or 'not analysed'}."
+    start = f"To detect a difference of {shown} with a power of {100 * found['power']:.0f} %"
+    if asked["people"] is None:
+        return f"{start}, no number of people is enough, even with {asked['items']} items."
+    each = " in each cohort" if found.get("groups") == 2 else ""
+    more = f"{asked['more']} more than now" if asked["more"] else "no more than now"
+    limit = f" {asked['limit'].capitalize()}." if asked["limit"] else ""
+    return f"{start}, ask {asked['people']} people{each} ({more}) about {asked['items']} items.{limit}"
 
 
 def _people(document: Mapping[str, Any]) -> Sheet:

@@ -19,11 +19,12 @@ _PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table for people: its first column names the rows."""
+    """A table for people: its first columns (`keys`) name the rows."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    keys: int = 1  # columns that name a row: repeated where a table is split
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,12 @@ class Analysis:
     def to_document(self) -> dict[str, Any]:
         """Plain JSON data, as `analysis.json` holds it."""
         return dict(self.document)
+
+    def power_for(self, difference: float) -> str:
+        """How many people it takes to detect `difference`, in a sentence; or why that cannot be said."""
+        from didact.study.analysis_sheets import power_sentence
+
+        return power_sentence(self.document, difference)
 
     def sheets(self) -> list[Sheet]:
         """The tables for a terminal."""

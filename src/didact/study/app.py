@@ -77,7 +77,9 @@ class Study:
 
     def page(self, name: str, cookie: str = "", *, status: int = 200, **values: Any) -> HTMLResponse:
         csrf = self.keys.form_token(cookie) if cookie else ""
-        shown = self._pages.get_template(name).render(root=self.root, title=self.design.title, csrf=csrf, **values)
+        design = self.design
+        page = self._pages.get_template(name)
+        shown = page.render(root=self.root, title=design.title, about=design.about, csrf=csrf, **values)
         return HTMLResponse(shown, status_code=status)
 
     def goto(self, path: str) -> RedirectResponse:
@@ -226,7 +228,7 @@ def _add_doors(app: FastAPI, study: Study) -> None:
         design = study.design
         return study.page(
             "instructions.html", request.cookies[study.cookie], kind=design.kind, question=design.question,
-            example=example, pause=design.pause,
+            example=example, pause=design.pause, keys=_keys(design),
         )  # fmt: skip
 
     @app.get("/break")
@@ -242,6 +244,11 @@ def _add_doors(app: FastAPI, study: Study) -> None:
         if done < total:
             return study.goto("/")
         return study.page("thanks.html", done=done, total=total, contact=study.design.contact, person=person.id)
+
+
+def _keys(design: Design) -> int:
+    """How many answers the number keys choose from on a page of this study."""
+    return len(design.classes) if design.kind == "simulation" else design.points
 
 
 def _add_tasks(app: FastAPI, study: Study) -> None:

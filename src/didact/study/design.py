@@ -52,6 +52,7 @@ class Design:
     signs: bool = False  # whether colours tell for from against
     contact: str = ""
     consent: tuple[str, ...] = ()
+    about: str = ""  # what the model does, for participants; "" in studies of earlier versions
     facts: Mapping[str, Any] = field(default_factory=dict)  # where stimuli come from: data, teacher, files
 
     @property

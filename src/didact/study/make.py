@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from didact.errors import DataError, OptionError, ShapeError
 from didact.records.atomic import check_new_folder, new_folder
 from didact.registry import unknown
+from didact.study.about import TITLE, default_about
 from didact.study.database import open_answers
 from didact.study.design import KINDS, QUESTIONS, Design, Item
 from didact.study.example import example_for
@@ -50,6 +51,7 @@ def new_study(
     signs: str = "auto",
     title: str = "",
     question: str = "",
+    about: str = "",
     consent: Sequence[str] = (),
     contact: str = "",
     seed: int = 0,
@@ -62,8 +64,9 @@ def new_study(
     `annotators` are the people who are invited; in a simulation so many for each method and for the control `none`. Of
     a simulation's `items` two thirds are to learn from (`learn`), and a share `errors` of all are rows that the model
     has wrong. Colours tell for from against (`signs`) only if every method does: else colours would tell the methods
-    apart. `url` is where the study will be served, for the links. Labels are matched to the model's classes by name;
-    `classes` names the data's classes in the model's order, where the names differ.
+    apart. `about` tells participants what the model does; by default its task and classes. `url` is where the study
+    will be served, for the links. Labels are matched to the model's classes by name; `classes` names the data's
+    classes in the model's order, where the names differ.
     """
     folder = Path(out)
     if folder.exists():
@@ -87,7 +90,7 @@ def new_study(
     first = next(iter(named.values()))
     design = Design(
         kind=kind,
-        title=title or f"Explanations of {data.name}",
+        title=title or TITLE,
         question=question or QUESTIONS[kind],
         task=first.task,
         classes=tuple(first.classes or data.classes or ()),
@@ -100,6 +103,7 @@ def new_study(
         signs=signs == "show" or (signs == "auto" and all(maps.kind == "signed" for maps in named.values())),
         contact=contact,
         consent=tuple(consent) or CONSENT,
+        about=about.strip() or default_about(first.task, first.classes or data.classes),
         facts={
             "data": data.name,
             "teacher": first.teacher,
@@ -263,6 +267,7 @@ def facts_of(folder: Path, design: Design) -> dict[str, Any]:
         "cohorts": [cohort for cohort in design.cohorts if cohort],
         "invites": str(folder / INVITES),
         "signs": design.signs,
+        "about": design.about,
         "seed": design.seed,
         "facts": json.loads(json.dumps(dict(design.facts))),
     }

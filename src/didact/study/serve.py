@@ -1,6 +1,5 @@
 """The study as a server on this machine."""
 
-import ipaddress
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -40,13 +39,6 @@ def serve(
         uvicorn.Server(config).run(sockets=[listener])
     finally:
         listener.close()
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _listener(host: str, port: int) -> socket.socket:
