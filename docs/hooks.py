@@ -1,4 +1,4 @@
-"""What the site does beside mkdocs: it shows a notebook with its outputs where a page asks for one."""
+"""What the site does beside mkdocs: notebooks are shown with their outputs, and search needs nothing from elsewhere."""
 
 import html
 import json
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 _MARK = "<!-- notebook: "
+_FETCHED = "https://unpkg.com/iframe-worker/shim"  # what the theme's `offline` plugin would load for searching
+_OURS = "folder-search.js"
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
@@ -25,6 +27,16 @@ def on_page_content(content: str, *, page: Any, **_: Any) -> str:
     for number, output in enumerate(getattr(page, "outputs", [])):
         content = content.replace(f'<div class="notebook-output" id="output-{number}"></div>', output)
     return content
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """The script that makes search work from a folder is our own file."""
+    return output.replace(_FETCHED, "../" * page.url.count("/") + _OURS)
+
+
+def on_post_template(output_content: str, *, template_name: str, **_: Any) -> str:
+    """The same for pages without a source, such as 404.html."""
+    return output_content.replace(_FETCHED, _OURS) if template_name.endswith(".html") else output_content
 
 
 def _cell(cell: dict[str, Any], outputs: list[str]) -> str:

@@ -34,6 +34,8 @@ def made(tmp_path_factory):
     _write_sst(place / "data" / "sst")
     lines = [{"text": f"a {word} film of {number}", "label": word} for number in range(20) for word in ("good", "bad")]
     (place / "reviews.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    table = "".join(f"r{number},{line['text']},{line['label']}\n" for number, line in enumerate(lines))
+    (place / "reviews.csv").write_text(f"review_id,comment,verdict\n{table}", encoding="utf-8")
     return place
 
 
@@ -49,9 +51,15 @@ def _write_sst(folder):
 
 
 @pytest.fixture
-def world(made, tmp_path, monkeypatch):
-    """A folder of its own to run a page in, with what its examples name; planted data and training are small."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+def world(made, small_scale):
+    """A folder of its own to run a page in, with what its examples name."""
+    shutil.copytree(made, small_scale, dirs_exist_ok=True)
+    return small_scale
+
+
+@pytest.fixture
+def small_scale(tmp_path, monkeypatch):
+    """An empty folder to run pages in; planted data and training are small."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DIDACT_DATA", str(tmp_path / "data"))
     for task in TASKS:
