@@ -36,7 +36,7 @@ LANGUAGES = {"python", "sh", "toml", "json", "text"}
 
 # Pages whose examples train students, which takes more than a few seconds even in small. Those of the guide are run by
 # test_follow_guide.py.
-TRAINING = ("start.md", "learn.md", "plan.md", "report.md", "choose.md", "people.md")
+TRAINING = ("start.md", "learn.md", "plan.md", "report.md", "choose.md", "people.md", "production.md")
 
 
 @pytest.mark.parametrize(
@@ -192,3 +192,12 @@ def test_code_is_no_wider_than_the_column():
         if len(line) > WIDTH
     ]
     assert wide == []
+
+
+def test_the_wheel_check_finds_its_example():
+    """`.ci/wheel` runs the first Python block under this heading, so both have to be there."""
+    section = re.split(r"^## A first example$", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE)[1]
+    example = re.search(r"^```python\n(.+?)^```$", section.split("\n## ")[0], re.MULTILINE | re.DOTALL)
+    assert example is not None
+    assert "import" in example[1]
+    assert (ROOT / ".ci" / "wheel").stat().st_mode & 0o111

@@ -15,8 +15,10 @@ from didact.records.atomic import check_new_file, with_folder, write_bytes
 from didact.registry import split_list
 
 if TYPE_CHECKING:
+    from didact.study.address import Links
     from didact.study.database import Answers
     from didact.study.design import Design
+    from didact.study.invitations import Invitation
 
 app = typer.Typer(
     help="Studies with people: which explanation do they prefer, and which helps them to predict the model?",
@@ -137,7 +139,6 @@ def serve(
     """
     _check_extra()
     from didact.study.address import is_loopback, links_for
-    from didact.study.design import person_name
     from didact.study.guard import read_keys
     from didact.study.invitations import invitations
     from didact.study.serve import serve as run
@@ -155,15 +156,7 @@ def serve(
 
     def ready(address: str) -> None:
         say(f"The study is at {address}{root}/\nThe organiser's page: {address}{root}/o/{organiser}")
-        links = links_for(folder, f"{address}{root}", is_proxied=https or proxy is not None)
-        if invited:
-            say("Links for participants:")
-        for invitation in invited[:SHOWN]:
-            say(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
-        if len(invited) > SHOWN:
-            say(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
-        if links.warning:
-            say(f"warning: {links.warning}")
+        _print_links(folder, invited, links_for(folder, f"{address}{root}", is_proxied=https or proxy is not None))
         if synthetic:
             say(
                 f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
@@ -405,6 +398,20 @@ def _check_extra() -> None:
             f"Studies need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
             'Install them with: pip install "didact[study]"'
         )
+
+
+def _print_links(folder: Path, invited: "Sequence[Invitation]", links: "Links") -> None:
+    """The links of participants on stderr, and a warning where those in invites.csv lead elsewhere."""
+    from didact.study.design import person_name
+
+    if invited:
+        say("Links for participants:")
+    for invitation in invited[:SHOWN]:
+        say(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
+    if len(invited) > SHOWN:
+        say(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
+    if links.warning:
+        say(f"warning: {links.warning}")
 
 
 def _ask_about(task: str, classes: Sequence[str] | None) -> str:
