@@ -15,7 +15,7 @@ SKIP = re.compile(r"<!-- test: skip because (.+) -->")
 # Examples are run as they are written, but on a small scale. Each line here is used by some page.
 SMALL = (
     (r"(?m)^didact demo(?=\s|$)", "didact demo --quick"),
-    (r"--items 30\b", "--items 6"),
+    (r"--items 30\b", "--items 4"),
     (r"\bseeds=8\b", "seeds=1"),
     (r"--seeds 8\b", "--seeds 1"),
     (r"--seeds 12\b", "--seeds 2"),

@@ -50,7 +50,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, keys: 
         room = terminal.width + 1 - sum(widths[number] + GAP for number in piece)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for number in piece:
-            wider = max(0, min(room, len(columns[number]) - widths[number]))  # a heading wraps only if it has to
+            wider = max(0, len(columns[number]) - widths[number])
+            wider = wider if wider <= room else 0  # a heading wraps only if it has to
             room -= wider
             width = widths[number] + wider
             table.add_column(columns[number], width=None if is_prose[number] else width, min_width=width)
