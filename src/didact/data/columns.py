@@ -14,7 +14,7 @@ from didact.core.row import Label, Row, Span
 from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, TASKS, Task, task_named
 from didact.data import fields
 from didact.data.fields import FieldError
-from didact.data.rows import Faults
+from didact.data.labels import classes_of, raw_label
 from didact.data.table import Record, Table
 from didact.errors import DataError, OptionError
 
@@ -161,7 +161,7 @@ def reader(
     index_of: dict[int | str, int] = {}
     names: tuple[str, ...] | None = None
     if task.has_classes and "label" in roles:
-        names, index_of = _classes(tables, roles["label"], classes, name)
+        names, index_of = classes_of(tables, roles["label"], classes, name)
     elif task.has_classes and classes is not None:
         names = tuple(map(str, classes))
     elif classes is not None:
@@ -175,7 +175,7 @@ def reader(
             return fields.answers(record, column, texts) or None
         if record.get(column) is None:
             return None
-        return index_of.get(_raw_label(record[column], column)) if task.has_classes else fields.number(record, column)
+        return index_of.get(raw_label(record[column], column)) if task.has_classes else fields.number(record, column)
 
     def read(record: Record) -> Row:
         row_id = fields.row_id(record, roles["id"]) if "id" in roles else ""
@@ -305,75 +305,6 @@ def _absent(table: Table, role: str, column: str) -> str:
         f"{table.name} has no column {column!r} (for {role}). {hint}Columns: {', '.join(table.columns)}. "
         f"Name another: {_how_to(role)}."
     )
-
-
-def _raw_label(value: Any, column: str) -> int | str:
-    """A class as people write it: a text or a whole number."""
-    value = fields.plain(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():  # whole numbers beside missing ones are floats in a frame
-        return int(value)
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str):
-        return fields.checked_text(value, column)
-    raise FieldError(column, f"holds {fields.shown(value)}, where a class belongs; scores need task='regression'")
-
-
-def _classes(
-    tables: Sequence[Table], column: str, given: Sequence[str] | None, name: str
-) -> tuple[tuple[str, ...], dict[int | str, int]]:
-    """The class names, and the index of every label as it is written."""
-    faults = Faults()
-    found: dict[int | str, str] = {}  # each label with the first place it was seen at
-    kind: type | None = None
-    for table in tables:
-        for index, record in enumerate(table.records):
-            if record.get(column) is None:
-                continue
-            try:
-                value = _raw_label(record[column], column)
-            except FieldError as error:
-                faults.add(f"{table.place(index)}: {error}")
-                continue
-            kind = kind or type(value)
-            if type(value) is not kind:
-                first = next(iter(found.items()))
-                faults.add(
-                    f"{table.place(index)}: field {column!r} holds {value!r}, but labels are "
-                    f"{'texts' if kind is str else 'whole numbers'} elsewhere ({first[0]!r}, {first[1]})"
-                )
-            found.setdefault(value, table.place(index))
-    faults.refuse(name)
-    if given is None:
-        given = next((table.classes[column] for table in tables if column in table.classes), None)
-        known_missing = given is not None  # a ClassLabel writes -1 where there is no label
-    else:
-        known_missing = False
-    if given is None:
-        whole = all(isinstance(label, int) or _is_whole(label) for label in found)
-        order = sorted(found, key=(lambda label: int(label)) if whole else str)
-        return tuple(map(str, order)), {label: index for index, label in enumerate(order)}
-    names = tuple(map(str, given))
-    if len(set(names)) != len(names):
-        raise OptionError(f"classes= names a class twice: {', '.join(names)}.")
-    by_name = {label: names.index(str(label)) for label in found if str(label) in names}
-    by_index = {
-        label: int(label)
-        for label in found
-        if (isinstance(label, int) or _is_whole(label)) and 0 <= int(label) < len(names)
-    }
-    index_of = by_name if len(by_name) >= len(by_index) else by_index
-    for label, place in found.items():
-        if label not in index_of and not (known_missing and label == -1):
-            faults.add(f"{place}: field {column!r} holds {label!r}, which is none of the classes {fields.named(names)}")
-    faults.refuse(name)
-    return names, index_of
-
-
-def _is_whole(label: int | str) -> bool:
-    return isinstance(label, int) or label.lstrip("-").isdecimal()
 
 
 def _alignments(record: Record, column: str, texts: Sequence[str]) -> tuple[tuple[Span, Span], ...] | None:
