@@ -30,9 +30,9 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import didact
 from didact.core.row import Row
 from didact.experiment.cost import cost_of
-from didact.experiment.rehearsal import Desk
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.pretrained import located
+from didact.records.store import Store
 
 LENGTHS, SIZES, HEADS = (32, 64, 128, 256, 512), (125, 250, 500, 1000), (1, 4, 16)
 METHODS = ("attention_all", "gradient_norm", "integrated_gradients(steps=20)", "lime(samples=20)")
@@ -107,22 +107,16 @@ def growth() -> None:
 def pace(
     teacher: object, data: object, sizes: list[int], explainers: list[str] | None = None
 ) -> dict[tuple[str, int], float]:
-    """Seconds of cells of the demo's training, from the pace at which they are taught here."""
+    """Seconds of runs with the demo's training, by explainer and size."""
     with tempfile.TemporaryDirectory() as place:
         didact.compare(
             teacher, data, explainers or ["gradient_norm"], ["same/attention"], sizes=sizes, seeds=1, workers=0,
-            replicates=0, training={"epochs": 1}, leave_out=["trivial", "human", "flattened", "matched"], out=place,
+            replicates=0, training={"epochs": 10}, leave_out=["trivial", "human", "flattened", "matched"], measure=0,
+            out=place,
         )  # fmt: skip
-        manifest = next((Path(place) / "classroom").glob("cells-*.json"))
-        content = json.loads(manifest.read_text())
-        for cell in content["cells"]:
-            cell["training"]["epochs"] = 10
-        manifest.write_text(json.dumps(content))
-        desk = Desk(manifest)
-        return {
-            (cell.explainer, cell.size): desk._pace(cell).seconds(cell, dev=200, test=1000)
-            for cell in desk.own.cells.values()
-        }
+        store = Store(Path(place) / "cells")
+        records = [store.load(path.stem).payload for path in (Path(place) / "cells").glob("*.json")]
+        return {(record["cell"]["explainer"], record["cell"]["size"]): record["seconds"] for record in records}
 
 
 def constants() -> tuple[float, float, dict[str, tuple[float, float]]]:
