@@ -13,7 +13,6 @@
 Without the real data (DIDACT_DATA), reviews are taken to have as many pieces as were measured once.
 """
 
-import json
 import os
 import sys
 import tempfile

@@ -10,6 +10,7 @@ import queue
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from didact.errors import RecordError
 from didact.records.store import Record, Store
 
 
-def main(manifest: str) -> None:
-    """Do the cells that are asked for."""
+def main(manifest: str, kind: Callable[[Path], Any] | None = None) -> None:
+    """Do the cells that are asked for at a desk of this kind; at that of this module, if none is named."""
     speech = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints, in Python or in C, must not be taken for an answer
     asked: queue.Queue[str] = queue.Queue()
@@ -26,7 +27,7 @@ def main(manifest: str) -> None:
 
     import torch
 
-    desk = Desk(Path(manifest))
+    desk = (kind or Desk)(Path(manifest))
     torch.set_num_threads(desk.threads)
     while True:
         print(json.dumps(desk.work(asked.get())), file=speech, flush=True)
