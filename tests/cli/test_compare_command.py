@@ -33,6 +33,7 @@ def run(teacher, tmp_path):
 
     def command(*arguments):
         small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0", "--replicates", "20"]
+        small += ["--balance", "no", "--measure", "0"]
         named = ["--model", teacher, "--data", DATA, "--explainers", "gradient_norm", "--out", tmp_path / "run"]
         result = CliRunner().invoke(app, ["compare", *map(str, [*named, *small, *arguments])])
         if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
@@ -47,8 +48,13 @@ def test_prints_the_table_and_where_the_run_is(run, tmp_path):
     assert result.exit_code == 0, result.output
     lines = [line.split()[0] for line in result.stdout.splitlines() if line.strip()]
     assert {"none", "random", "trivial", "human", "gradient_norm"} <= set(lines)
-    assert f"The run is kept in {tmp_path / 'run'};" in result.stderr
-    assert (tmp_path / "run" / "comparison.json").is_file()
+    lines = result.stderr.splitlines()
+    assert lines[-1] == f"Report: {tmp_path / 'run' / 'report.html'}"  # last of all
+    assert any(line.startswith("Plan: 5 runs = (1 method + 4 controls) × 1 student × 1 seed; about") for line in lines)
+    assert (tmp_path / "run" / "report.html").is_file()
+    known = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert known["command"].split()[0] == "didact"
+    assert known["started"] <= known["finished"]
 
 
 def test_speaks_json(run):
@@ -74,7 +80,7 @@ def test_a_failed_cell_is_exit_code_1(run, monkeypatch):
     document = json.loads(result.stdout)
     assert [one["error"] for one in document["failed"]] == ["no luck"]
     assert [row["explainer"] for row in document["rows"]] == ["none", "trivial", "human", "gradient_norm"]
-    assert "give the same command again" in result.stderr
+    assert "the same command tries them again" in result.stderr
     monkeypatch.undo()
     assert run().exit_code == 0
 
@@ -106,7 +112,7 @@ def test_faults_that_need_the_data_start_no_cell(run, monkeypatch):
 )
 def test_tuning(run, monkeypatch, text, wanted):
     seen = []
-    monkeypatch.setattr(module, "Roster", lambda plan, *_: seen.append(plan) or pytest.fail("far enough"))
+    monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: seen.append(plan) or pytest.fail("far enough"))
     with pytest.raises(pytest.fail.Exception, match="far enough"):
         run("--tune", text)
     assert seen[0].tune == wanted
@@ -115,7 +121,7 @@ def test_tuning(run, monkeypatch, text, wanted):
 def test_a_run_without_a_folder_is_named_after_its_data(teacher, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ["--model", str(teacher), "--data", DATA, "--explainers", "random", "--students", "same/none"]
-    small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0"]
+    small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0", "--balance", "no"]
     result = CliRunner().invoke(app, ["compare", *given, *small])
     assert result.exit_code == 0, result.output
     (folder,) = (tmp_path / "runs").iterdir()

@@ -149,7 +149,8 @@ class TestTraining:
         assert half.fingerprint() != single.fingerprint()
 
     def test_facts_are_those_of_before_unless_it_is_used(self):
-        assert Training().facts() == {name: value for name, value in asdict(Training()).items() if name != "precision"}
+        later = ("precision", "balanced")
+        assert Training().facts() == {name: value for name, value in asdict(Training()).items() if name not in later}
         assert Training(precision="bfloat16").facts()["precision"] == "bfloat16"
 
 
@@ -179,6 +180,7 @@ class TestPlans:
         small = {
             "students": ["same/attention"], "sizes": [8], "seeds": 1, "workers": 0, "replicates": 0,
             "training": {"epochs": 1}, "leave_out": ["trivial", "human", "flattened", "matched", "sharpened", "extra"],
+            "balance": False, "measure": 0,
         }  # fmt: skip
         keys = []
         for precision in ("single", "bfloat16"):

@@ -212,8 +212,12 @@ class TestDryRuns:
         compare(measure=0)
         after = forecast()
         assert (after.runs, after.done) == (10, 10)
+        assert {part.name for part in after.stages if part.seconds} == {"report"}
         more = forecast(seeds=3)
         assert (more.runs, more.done) == (15, 10)
+        counts = {part.name: part.count for part in more.stages}
+        assert counts["explaining: random"] == 12  # of the new seed
+        assert 0 < counts["explaining: gradient_norm"] <= 12
 
     def test_of_a_learned_explainer(self, forecast, compare):
         compare(explainers=["smat"], measure=0, training={"epochs": 1, "batch_size": 4})
@@ -236,18 +240,18 @@ class TestDryRuns:
     def test_a_table_and_a_document(self):
         parts = (Stage("labelling", 100, "rows", 10.0), Stage("training students", 8, "runs", 60.0))
         found = Forecast(("Plan: 8 runs",), parts, 8, 4, 2, 3.0, ("a note",))
-        assert found.seconds == 10 + 30  # half of the runs are done
+        assert found.seconds == 70
         text = found.table()
         for part in (
             "Plan: 8 runs",
             "labelling",
             "100 rows",
-            "40 s",
+            "70 s",
             "Runs: 8, done already: 4; 2 at a time.",
             "a note",
         ):
             assert part in text
-        assert found.to_document()["seconds"] == 40
+        assert found.to_document()["seconds"] == 70
 
     def test_total(self):
         assert total([Stage("a", 1, "rows", 2.0), Stage("b", 1, "rows", 3.0)]) == 5.0

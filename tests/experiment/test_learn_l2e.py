@@ -123,7 +123,8 @@ def test_scores_of_another_teacher_are_told(school):
     moved = replace(maps, fingerprints=dict(maps.fingerprints) | {"teacher": "0" * 16})
     found = learn_l2e(teacher, data, imitate=moved, **SMALL)
     assert "are of another teacher" in found.learned["notes"][0]
-    assert not learn_l2e(teacher, data, imitate=maps, **SMALL).learned["notes"]
+    notes = learn_l2e(teacher, data, imitate=maps, **SMALL).learned["notes"]
+    assert not any("another teacher" in note for note in notes)
 
 
 def test_a_set_without_signs_gives_none(school):

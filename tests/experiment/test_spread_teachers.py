@@ -78,6 +78,7 @@ def is_spread(model):
 def kept(folder):
     """All that a run keeps but its plan, which names what was handed over; without the seconds that things took."""
     found = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    found = {path: content for path, content in found.items() if path.name != "run.json"}  # when it was
     for path in list(found):
         if path.name in ("plan.toml", "comparison.json", "measured.json"):
             del found[path]

@@ -178,7 +178,7 @@ class TestRequests:
     def test_models_nobody_knows(self):
         with pytest.raises(UnknownNameError, match=r"no model named 'natve'. Did you mean 'native'\?.*not a folder"):
             train_teacher(small(), "natve", **QUICK)
-        with pytest.raises(UnknownNameError, match="not a folder with a model either"):
+        with pytest.raises(UnknownNameError, match="not a folder with a model, and could not be had"):
             didact.load_teacher("no/such-model")
 
     def test_options_nobody_knows(self):

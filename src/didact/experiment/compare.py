@@ -140,7 +140,7 @@ def forecast_plan(
         loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
         announce_notes(loaded, shown=progress)
         if is_url(place.name):
-            place.use("cells/*", "plan.toml")
+            place.use("plan.toml", "cells/*", "classroom/rows-*", "explanations/*", "measured.json")
         prepared = prepare(
             plan, known, loaded, objects["explainers"], folder=place.folder, workers=crew.at_once(), began=began,
             progress=progress, estimate=True,

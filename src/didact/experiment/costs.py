@@ -99,7 +99,8 @@ def _explain_cost(roster: Roster, label: str, rows: Sequence[Row]) -> float:
         seconds = _seconds(lambda: explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size))
     except DidactError:  # it has no answer for one of these rows; the run will tell
         return probed
-    return seconds / len(chosen)
+    each = seconds / len(chosen)
+    return min(each, probed) if probed > 0 else each  # what disturbed one of the two makes it slower, never faster
 
 
 def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:

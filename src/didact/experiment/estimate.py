@@ -10,6 +10,8 @@ from didact.experiment.measure import TIMED
 from didact.experiment.roster import Entrant, Roster
 from didact.students.build import strategy_options
 
+EXPLAINING: Final = "explaining: "  # before the label of a method
+SCORING: Final = "scoring with other metrics"
 _START: Final = 6.0  # seconds until worker processes have imported torch and read the rows
 _REPORT: Final = 5.0
 _SHARED: Final = 1.15  # a core that shares its memory with busy ones is slower than the one that was timed
@@ -56,14 +58,14 @@ def stages(roster: Roster, costs: Costs, work: Workload) -> list[Stage]:
     found = [Stage("labelling", rows, "rows", costs.answer * rows)]
     for one in explained:
         count = work.seeds * max(work.sizes) if one.redrawn else work.used
-        found.append(Stage(f"explaining: {one.label}", count, "rows", costs.explain[one.label] * count))
+        found.append(Stage(f"{EXPLAINING}{one.label}", count, "rows", costs.explain[one.label] * count))
     seconds = sum(_training_seconds(roster, costs, work, one) for one in entrants) * work.seeds
     found.append(Stage("training students", work.runs * len(roster.students), "runs", _START + seconds / work.workers))
     if work.measured:
         own = [one for one in explained if one.role not in _SAME]
         explaining = sum(costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED)) for one in own)
         scoring = costs.evaluate * work.measured * len(own)
-        found.append(Stage("scoring with other metrics", work.measured, "rows", explaining + scoring))
+        found.append(Stage(SCORING, work.measured, "rows", explaining + scoring))
     found.append(Stage("report", 1, "page", _REPORT))
     return found
 

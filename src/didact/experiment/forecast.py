@@ -19,6 +19,8 @@ class Stage:
 class Forecast:
     """What a comparison takes from here on. `summary` says it in a few lines; `spent` is what finding out took.
 
+    `stages` are the parts of the work without what is done already.
+
     `runs` are those of the whole plan and `done` those that the folder holds already; None where that is not known.
     """
 
@@ -33,8 +35,7 @@ class Forecast:
     @property
     def seconds(self) -> float:
         """The seconds of what is left to do."""
-        left = 1.0 if not self.done else 1 - self.done / max(self.runs, 1)
-        return sum(stage.seconds * (left if stage.unit == "runs" else 1.0) for stage in self.stages)
+        return sum(stage.seconds for stage in self.stages)
 
     def to_document(self) -> dict[str, Any]:
         """Plain JSON."""

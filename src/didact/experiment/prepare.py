@@ -25,7 +25,7 @@ from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
 from didact.experiment.classroom import Labelled
 from didact.experiment.costs import measure_costs
-from didact.experiment.estimate import Workload, stages, total
+from didact.experiment.estimate import EXPLAINING, SCORING, Workload, stages, total
 from didact.experiment.explained import (
     Kept,
     chosen,
@@ -34,8 +34,10 @@ from didact.experiment.explained import (
     located,
     located_parts,
     teacher_fingerprint,
+    unexplained,
 )
-from didact.experiment.forecast import Forecast, in_words
+from didact.experiment.forecast import Forecast, Stage, in_words
+from didact.experiment.measure import Measuring
 from didact.experiment.place import Place
 from didact.experiment.plan import Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster, check_fit
@@ -97,12 +99,12 @@ def prepare(
         sample = replace(sample, notes=(*notes, *sample.notes))
         roster = _again(roster, plan, methods, sample)
     work = Workload.of(roster, workers=workers, measured=roster.plan.measure or 0)
-    parts = stages(roster, costs, work)
     runs = work.runs * len(roster.students)
-    done = 0 if folder is None else done_runs(roster, folder)
+    done = Done(0, False, {}, False) if folder is None else done_work(roster, folder)
+    parts = [_left(part, done, runs) for part in stages(roster, costs, work)]
     forecast = Forecast(
-        tuple(summary(roster, runs, total(parts))), tuple(parts), runs, done, workers, costs.spent,
-        (*roster.notes, *roster.plan.left_out),
+        tuple(summary(roster, runs, total(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
+        costs.spent, (*roster.notes, *roster.plan.left_out),
     )  # fmt: skip
     return Prepared(roster, forecast)
 
@@ -189,26 +191,64 @@ def _again(roster: Roster, plan: Plan, methods: Sequence[Method], sample: Sample
     return again
 
 
-def done_runs(roster: Roster, folder: Path) -> int | None:
-    """How many runs of the plan are finished in a folder; None where that cannot be known without computing."""
+@dataclass(frozen=True)
+class Done:
+    """What a folder holds of a plan: finished runs, labels, rows still to explain by label, and metrics."""
+
+    runs: int
+    labelled: bool
+    missing: Mapping[str, int]
+    scored: bool
+
+
+def _left(part: Stage, done: Done | None, runs: int) -> Stage:
+    """A part of the work without what is done already."""
+    if done is None:
+        return part
+    share = 1.0
+    if part.unit == "runs":
+        share = 1 - done.runs / max(runs, 1)
+    elif part.name == "labelling":
+        share = 0.0 if done.labelled else 1.0
+    elif part.name.startswith(EXPLAINING):
+        missing = done.missing.get(part.name.removeprefix(EXPLAINING))
+        share = 1.0 if missing is None else min(missing / max(part.count, 1), 1.0)
+    elif part.name == SCORING:
+        share = 0.0 if done.scored else 1.0
+    return replace(
+        part, count=part.count if part.unit == "runs" else round(part.count * share), seconds=part.seconds * share
+    )
+
+
+def done_work(roster: Roster, folder: Path) -> Done | None:
+    """What a folder holds of the plan; None where that cannot be known without computing."""
     if not (folder / "cells").is_dir():
-        return 0
+        return Done(0, False, {}, False)
     if not isinstance(roster.teacher, Model | HumanTeacher):
         return None  # a function is known by its answers alone
     with tempfile.TemporaryDirectory(prefix="didact-") as nowhere:
         run = Run(roster, Place(Path(nowhere)))
         run.fingerprint = teacher_fingerprint(roster.teacher, ())
-        kept = _located(roster, run, folder / "explanations")
+        missing: dict[str, int] = {}
+        kept = _located(roster, run, folder / "explanations", missing)
         if kept is None:
             return None
         parts = _located_parts(roster, run, kept)
         store = Store(folder / "cells")
-        keys = {cell.key for cell in run.cells(_unlabelled(roster), kept, parts)}
-        return sum(finished(store, key) is not None for key in keys)
+        splits = _unlabelled(roster)
+        keys = {cell.key for cell in run.cells(splits, kept, parts)}
+        runs = sum(finished(store, key) is not None for key in keys)
+        labels = folder / "classroom" / run.name_of_rows({"train": roster.used, **run.held_out()})
+        measuring = Measuring(roster, folder, run.fingerprint, (), {})
+        scored = runs == len(keys) and bool(roster.plan.measure) and measuring.has(roster.plan.measure or 0)
+        return Done(runs, labels.is_file(), missing, scored)
 
 
-def _located(roster: Roster, run: Run, folder: Path) -> dict[tuple[str, int], Kept] | None:
-    """By row of the table and seed where its explanations belong; None for a method whose making is not known."""
+def _located(roster: Roster, run: Run, folder: Path, missing: dict[str, int]) -> dict[tuple[str, int], Kept] | None:
+    """By row of the table and seed where its explanations belong; None for a method whose making is not known.
+
+    `missing` is filled with the number of rows that are still to be explained, by label.
+    """
     kept: dict[tuple[str, int], Kept] = {}
     for entrant in roster.entrants:
         if entrant.method is None:
@@ -227,6 +267,8 @@ def _located(roster: Roster, run: Run, folder: Path) -> dict[tuple[str, int], Ke
             )
             if place is None:
                 return None
+            if entrant.redrawn or (entrant.label, roster.plan.seeds[0]) not in kept:
+                missing[entrant.label] = missing.get(entrant.label, 0) + len(unexplained(folder, rows, place))
             kept[entrant.label, seed] = place.kept
     return kept
 

@@ -268,11 +268,13 @@ class Roster:
             most = sum(balanced_counts(list(Counter(self._pool_labels).values()), len(rows)))
         if not self.plan.sizes:
             self.plan = replace(self.plan, sizes=(max(min(TRAIN_SIZE, most), 1),))
-        if max(self.plan.sizes) > most:
-            balanced = ", balanced by the teacher's answers" if self.is_balanced else ""
+        if max(self.plan.sizes) > most and self.is_balanced:
+            self.notes.append(f"Only {most:,} rows can be drawn balanced: sizes above that are cut to it.")
+            self.plan = replace(self.plan, sizes=tuple(sorted({min(size, most) for size in self.plan.sizes})))
+        elif max(self.plan.sizes) > most:
             self.faults.append(
-                f"sizes: {max(self.plan.sizes):,} rows were asked for, and {self.data.name!r} has {most:,} to draw from"
-                f"{balanced}. Take smaller sizes."
+                f"sizes: {max(self.plan.sizes):,} rows were asked for, and {self.data.name!r} has {most:,} to draw "
+                "from. Take smaller sizes."
             )
         return rows
 

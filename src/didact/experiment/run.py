@@ -137,7 +137,7 @@ class Run:
 
     def _labelled(self) -> dict[str, Labelled]:
         """The rows of all splits with the teacher's answers: as they were kept, or asked for now."""
-        rows = {"train": self.roster.used, **{name: tuple(self._known(name)) for name in ("dev", "test")}}
+        rows = {"train": self.roster.used, **self.held_out()}
         everything = [row for part in rows.values() for row in part]
         found = said = None
         if not isinstance(self.roster.teacher, Model | HumanTeacher):  # it is known by its answers alone
@@ -165,6 +165,10 @@ class Run:
         """The file that keeps them with the teacher's answers."""
         facts = {name: fingerprint_of(part) for name, part in rows.items()}
         return f"rows-{key_of({'teacher': self.fingerprint, **facts})}.parquet"
+
+    def held_out(self) -> dict[str, tuple[Row, ...]]:
+        """The rows of dev and test that the teacher can answer."""
+        return {name: tuple(self._known(name)) for name in ("dev", "test")}
 
     def _known(self, split: str) -> list[Row]:
         return [row for row in self.roster.data[split] if self.roster.is_known(row)]

@@ -20,7 +20,7 @@ from didact.records.atomic import with_folder, write_bytes
 T = TypeVar("T")
 
 # What a finished run leaves beside its folders; the last says that all is there.
-RUN: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json")
+RUN: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json", "run.json")
 PAUSES: Final = (0.5, 2.0, 8.0)  # seconds before a failed call is given another try; s3fs has its own below these
 _AT_ONCE: Final = 8  # small files that are read at a time
 _EXTRA: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
