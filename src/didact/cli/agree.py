@@ -1,11 +1,12 @@
 """`didact agree`: how far explanation methods agree with one another."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import flag, option
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
 from didact.registry import parse_spec, split_list
@@ -13,54 +14,76 @@ from didact.registry import parse_spec, split_list
 if TYPE_CHECKING:
     from didact.records.explanations import Explanations
 
+EXAMPLES: Final = (
+    "didact agree lrp.parquet lime.parquet --measure kendall,sign",
+    "didact agree --model my-model --data reviews.csv --methods lrp,lime \\\n    --out agreement.png",
+)
+
 
 def agree(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE…", help="What `didact explain --out` kept, or (with --data) another tool wrote."),
+        typer.Argument(metavar="FILE", help="Files of `didact explain --out`, or (with --data) of another tool."),
     ] = None,
     measure: Annotated[
         str,
-        typer.Option(
+        option(
             "--measure",
-            help="kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, or (with "
-            "--model) prediction(k=0.3, remove=mask); or several.",
+            "NAMES",
+            "kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, or (with --model) "
+            "prediction(k=0.3, remove=mask).",
+            options.STATISTICS,
         ),
     ] = "kendall",
     by: Annotated[
-        str, typer.Option(help="size: scores without signs (default but for `sign` and `prediction`); signed.")
+        str,
+        option(
+            "--by",
+            "WHAT",
+            "size, signed, or auto (default): size except for sign and prediction.",
+            options.STATISTICS,
+            show_default=False,
+        ),
     ] = "auto",
     level: Annotated[
-        str | None, typer.Option(help="word joins the pieces of words first; token refuses words.")
+        str | None,
+        option("--level", "LEVEL", "word joins word pieces first; token refuses words.", options.STATISTICS),
     ] = None,
     each: Annotated[
-        str | None, typer.Option(help="Also by parts of the rows: task, group (teachers) or length.")
+        str | None,
+        option("--each", "PART", "Also by task, group (teachers) or length of rows.", options.STATISTICS),
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="Compare explanations of different teachers with one another.")
+        bool, flag("--together", "Compare explanations of different teachers.", options.STATISTICS)
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Draw the heat map: .png, .svg or .html.")] = None,
+    out: Annotated[
+        Path | None, option("--out", "FILE", "Draw the heat map: .png, .svg or .html.", options.OUTPUT)
+    ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="A folder or a hub name: to explain now, or to ask for `prediction`.")
+        str | None,
+        option("--model", "MODEL", "Model to explain with --methods, or for prediction.", options.MODEL),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="What to explain now, or what files of another tool are about.")
+        str | None, option("--data", "DATA", "Data to explain, or that foreign files are about.", options.DATA)
     ] = None,
     columns: options.Columns = None,
     classes: options.Classes = None,
-    methods: Annotated[str | None, typer.Option("--methods", help="Names from `didact methods`, with options.")] = None,
+    methods: Annotated[
+        str | None, option("--methods", "NAMES", "Explain with these names from `didact methods`.", options.METHODS)
+    ] = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            help="Of the data: teach, explain, train, dev; to explain now, by default all of a file, or test."
+        option(
+            "--split",
+            "SPLIT",
+            "teach, explain, train, dev, test or all (default to explain: all rows of a file, else test).",
+            options.DATA,
         ),
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
-    preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
+    rows: options.FirstRows = None,
+    preset: options.Preset = None,
+    batch_size: options.PassSize = None,
+    seed: options.DrawSeed = None,
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
@@ -71,9 +94,10 @@ def agree(
     trust_remote_code: options.TrustRemoteCode = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say how far methods agree about the same rows, for every pair of them: files, or methods to explain with now.
+    """Measure how far explanation methods agree with one another.
 
-    Agreement is not correctness: it tells only whether two rankings are alike.
+    Compares every pair of files, or every pair of --methods, on the same rows. Agreement is not correctness: it only
+    says whether two rankings are alike.
     """
     from didact.experiment.agree import TOGETHER, agreements, check_asked
     from didact.experiment.agreement import CAUTION, check_each, check_picture, draw

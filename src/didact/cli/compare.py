@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from didact.cli import options
+from didact.cli.options import flag, option
 from didact.cli.output import going_on, print_json, say
 from didact.errors import DidactError, OptionError, RequestError
 from didact.records.remote import is_url
@@ -16,131 +17,96 @@ from didact.registry import parse_spec, split_list
 if TYPE_CHECKING:
     from didact.experiment.comparison import Comparison
 
-MODEL, DATA, METHODS, TRAINING = "Model", "Data", "Methods and students", "Training and statistics"
-OUTPUT, ADVANCED = "Output and time", "Advanced"
-EPILOG: Final = (
-    "Examples:\n\n"
-    "didact compare --model my-folder --data reviews.csv --columns text=comment --budget 20m\n\n"
-    "didact compare --model M --data sst --explainers lrp,lime --seeds 8 --out runs/first"
+EXAMPLES: Final = (
+    "didact compare --model my-model --data reviews.csv --columns text=comment \\\n    --budget 20m",
+    "didact compare --model my-model --data sst --explainers lrp,lime --seeds 8 \\\n    --out runs/first",
 )
 
 
 def compare(
     plan: Annotated[
-        Path | None, typer.Argument(metavar="PLAN.toml", help="A plan in a file; options given here win over it.")
+        Path | None, typer.Argument(metavar="PLAN.toml", help="A file with these options; those given here win.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Folder or hub name of the model, or human.", rich_help_panel=MODEL)
+        str | None, option("--model", "MODEL", "Folder or hub name of the model, or human.", options.MODEL)
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="pair for a model that reads two texts.", rich_help_panel=MODEL)
-    ] = None,
-    length: Annotated[int | None, typer.Option(help="Maximum tokens the model reads.", rich_help_panel=MODEL)] = None,
-    truncate: Annotated[
-        bool | None, typer.Option("--truncate", help="Cut rows that are too long.", rich_help_panel=MODEL)
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, mps, or auto for all GPUs.", rich_help_panel=MODEL)
-    ] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.", rich_help_panel=MODEL)] = None,
-    trust_remote_code: Annotated[
-        bool | None, typer.Option("--trust-remote-code", help="Run a model's own code.", rich_help_panel=MODEL)
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", help="A file, or a name of `didact data list`.", rich_help_panel=DATA)
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", help="text=comment,label=verdict,id=review_id.", rich_help_panel=DATA),
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option("--classes", help="What the data call the model's classes, in its order.", rich_help_panel=DATA),
-    ] = None,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: Annotated[bool | None, options.TRUNCATE_OPTION] = None,
+    device: options.Device = None,
+    revision: options.Revision = None,
+    trust_remote_code: Annotated[bool | None, options.TRUST_OPTION] = None,
+    data: Annotated[str | None, options.DATA_OPTION] = None,
+    columns: options.Columns = None,
+    classes: options.Classes = None,
     balance: Annotated[
-        str | None, typer.Option(help="auto (default), yes or no: rows by answer.", rich_help_panel=DATA)
+        str | None, option("--balance", "WHEN", "Balance rows by answer: auto (default), yes, no.", options.DATA)
     ] = None,
     test_rows: Annotated[
-        int | None, typer.Option(min=0, help="Most test rows (default 2000; 0: all).", rich_help_panel=DATA)
+        int | None, option("--test-rows", "N", "Maximum test rows (default: 2000; 0: all).", options.DATA, min=0)
     ] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="Folder with real data (or DIDACT_DATA).", rich_help_panel=DATA)
-    ] = None,
+    data_dir: options.DataDir = None,
     explainers: Annotated[
         str | None,
-        typer.Option(help="Methods, or files of explanations (default: chosen).", rich_help_panel=METHODS),
+        option("--explainers", "NAMES", "Methods or files (default: some that suit the model).", options.METHODS),
     ] = None,
     students: Annotated[
-        str | None,
-        typer.Option(help="Like bilstm/multitask,same/attention@sgd.", rich_help_panel=METHODS),
+        str | None, option("--students", "NAMES", "Like bilstm/multitask,same/attention@sgd.", options.TRAINING)
     ] = None,
-    base: Annotated[
-        str | None, typer.Option(help="Pretrained base that students start from.", rich_help_panel=METHODS)
-    ] = None,
+    base: options.Base = None,
     tune: Annotated[
-        str | None,
-        typer.Option(help="yes, no, or temperature=[1,0.5]: chosen on dev.", rich_help_panel=METHODS),
+        str | None, option("--tune", "WHAT", "yes, no, or temperature=[1,0.5]: chosen on dev.", options.TRAINING)
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Rows each student learns from: 250,500.", rich_help_panel=TRAINING)
+        str | None, option("--sizes", "N,N", "Rows each student learns from: 250,500.", options.TRAINING)
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Number of seeds (default 8), or a list.", rich_help_panel=TRAINING)
+        str | None, option("--seeds", "N", "Number of seeds (default: 8), or a list.", options.TRAINING)
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of a student.", rich_help_panel=TRAINING)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Batch size of a student.", rich_help_panel=TRAINING)] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate of a student.", rich_help_panel=TRAINING)] = None,
-    soft: Annotated[
-        bool | None,
-        typer.Option("--soft/--hard", help="Learn probabilities or labels.", rich_help_panel=TRAINING),
+    epochs: options.StudentEpochs = None,
+    batch_size: options.BatchSize = None,
+    rate: options.StudentRate = None,
+    soft: Annotated[bool | None, flag("--soft/--hard", "Learn probabilities or labels.", options.TRAINING)] = None,
+    test: Annotated[
+        str | None, option("--test", "NAME", "wilcoxon (default) or sign_flip.", options.STATISTICS)
     ] = None,
-    test: Annotated[str | None, typer.Option(help="wilcoxon (default) or sign_flip.", rich_help_panel=TRAINING)] = None,
     replicates: Annotated[
-        int | None, typer.Option(help="Bootstrap samples (default 2000).", rich_help_panel=TRAINING)
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", help="Folder or URL of the run (runs/compare-DATA).", rich_help_panel=OUTPUT),
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Time limit: 20m, 2h. The plan is fitted to it.", rich_help_panel=OUTPUT)
+        int | None, option("--replicates", "N", "Bootstrap samples (default: 2000).", options.STATISTICS)
     ] = None,
     measure: Annotated[
         int | None,
-        typer.Option(min=0, help="Test rows scored with all other metrics.", rich_help_panel=OUTPUT),
+        option("--measure", "N", "Test rows scored with every other metric.", options.STATISTICS, min=0),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print runs and the time.", rich_help_panel=OUTPUT)
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document on stdout.", rich_help_panel=OUTPUT)
-    ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=0, help="Processes (default: one per core; 0: this one).", rich_help_panel=ADVANCED),
+    out: Annotated[
+        str | None,
+        option("--out", "FOLDER", "Folder or URL of the run (default: runs/compare-DATA).", options.OUTPUT),
     ] = None,
+    budget: Annotated[
+        str | None, option("--budget", "TIME", "Time limit that the plan is fitted to: 20m, 2h.", options.OUTPUT)
+    ] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print the runs and the time.", options.OUTPUT)] = False,
+    as_json: options.Json = False,
+    workers: options.Workers = None,
     threads: Annotated[
-        int | None, typer.Option(help="CPU threads per run (1); changes digits.", rich_help_panel=ADVANCED)
+        int | None,
+        option("--threads", "N", "CPU threads per run (default: 1; changes last digits).", options.ADVANCED),
     ] = None,
     together: Annotated[
-        bool | None,
-        typer.Option("--together", help="Train the seeds of native students as one.", rich_help_panel=ADVANCED),
+        bool | None, flag("--together", "Train the seeds of native students as one model.", options.ADVANCED)
     ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="single, bfloat16 or float16 (training).", rich_help_panel=ADVANCED)
-    ] = None,
-    engine: Annotated[str, typer.Option(help="local or ray (a cluster).", rich_help_panel=ADVANCED)] = "local",
+    precision: options.Precision = None,
+    engine: Annotated[str, option("--engine", "NAME", "local, or ray for a cluster.", options.ADVANCED)] = "local",
     address: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Ray cluster, or auto.", rich_help_panel=ADVANCED)
+        str | None, option("--address", "HOST:PORT", "Address of the ray cluster, or auto.", options.ADVANCED)
     ] = None,
     gpus: Annotated[
-        float | None, typer.Option(help="GPUs per run with ray and cuda (1).", rich_help_panel=ADVANCED)
+        float | None, option("--gpus", "N", "GPUs per run with ray and cuda (default: 1).", options.ADVANCED)
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Local folder for a run kept at a URL.", rich_help_panel=ADVANCED)
+        Path | None, option("--cache", "FOLDER", "Local copy of a run that is at a URL.", options.ADVANCED)
     ] = None,
 ) -> None:
-    """Find out which explanation method teaches best on your model and data.
+    """Find out which explanation method teaches best.
 
     Students learn the model's answers with and without explanations; all then predict it on rows they never saw.
     Only --model and --data are needed. The command prints a table and writes a report; the controls none, random,

@@ -1,11 +1,17 @@
 """`didact cost`: what methods take for a row."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import option
 from didact.cli.output import print_json, print_table
+
+EXAMPLES: Final = (
+    "didact cost --model my-model --data reviews.csv",
+    "didact cost --model my-model --data sst --methods lrp,kernel_shap --rows 64",
+)
 
 
 def cost(
@@ -15,9 +21,9 @@ def cost(
     classes: options.Classes = None,
     methods: options.Methods = "gradient_input,integrated_gradients,occlusion,lime,kernel_shap",
     split: options.AnySplit = None,
-    rows: Annotated[int, typer.Option(min=1, help="So many of the split's first rows.")] = 32,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Altered rows that pass at once; 64.")] = None,
-    seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
+    rows: Annotated[int, option("--rows", "N", "Use only the first N rows.", options.DATA, min=1)] = 32,
+    batch_size: options.PassSize = None,
+    seed: options.PlantedSeed = 0,
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
@@ -26,7 +32,10 @@ def cost(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Count what methods take for a row: passes forward and backward, seconds, memory."""
+    """Measure what methods cost per row: passes, time and memory.
+
+    Counts forward and backward passes of the model, and measures milliseconds and peak memory.
+    """
     asked = options.methods_of(methods)
 
     from didact.experiment.cost import cost_of, to_documents

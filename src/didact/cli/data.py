@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from didact.cli import options
+from didact.cli.help import HelpGroup, command, epilog
+from didact.cli.options import option
 from didact.cli.output import console, print_json, print_table
 from didact.data import DATASETS
 
@@ -12,12 +14,20 @@ if TYPE_CHECKING:
     from didact.core.dataset import Dataset
     from didact.core.row import Row
 
-app = typer.Typer(help="The data sets didact knows, and what is in them.", no_args_is_help=True)
+app = typer.Typer(
+    cls=HelpGroup,
+    help="List data sets, and show rows of one or of your own file.",
+    no_args_is_help=True,
+    epilog=epilog("didact data list", "didact data show reviews.csv --columns text=comment --rows 3"),
+)
 
 
-@app.command("list")
-def list_names(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
-    """Every name, its task, where it comes from, and whether it has rationales. Loads nothing."""
+@command(app, "list", "didact data list", "didact data list --json")
+def list_names(as_json: options.Json = False) -> None:
+    """List every data set that has a name.
+
+    Shows its task, its sources, and whether people marked words (rationales). Loads nothing.
+    """
     if as_json:
         rows = [
             {"name": name, "task": entry.task, "sources": list(entry.sources), "rationales": entry.rationales}
@@ -35,17 +45,22 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="One JSON do
     typer.echo("Files of your own need no name: didact data show reviews.jsonl (JSON lines, CSV, Parquet, .npz).")
 
 
-@app.command("show")
+@command(
+    app,
+    "show",
+    "didact data show planted/sentiment --split test --rows 3",
+    "didact data show reviews.csv --columns text=comment,label=verdict",
+)
 def show(
-    source: Annotated[str, typer.Argument(help="A name from `didact data list`, with options, or a file or folder.")],
+    source: Annotated[str, typer.Argument(metavar="DATA", help="A file or folder, or a name from `didact data list`.")],
     split: options.AnySplit = None,
-    rows: Annotated[int, typer.Option(min=1, help="How many rows to show.")] = 5,
+    rows: Annotated[int, option("--rows", "N", "Number of rows to show.", options.DATA, min=1)] = 5,
     columns: options.Columns = None,
-    seed: Annotated[int, typer.Option(help="Seed of planted data.")] = 0,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    seed: Annotated[int, option("--seed", "N", "Seed of planted data.", options.DATA)] = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Rows of a data set, with their rationales highlighted."""
+    """Show rows of a data set, with the words that people marked."""
     loaded = options.loaded_data(source, columns=columns, data_dir=data_dir, seed=seed)
     chosen = loaded[options.chosen_split(loaded, split)][:rows]
     if as_json:

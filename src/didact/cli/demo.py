@@ -2,11 +2,12 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import flag, option
 from didact.cli.output import console, going_on, print_json, say
 from didact.errors import OptionError
 
@@ -17,35 +18,37 @@ if TYPE_CHECKING:
 # Shown side by side, if they are there: the truth, chance, and what people use most.
 _SHOWN = ("human", "random", "gradient_norm", "integrated_gradients", "lime(samples=100)", "attention_all", "l2e")
 
+EXAMPLES: Final = ("didact demo --quick", "didact demo --model my-model --data reviews.csv --out runs/my-demo")
+
 
 def demo(
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the demo; runs/demo, or runs/demo-DATA for your own.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the planted data, the teacher and the students.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="One seed, five rows, no intervals: a minute.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Eight seeds, two students, more methods, every control: half an hour or so.")
-    ] = False,
+    quick: Annotated[bool, flag("--quick", "One seed and no intervals: about a minute.")] = False,
+    full: Annotated[bool, flag("--full", "Eight seeds, more methods and controls: half an hour.")] = False,
+    seed: Annotated[
+        int, option("--seed", "N", "Seed of planted data, teacher and students.", options.ADVANCED, min=0)
+    ] = 0,
     model: Annotated[
-        str | None, typer.Option("--model", help="Your own teacher, a folder or a hub name; with --data.")
+        str | None, option("--model", "MODEL", "Your own model (folder or hub name); with --data.", options.MODEL)
     ] = None,
-    data: Annotated[str | None, typer.Option("--data", help="A name from `didact data list`, or a file.")] = None,
+    data: Annotated[str | None, options.DATA_OPTION] = None,
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
     data_dir: options.DataDir = None,
     device: options.TeacherDevice = None,
-    workers: Annotated[
-        int | None, typer.Option(min=0, help="Processes; as many as cores. 0: none beside this.")
+    workers: options.Workers = None,
+    out: Annotated[
+        Path | None,
+        option("--out", "FOLDER", "Folder (default: runs/demo; your own: runs/demo-DATA).", options.OUTPUT),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Train a teacher on data whose truth is known, and see which explanations teach students to predict it.
+    """See a whole comparison offline, in about three minutes.
 
-    Three seeds and 250 rows a student: few, and marked so. The methods are also measured by faithfulness, stability,
-    truth, agreement and cost, and a page tells all of it. With --model and --data it does the same with your own. A
-    demo that was stopped goes on when the same command is given again.
+    Trains a teacher on data whose truth is known, and shows which explanations teach students to predict it. Three
+    seeds and 250 rows per student: few, and marked as such. The methods are also measured by faithfulness, stability,
+    truth, agreement and cost, and a page shows everything. With --model and --data it does the same with your own. The
+    same command resumes a demo that was stopped.
     """
     if quick and full:
         raise OptionError("--quick and --full were both given: choose one.")

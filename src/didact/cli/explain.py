@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, no_type_check
+from typing import TYPE_CHECKING, Annotated, Any, Final, no_type_check
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import flag, option
 from didact.cli.output import going_on, print_json, say, say_notes
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from didact.core.teacher import Teacher
     from didact.records.by_class import ByClass
     from didact.records.explanations import Explanations
+
+
+EXAMPLES: Final = (
+    'didact explain --model my-model "A slow start, but a wonderful end."',
+    "didact explain --model my-model --data reviews.csv --method lrp,lime \\\n    --html maps.html",
+)
 
 
 @no_type_check  # typer hands over a context of the click that it carries, whose class it does not name
@@ -33,60 +40,89 @@ def _named_model(context: typer.Context, model: str) -> str:
 
 def explain(
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT…", help="Texts; two for each row of a model that reads pairs.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts to explain; two per row for a model of pairs.")
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", help="A folder or a hub name. Required.", callback=_named_model)
+        str,
+        option("--model", "MODEL", "Folder or hub name of the model (required).", options.MODEL, callback=_named_model),
     ] = "",
     method: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--method",
-            help="A name from `didact methods`, with options; a learned one's folder; or several. Default: lrp where "
-            "its scores add up on the model, else integrated_gradients.",
+            "NAMES",
+            "Names from `didact methods`, or folders of learned explainers (default: lrp where its scores add up, "
+            "else integrated_gradients).",
+            options.METHODS,
         ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", help="A name from `didact data list`, or a file; with --stream owner/name on the hub."),
+        option(
+            "--data",
+            "DATA",
+            "A file, or a name from `didact data list`; with --stream also owner/name on the hub.",
+            options.DATA,
+        ),
     ] = None,
     columns: options.Columns = None,
     classes: options.Classes = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            help="teach, explain, train, dev or test; `all` rows of a file; on the hub, one it has. Default: all rows "
-            "of a file, else test."
+        option(
+            "--split",
+            "SPLIT",
+            "teach, explain, train, dev, test or all; on the hub one of its splits (default: all rows of a file, else "
+            "test).",
+            options.DATA,
         ),
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Only the first rows.")] = None,
+    rows: options.FirstRows = None,
     background: Annotated[
-        str | None, typer.Option("--background", help="Data to compare with (gradient_shap, lexicon …); its `explain`.")
+        str | None,
+        option("--background", "DATA", "Background of gradient_shap etc. (default: --data).", options.DATA),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Keep the scores here, as Parquet.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="A page to look at, in one file.")] = None,
+    out: Annotated[Path | None, option("--out", "FILE", "Write the scores to a Parquet file.", options.OUTPUT)] = None,
+    html: Annotated[Path | None, option("--html", "FILE", "Write a page with heat maps.", options.OUTPUT)] = None,
     stream: Annotated[
-        bool, typer.Option("--stream", help="Data larger than memory: read, explain and keep some rows at a time.")
+        bool, flag("--stream", "Explain data larger than memory, shard by shard.", options.ADVANCED)
     ] = False,
-    shard: Annotated[int | None, typer.Option(min=1, help="With --stream: rows kept together; 256.")] = None,
-    workers: Annotated[int | None, typer.Option(min=0, help="With --stream: processes; 0: this one alone.")] = None,
+    shard: Annotated[
+        int | None, option("--shard", "N", "Rows per shard with --stream (default: 256).", options.ADVANCED, min=1)
+    ] = None,
+    workers: Annotated[
+        int | None,
+        option("--workers", "N", "Worker processes with --stream (default: 0, none).", options.ADVANCED, min=0),
+    ] = None,
     target: Annotated[
-        str | None, typer.Option(help="predicted (default), gold, contrast, a class, or all (every class).")
+        str | None,
+        option("--target", "TARGET", "predicted (default), gold, contrast, a class or all.", options.METHODS),
     ] = None,
-    scale: Annotated[str | None, typer.Option(help="logit, probability or log_probability.")] = None,
+    scale: Annotated[
+        str | None, option("--scale", "SCALE", "logit, probability or log_probability.", options.METHODS)
+    ] = None,
     level: Annotated[
-        str | None, typer.Option(help="What is scored: token (default; shown as words) or word. token: show pieces.")
+        str | None,
+        option(
+            "--level",
+            "LEVEL",
+            "Score token (default, shown as words) or word; --level token shows the pieces.",
+            options.METHODS,
+        ),
     ] = None,
-    special: Annotated[bool | None, typer.Option("--special/--no-special", help="Score special tokens too.")] = None,
-    absolute: Annotated[bool | None, typer.Option("--absolute/--signed", help="Sizes without signs.")] = None,
+    special: Annotated[
+        bool | None, flag("--special/--no-special", "Score special tokens too.", options.METHODS)
+    ] = None,
+    absolute: Annotated[
+        bool | None, flag("--absolute/--signed", "Drop the signs of scores, or keep them.", options.METHODS)
+    ] = None,
     normalise: Annotated[
-        str | None, typer.Option(help="raw (default), softmax(temperature=1.0) or top(k=0.1).")
+        str | None,
+        option("--normalise", "HOW", "raw (default), softmax(temperature=1), top(k=0.1).", options.METHODS),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="What a paper used: pruthi, smat, l2e or neely.")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Altered rows that pass through the model at once; 64.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides random draws and planted data; 0.")] = None,
+    preset: options.Preset = None,
+    batch_size: options.PassSize = None,
+    seed: options.DrawSeed = None,
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
@@ -94,16 +130,24 @@ def explain(
     device: options.Device = None,
     precision: options.Precision = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads. With --stream: of each process, 1; others, other digits.")
+        int | None,
+        option(
+            "--threads",
+            "N",
+            "CPU threads (per process with --stream, default 1). Another number changes the last digits.",
+            options.ADVANCED,
+            min=1,
+        ),
     ] = None,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Print the strongest words of each class.")] = False,
+    summary: Annotated[bool, flag("--summary", "Print the strongest words of each class.", options.OUTPUT)] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Score the words of texts, or of a data set's rows, by how they made the model answer.
+    """Show which words made the model answer as it does.
 
-    Prints heat maps of the first rows, or JSON. A run with --out that was stopped goes on where it was.
+    Explains texts given on the command line, or rows of a data set. Prints heat maps of the first rows, or JSON. The
+    same command resumes a run with --out that was stopped.
     """
     asked: Sequence[str | None] = [None] if method is None else options.methods_of(method)
     if len(asked) > 1 and (out is not None or as_json):

@@ -8,11 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli import options
+from didact.cli.help import HelpGroup, command, epilog
+from didact.cli.options import flag, option
 from didact.cli.output import figure, going_on, print_json, print_metrics, say
 from didact.registry import parse_spec, split_list
 
 app = typer.Typer(
-    help="Learn explainers: smat (explanations that teach), l2e (slow ones made fast).", no_args_is_help=True
+    cls=HelpGroup,
+    help="Learn explainers that teach (smat) or are fast (l2e).",
+    no_args_is_help=True,
+    epilog=epilog(
+        "didact learn smat --model my-model --data reviews.csv --out runs/smat",
+        'didact explain --model my-model --method runs/smat "A wonderful end."',
+    ),
 )
 
 
@@ -21,48 +29,77 @@ def learn() -> None:
     """Learn an explainer of a model from data."""
 
 
-@app.command("smat")
+@command(
+    app,
+    "smat",
+    "didact learn smat --model my-model --data reviews.csv --out runs/smat",
+    "didact learn smat --model my-model --data sst --family gradient_mix \\\n    --size 1000",
+)
 def smat(
-    model: Annotated[str, typer.Option("--model", help="The teacher: a folder or a hub name.")],
-    data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    model: options.Model,
+    data: options.Data,
     columns: options.Columns = None,
     classes: options.Classes = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the explainer; else runs/smat-DATA.")] = None,
-    family: Annotated[str, typer.Option(help="attention_mix, gradient_mix or blend.")] = "attention_mix",
-    outer: Annotated[str, typer.Option(help="Rows that judge each step: train, or dev as in the paper.")] = "train",
-    student: Annotated[str | None, typer.Option(help="architecture/attention; default by the teacher's kind.")] = None,
-    size: Annotated[int, typer.Option(min=1, help="How many rows to learn from.")] = 500,
-    option: Annotated[
+    family: Annotated[
+        str,
+        option(
+            "--family", "NAME", "attention_mix (default), gradient_mix or blend.", options.METHODS, show_default=False
+        ),
+    ] = "attention_mix",
+    settings: Annotated[
         str | None,
-        typer.Option("--options", help="More of them: normaliser=softmax,outer_rate=0.001,members='lime + occlusion'."),
+        option(
+            "--options",
+            "NAME=VALUE",
+            "More options of the explainer: normaliser=softmax, members='lime + occlusion', and others.",
+            options.METHODS,
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Of the student; default by its kind.")] = None,
-    batch_size: Annotated[int | None, typer.Option()] = None,
-    rate: Annotated[float | None, typer.Option(help="The student's learning rate.")] = None,
-    outer_rate: Annotated[float | None, typer.Option(help="The explainer's; default 0.04 over its parts.")] = None,
-    outer_batch: Annotated[int | None, typer.Option(help="Rows that judge a step; default batch_size.")] = None,
-    pilot: Annotated[bool, typer.Option("--pilot/--no-pilot", help="Look one step further, as in the paper.")] = True,
-    seed: Annotated[int, typer.Option(help="Decides rows, weights and order.")] = 0,
-    base: Annotated[str | None, typer.Option(help="Base model of `same` and `embeddings=base`, if unrecorded.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
-    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
-    length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = False,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    data_seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
+    student: Annotated[
+        str | None,
+        option("--student", "NAME", "architecture/attention (default: by the model's kind).", options.TRAINING),
+    ] = None,
+    base: options.Base = None,
+    size: Annotated[int, option("--size", "N", "Number of rows to learn from.", options.TRAINING, min=1)] = 500,
+    epochs: options.StudentEpochs = None,
+    batch_size: options.BatchSize = None,
+    rate: options.StudentRate = None,
+    outer: Annotated[
+        str, option("--outer", "SPLIT", "Rows that judge a step: train or dev.", options.TRAINING)
+    ] = "train",
+    outer_rate: Annotated[
+        float | None,
+        option("--outer-rate", "RATE", "Explainer's learning rate (default: 0.04 / its parts).", options.TRAINING),
+    ] = None,
+    outer_batch: Annotated[
+        int | None, option("--outer-batch", "N", "Rows that judge a step (default: --batch-size).", options.TRAINING)
+    ] = None,
+    pilot: Annotated[bool, flag("--pilot/--no-pilot", "Look ahead as in the paper.", options.TRAINING)] = True,
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        option("--out", "FOLDER", "Folder for the explainer (default: runs/smat-DATA).", options.OUTPUT),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    data_seed: options.DataSeed = 0,
     device: options.TeacherDevice = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    threads: options.TrainingThreads = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Learn explanations that teach: a student is taught, and the explanation changes until it helps.
+    """Learn explanations that teach a student to predict the model.
 
-    The folder that is written is a method for `didact explain --method FOLDER` and an explainer for `didact compare`.
-    A command that was stopped goes on when it is given again.
+    A student learns from the explanations, and the explainer changes until they help. Use the folder as a method:
+    `didact explain --method FOLDER`, `didact compare --explainers FOLDER`. The same command resumes a run that was
+    stopped.
     """
     began = time.monotonic()
-    said: dict[str, Any] = dict(parse_spec(f"options({option})").options) if option else {}
+    said: dict[str, Any] = dict(parse_spec(f"options({settings})").options) if settings else {}
     family = said.pop("family", family)
     given = {"outer": outer, "outer_rate": outer_rate, "outer_batch": outer_batch, "pilot": pilot}
     defaults = {"outer": "train", "outer_rate": None, "outer_batch": None, "pilot": True}
@@ -108,49 +145,81 @@ def smat(
     )
 
 
-@app.command("l2e")
+@command(
+    app,
+    "l2e",
+    "didact learn l2e --model my-model --data reviews.csv --out runs/l2e",
+    "didact learn l2e --model my-model --data sst --imitate lime,kernel_shap",
+)
 def l2e(
-    model: Annotated[str, typer.Option("--model", help="The teacher: a folder or a hub name.")],
-    data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    model: options.Model,
+    data: options.Data,
     columns: options.Columns = None,
     classes: options.Classes = None,
     imitate: Annotated[
-        str, typer.Option(help="Methods, folders of learned explainers, or files of scores; several with commas.")
+        str,
+        option("--imitate", "NAMES", "Methods, learned folders or files of scores.", options.METHODS),
     ] = "kernel_shap",
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the explainer; else runs/l2e-DATA.")] = None,
-    formulation: Annotated[str, typer.Option(help="labelling, ranking or regression.")] = "labelling",
-    combine: Annotated[str, typer.Option(help="Several: their mean ranks, or heads of their own (heads).")] = "ranks",
-    preset: Annotated[str, typer.Option(help="default, or paper: as the paper's code trains.")] = "default",
-    size: Annotated[int | None, typer.Option(min=2, help="How many rows to learn from; default all.")] = None,
-    option: Annotated[
-        str | None, typer.Option("--options", help="Of the network: width=256,positions=false,level=word.")
+    formulation: Annotated[
+        str, option("--formulation", "NAME", "labelling, ranking or regression.", options.METHODS)
+    ] = "labelling",
+    combine: Annotated[
+        str,
+        option(
+            "--combine",
+            "HOW",
+            "Several methods: ranks (default, mean ranks) or heads.",
+            options.METHODS,
+            show_default=False,
+        ),
+    ] = "ranks",
+    preset: Annotated[
+        str,
+        option(
+            "--preset",
+            "NAME",
+            "default, or paper: train as the paper's code does.",
+            options.METHODS,
+            show_default=False,
+        ),
+    ] = "default",
+    settings: Annotated[
+        str | None,
+        option("--options", "NAME=VALUE", "Of the network: width=256,positions=false,level=word.", options.METHODS),
+    ] = None,
+    size: Annotated[
+        int | None, option("--size", "N", "Number of rows to learn from (default: all).", options.TRAINING, min=2)
     ] = None,
     initialisations: Annotated[
-        int, typer.Option(min=1, help="Networks to learn; the best on held-out rows is kept.")
+        int, option("--initialisations", "N", "Networks to train; the best one is saved.", options.TRAINING, min=1)
     ] = 3,
-    epochs: Annotated[int | None, typer.Option(help="At most; it stops when held-out rows gain nothing.")] = None,
-    batch_size: Annotated[int | None, typer.Option()] = None,
-    rate: Annotated[float | None, typer.Option(help="The learning rate.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides rows, weights and order.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
-    task: Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")] = None,
-    length: Annotated[int | None, typer.Option(help="The teacher reads so many tokens at most.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows too long for the teacher.")] = False,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    data_seed: Annotated[int, typer.Option(help="Of planted data.")] = 0,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    rate: options.Rate = None,
+    seed: options.Seed = 0,
+    out: Annotated[
+        Path | None,
+        option("--out", "FOLDER", "Folder for the explainer (default: runs/l2e-DATA).", options.OUTPUT),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    task: options.Task = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    data_seed: options.DataSeed = 0,
     device: options.TeacherDevice = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    threads: options.TrainingThreads = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Make a slow explainer fast: a small network learns to explain as it does, in one pass.
+    """Make a slow explainer fast: a small network imitates it.
 
-    The folder that is written is a method for `didact explain --method FOLDER` and an explainer for `didact compare`.
-    A command that was stopped goes on when it is given again: explanations that were made are kept.
+    The network explains in one pass. Use the folder as a method: `didact explain --method FOLDER`, `didact compare
+    --explainers FOLDER`. The same command resumes a run that was stopped, and reuses the explanations made before.
     """
     began = time.monotonic()
-    said: dict[str, Any] = dict(parse_spec(f"options({option})").options) if option else {}
+    said: dict[str, Any] = dict(parse_spec(f"options({settings})").options) if settings else {}
     training = {"epochs": epochs, "batch_size": batch_size, "rate": rate}
     training = {name: value for name, value in training.items() if value is not None}
 

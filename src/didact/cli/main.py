@@ -9,28 +9,35 @@ import typer
 
 from didact import __version__
 from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, study, train
+from didact.cli.help import HelpGroup, command, epilog
 from didact.errors import DidactError, RequestError
 
 app = typer.Typer(
     name="didact",
+    cls=HelpGroup,
     help="Which explanation of your model can you trust? didact judges explanations by what they teach.",
+    epilog=epilog(
+        "didact demo --quick",
+        "didact compare --model my-model --data reviews.csv --columns text=comment",
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("train")(train.train)
-app.command("explain")(explain.explain)
-app.command("compare", epilog=compare.EPILOG)(compare.compare)
-app.command("report")(report.report)
-app.command("agree")(agree.agree)
-app.command("methods")(methods.methods)
-app.command("metrics")(metrics.metrics)
-app.command("sanity")(sanity.sanity)
-app.command("cost")(cost.cost)
-app.add_typer(learn.app, name="learn")
-app.add_typer(data.app, name="data")
-app.add_typer(study.app, name="study")
+START, MEASURE, LEARN, DATA = "Start here", "Measure", "Learn", "Data and people"
+command(app, "demo", *demo.EXAMPLES, panel=START)(demo.demo)
+command(app, "explain", *explain.EXAMPLES, panel=START)(explain.explain)
+command(app, "compare", *compare.EXAMPLES, panel=START)(compare.compare)
+command(app, "report", *report.EXAMPLES, panel=START)(report.report)
+command(app, "metrics", *metrics.EXAMPLES, panel=MEASURE)(metrics.metrics)
+command(app, "agree", *agree.EXAMPLES, panel=MEASURE)(agree.agree)
+command(app, "sanity", *sanity.EXAMPLES, panel=MEASURE)(sanity.sanity)
+command(app, "cost", *cost.EXAMPLES, panel=MEASURE)(cost.cost)
+command(app, "methods", *methods.EXAMPLES, panel=MEASURE)(methods.methods)
+command(app, "train", *train.EXAMPLES, panel=LEARN)(train.train)
+app.add_typer(learn.app, name="learn", rich_help_panel=LEARN)
+app.add_typer(data.app, name="data", rich_help_panel=DATA)
+app.add_typer(study.app, name="study", rich_help_panel=DATA)
 
 
 def _print_version(asked: bool | None) -> None:
@@ -43,9 +50,9 @@ def _print_version(asked: bool | None) -> None:
 def didact(
     version: Annotated[  # noqa: ARG001 - its callback speaks
         bool | None,
-        typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True),
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens, on stderr.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr what happens.")] = False,
 ) -> None:
     handler = logging.StreamHandler()
     handler.addFilter(_is_unsaid)

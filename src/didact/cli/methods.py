@@ -1,10 +1,11 @@
 """`didact methods`: what can be asked for as an explanation."""
 
 from textwrap import fill
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from didact.cli import options
 from didact.cli.output import print_json, print_table
 from didact.explainers import EXPLAINERS, ExplainerEntry
 
@@ -20,14 +21,16 @@ NEEDS = {
     "attention": "attention of a model",
 }
 
+EXAMPLES: Final = ("didact methods", "didact methods lime")
+
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one method with its options.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show one method with all its options.")] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """List every method: what it does, what it needs of a model, what it costs per row. Loads nothing heavy.
+    """List every explanation method, or show one with its options.
 
-    With a name, as in `didact methods lime`: one method with all its options.
+    Says what a method does, what it needs of a model, and what it costs per row. Loads nothing heavy.
     """
     if name is not None:
         _show_one(name, EXPLAINERS[name], as_json=as_json)

@@ -2,42 +2,63 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import flag, option
 from didact.cli.output import console, figure, interval, print_json, print_table, say
 from didact.errors import OptionError
 from didact.metrics import METRICS
 from didact.registry import parse_spec, split_list
 
+EXAMPLES: Final = (
+    "didact metrics lrp.parquet lime.parquet --model my-model --tests",
+    "didact metrics lrp.parquet --data sst_rationales --metrics roc_auc",
+)
+
 
 def metrics(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE…", help="What `didact explain --out` kept, or (with --data) another tool wrote."),
+        typer.Argument(metavar="FILE", help="Files of `didact explain --out`, or (with --data) of another tool."),
     ] = None,
     explanations: Annotated[
-        list[Path] | None, typer.Option("--explanations", help="The same; FILE… may follow.")
+        list[Path] | None, option("--explanations", "FILE", "The same as FILE (repeatable).", options.DATA)
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The teacher, for faithfulness.")] = None,
-    data: Annotated[str | None, typer.Option("--data", help="Where the rows are from, for rationales.")] = None,
+    model: Annotated[
+        str | None, option("--model", "MODEL", "Folder or hub name of the model, for faithfulness.", options.MODEL)
+    ] = None,
+    data: Annotated[
+        str | None, option("--data", "DATA", "Data that were explained, for plausibility.", options.DATA)
+    ] = None,
     columns: options.Columns = None,
-    split: Annotated[str | None, typer.Option(help="Of the data, where ids alone do not tell the rows.")] = None,
-    asked: Annotated[str | None, typer.Option("--metrics", help="With commas; default: all that can be.")] = None,
+    split: Annotated[
+        str | None, option("--split", "SPLIT", "Split of the data, if ids are in several.", options.DATA)
+    ] = None,
+    asked: Annotated[
+        str | None, option("--metrics", "NAMES", "Comma-separated names (default: all that apply).", options.METHODS)
+    ] = None,
     remove: Annotated[
-        str | None, typer.Option(help="What becomes of a unit: mask (default), delete, pad or zero.")
+        str | None, option("--remove", "HOW", "Remove units by mask (default), delete, pad, zero.", options.METHODS)
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="eraser: delete; l2e: mask.")] = None,
-    level: Annotated[str | None, typer.Option(help="word joins the pieces of words first.")] = None,
+    preset: Annotated[
+        str | None, option("--preset", "NAME", "Removal of a paper: eraser (delete), l2e (mask).", options.METHODS)
+    ] = None,
+    level: Annotated[
+        str | None, option("--level", "LEVEL", "word joins the pieces of words first.", options.METHODS)
+    ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="Tells which rows mean the same: minilm; default the model.")
+        str | None,
+        option("--encoder", "MODEL", "Finds similar rows: minilm (default: the model).", options.METHODS),
     ] = None,
-    control: Annotated[bool, typer.Option("--control/--no-control", help="random beside the others.")] = True,
-    tests: Annotated[bool, typer.Option("--tests", help="Also how each two methods differ.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the control, and of planted data.")] = 0,
-    batch_size: Annotated[int, typer.Option(min=1, help="Altered rows that pass through the model at once.")] = 64,
+    control: Annotated[bool, flag("--control/--no-control", "Add random scores as a control.", options.METHODS)] = True,
+    tests: Annotated[bool, flag("--tests", "Also test the difference of each two methods.", options.OUTPUT)] = False,
+    seed: Annotated[int, option("--seed", "N", "Seed of control and planted data.", options.ADVANCED)] = 0,
+    batch_size: Annotated[
+        int, option("--batch-size", "N", "Perturbed rows per forward pass.", options.ADVANCED, min=1)
+    ] = 64,
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
@@ -48,9 +69,10 @@ def metrics(
     trust_remote_code: options.TrustRemoteCode = False,
     as_json: options.Json = False,
 ) -> None:
-    """Measure explanations: faithfulness (with --model), plausibility (with --data that have rationales), stability.
+    """Score explanations with metrics, or list the metrics.
 
-    Without files, list the metrics.
+    Faithfulness needs --model, plausibility needs --data with rationales; stability is measured, too. Without files,
+    lists the metrics.
     """
     given = [*(explanations or []), *(files or [])]
     if not given:

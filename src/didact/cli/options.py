@@ -1,4 +1,4 @@
-"""Options that several commands share, each told in one way, and what they open."""
+"""Options that several commands share, and what they open."""
 
 import csv
 from collections.abc import Sequence
@@ -12,42 +12,86 @@ from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
 from didact.registry import parse_spec, split_list
 
-Model = Annotated[str, typer.Option("--model", help="A folder or a hub name.")]
-Data = Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file.")]
+# Titles of the panels in which `--help` lists options, in their order, for all commands.
+MODEL, DATA, METHODS, TRAINING, STATISTICS = "Model", "Data", "Methods", "Training", "Statistics"
+STUDY, PARTICIPANTS, OUTPUT, ADVANCED = "Study", "Participants", "Output", "Advanced"
+PANELS = (MODEL, DATA, METHODS, STUDY, PARTICIPANTS, TRAINING, STATISTICS, OUTPUT, ADVANCED)
+
+
+def option(name: str, metavar: str, text: str, panel: str | None = None, **more: Any) -> Any:
+    """An option with a value, which the help shows as `--name METAVAR  text` in a panel."""
+    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
+def flag(name: str, text: str, panel: str | None = None) -> Any:
+    """An option without a value. `--soft/--hard` names what switches it on and off."""
+    return typer.Option(name, help=text, rich_help_panel=panel)
+
+
+MODEL_OPTION = option("--model", "MODEL", "Folder or hub name of the model.", MODEL)
+DATA_OPTION = option("--data", "DATA", "A file, or a name from `didact data list`.", DATA)
+TRUNCATE_OPTION = flag("--truncate", "Cut rows that are too long for the model.", MODEL)
+TRUST_OPTION = flag("--trust-remote-code", "Run code that comes with a model.", MODEL)
+
+Model = Annotated[str, MODEL_OPTION]
+Task = Annotated[str | None, option("--task", "TASK", "pair for a model that reads two texts.", MODEL)]
+Length = Annotated[int | None, option("--length", "N", "Maximum tokens the model reads.", MODEL)]
+Truncate = Annotated[bool, TRUNCATE_OPTION]
+Device = Annotated[str | None, option("--device", "DEVICE", "cpu, cuda, mps, or auto for all GPUs.", MODEL)]
+TeacherDevice = Annotated[
+    str | None, option("--device", "DEVICE", "cpu, cuda, mps, or auto (training uses one GPU).", MODEL)
+]
+Revision = Annotated[str | None, option("--revision", "NAME", "Revision of a model on the hub.", MODEL)]
+TrustRemoteCode = Annotated[bool, TRUST_OPTION]
+
+Data = Annotated[str, DATA_OPTION]
 Columns = Annotated[
     list[str] | None,
-    typer.Option(
-        "--columns",
-        help="Which column of a file is what: text=comment,label=verdict,id=review_id; label=none for no labels.",
-    ),
+    option("--columns", "ROLE=NAME", "text=comment,label=verdict (label=none: no labels).", DATA),
 ]
-Classes = Annotated[
-    str | None,
-    typer.Option(
-        "--classes",
-        help="What the data call the model's classes, in the model's order: bad,good. Only needed if names differ.",
-    ),
-]
-Methods = Annotated[str, typer.Option("--methods", help="Names from `didact methods`, with commas.")]
-Split = Annotated[str, typer.Option(help="teach, explain, train, dev or test.")]
+Classes = Annotated[str | None, option("--classes", "NAMES", "The data's class names in model order: bad,good.", DATA)]
+Split = Annotated[str, option("--split", "SPLIT", "teach, explain, train, dev or test.", DATA)]
 AnySplit = Annotated[
     str | None,
-    typer.Option(help="teach, explain, train, dev or test; all rows of a file. Default: all of a file, else test."),
+    option(
+        "--split", "SPLIT", "teach, explain, train, dev, test or all (default: all rows of a file, else test).", DATA
+    ),
 ]
-Task = Annotated[str | None, typer.Option(help="If the model does not say: `pair` for one that reads two.")]
-Length = Annotated[int | None, typer.Option(help="Read so many tokens at most.")]
-Truncate = Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")]
-DataDir = Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps; auto: over all there are (accelerate).")]
-TeacherDevice = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda, mps; auto: the teacher over all there are (accelerate), what learns on one."),
+FirstRows = Annotated[int | None, option("--rows", "N", "Use only the first N rows.", DATA, min=1)]
+DataDir = Annotated[str | None, option("--data-dir", "FOLDER", "Folder with real data (default: $DIDACT_DATA).", DATA)]
+DataSeed = Annotated[int, option("--data-seed", "N", "Seed of planted data.", DATA)]
+
+Methods = Annotated[str, option("--methods", "NAMES", "Names from `didact methods`.", METHODS)]
+Preset = Annotated[str | None, option("--preset", "NAME", "Settings of a paper: pruthi, smat, l2e or neely.", METHODS)]
+
+Epochs = Annotated[int | None, option("--epochs", "N", "Maximum number of epochs.", TRAINING)]
+StudentEpochs = Annotated[int | None, option("--epochs", "N", "Epochs of a student.", TRAINING)]
+BatchSize = Annotated[int | None, option("--batch-size", "N", "Rows per training step.", TRAINING)]
+Rate = Annotated[float | None, option("--rate", "RATE", "Learning rate.", TRAINING)]
+StudentRate = Annotated[float | None, option("--rate", "RATE", "Learning rate of a student.", TRAINING)]
+Base = Annotated[str | None, option("--base", "MODEL", "Pretrained model that students start from.", TRAINING)]
+Seed = Annotated[int, option("--seed", "N", "Seed of rows, weights and order.", TRAINING)]
+
+Overwrite = Annotated[bool, flag("--overwrite", "Replace the folder if it exists.", OUTPUT)]
+Json = Annotated[bool, flag("--json", "Print one JSON document on stdout.", OUTPUT)]
+
+PassSize = Annotated[
+    int | None,
+    option("--batch-size", "N", "Perturbed rows per forward pass (default: 64).", ADVANCED, min=1),
 ]
-Precision = Annotated[str | None, typer.Option(help="single (default), bfloat16 or float16.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-Revision = Annotated[str | None, typer.Option(help="Revision of a model on the hub.")]
-TrustRemoteCode = Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+DrawSeed = Annotated[int | None, option("--seed", "N", "Seed of random draws and planted data (default: 0).", ADVANCED)]
+PlantedSeed = Annotated[int, option("--seed", "N", "Seed of planted data.", ADVANCED)]
+Workers = Annotated[
+    int | None,
+    option("--workers", "N", "Worker processes (default: one per core; 0 runs in this process).", ADVANCED, min=0),
+]
+Precision = Annotated[str | None, option("--precision", "NAME", "single (default), bfloat16 or float16.", ADVANCED)]
+Threads = Annotated[
+    int | None, option("--threads", "N", "CPU threads (another number changes the last digits).", ADVANCED, min=1)
+]
+TrainingThreads = Annotated[
+    int | None, option("--threads", "N", "CPU threads (another number changes the weights).", ADVANCED, min=1)
+]
 
 
 def methods_of(text: str) -> list[str]:

@@ -2,38 +2,41 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import option
 from didact.cli.output import print_json, say
 from didact.errors import RecordError
 
+EXAMPLES: Final = (
+    "didact report runs/first",
+    'didact report runs/first --figures figures --title "Reviews, 2024"',
+)
+
 
 def report(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="The folder or URL that `didact compare … --out RUN` wrote.")
-    ],
-    out: Annotated[Path | None, typer.Option("--out", help="The page; default: RUN/report.html.")] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder or URL that `didact compare --out RUN` wrote.")],
+    out: Annotated[Path | None, option("--out", "FILE", "The page (default: RUN/report.html).", options.OUTPUT)] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG, PDF) and tables (CSV, LaTeX) there.")
+        Path | None,
+        option("--figures", "FOLDER", "Also write charts (PNG, SVG, PDF) and tables (CSV, LaTeX).", options.OUTPUT),
     ] = None,
     title: Annotated[
-        str | None, typer.Option("--title", help="Title of the page and of the charts that --figures writes.")
+        str | None, option("--title", "TEXT", "Title of the page and of the charts.", options.OUTPUT)
     ] = None,
     study: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--study", help="Also show a study with people that `didact study analyze` analysed; again for more."
-        ),
+        option("--study", "STUDY", "Add an analysed study with people (repeatable).", options.OUTPUT),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write one HTML file about a run: which method teaches best, how sure that is, and everything beside it.
+    """Write one HTML page about a comparison.
 
-    It opens offline and needs neither the model nor the data. Give `didact compare` the option `--measure 200` for all
-    other measures and for examples.
+    It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
+    neither the model nor the data. Run `didact compare` with `--measure 200` to add all other metrics and examples.
     """
     from didact.records.remote import Remote, is_url
     from didact.reports.build import FILE, parts_of, write

@@ -1,13 +1,19 @@
 """`didact sanity`: do explanations depend on the model, and can metrics be fooled?"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from didact.cli import options
+from didact.cli.options import option
 from didact.cli.output import figure, interval, print_json, print_table, say
 from didact.registry import split_list
+
+EXAMPLES: Final = (
+    "didact sanity --model my-model --data reviews.csv",
+    "didact sanity --model my-model --data sst --methods lrp,attention_all \\\n    --checks weights,labels",
+)
 
 
 def sanity(
@@ -17,12 +23,20 @@ def sanity(
     classes: options.Classes = None,
     methods: options.Methods = "gradient_input,integrated_gradients,occlusion,attention_all",
     checks: Annotated[
-        str | None, typer.Option(help="weights, labels (trains a twin), trivial; default: all but labels.")
+        str | None,
+        option(
+            "--checks",
+            "NAMES",
+            "weights, trivial, labels (default: all but labels, which trains a second model).",
+            options.METHODS,
+        ),
     ] = None,
     split: options.Split = "test",
-    rows: Annotated[int, typer.Option(min=2, help="So many of the split's first rows.")] = 100,
-    epochs: Annotated[int | None, typer.Option(help="Of the twin that learns shuffled labels.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is drawn, and planted data.")] = 0,
+    rows: Annotated[int, option("--rows", "N", "Use only the first N rows.", options.DATA, min=2)] = 100,
+    epochs: Annotated[
+        int | None, option("--epochs", "N", "Epochs of the model trained on shuffled labels.", options.ADVANCED)
+    ] = None,
+    seed: Annotated[int, option("--seed", "N", "Seed of random draws and planted data.", options.ADVANCED)] = 0,
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
@@ -31,10 +45,10 @@ def sanity(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check that explanations depend on what the model has learned, and that metrics are not fooled.
+    """Check that explanations depend on what the model has learned.
 
-    Weights are drawn anew from the answer down to the embeddings; explanations that stay as they were do not explain
-    the model. Trivial ones, which only give the label away, should not beat random ones.
+    Randomises the weights from the output layer down to the embeddings: explanations that do not change do not explain
+    the model. Also checks metrics: trivial explanations, which only give the label away, should not beat random ones.
     """
     asked = options.methods_of(methods)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from didact.cli import options
+from didact.cli.help import HelpGroup, command, epilog
+from didact.cli.options import flag, option
 from didact.cli.output import figure, print_json, print_table, say
 from didact.errors import MissingExtraError, OptionError
 from didact.records.atomic import check_new_file, with_folder, write_bytes
@@ -21,68 +23,99 @@ if TYPE_CHECKING:
     from didact.study.invitations import Invitation
 
 app = typer.Typer(
-    help="Studies with people: which explanation do they prefer, and which helps them to predict the model?",
+    cls=HelpGroup,
+    help="Run studies with people: which explanations help them?",
     no_args_is_help=True,
+    epilog=epilog(
+        "didact study new --kind ranking --explanations lrp.parquet lime.parquet \\\n"
+        "    --data reviews.csv --out runs/study",
+        "didact study serve runs/study",
+    ),
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder that `didact study new` wrote.")]
 Database = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--database",
+        "URL",
+        "SQLAlchemy URL (default: answers.sqlite in STUDY).",
+        options.ADVANCED,
         envvar="DIDACT_STUDY_DATABASE",
-        help="An SQLAlchemy URL (PostgreSQL); default: answers.sqlite in the folder.",
     ),
 ]
-Url = Annotated[str, typer.Option("--url", help="Where people will find the study; for the links.")]
 LOCAL = "http://127.0.0.1:8000"
 SHOWN = 20  # links that `serve` prints
 
 
-@app.command("new")
+@command(
+    app,
+    "new",
+    "didact study new --kind ranking --explanations lrp.parquet lime.parquet \\\n"
+    "    --data reviews.csv --out runs/study",
+    "didact study new --kind simulation --explanations lrp.parquet --data sst \\\n"
+    '    --annotators 10 --about "The model rates films." --out runs/simulation',
+)
 def new(
     explanations: Annotated[
-        list[Path], typer.Option("--explanations", help="A file of `didact explain --out`; give one for each method.")
+        list[Path],
+        option("--explanations", "FILE", "File of `didact explain`, one per method.", options.DATA),
     ],
     data: options.Data,
-    out: Annotated[Path, typer.Option("--out", help="The study's folder; it must not exist yet.")],
+    out: Annotated[Path, option("--out", "STUDY", "Folder of the study; it must not exist yet.", options.OUTPUT)],
     columns: options.Columns = None,
     classes: options.Classes = None,
     more: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]…", help="More files, as with --explanations.")
+        list[Path] | None, typer.Argument(metavar="FILE", help="More files, as with --explanations.")
     ] = None,
-    kind: Annotated[str, typer.Option(help="ranking, simulation or rating.")] = "ranking",
-    items: Annotated[int, typer.Option(min=1, help="Rows that people are asked about.")] = 60,
+    kind: Annotated[str, option("--kind", "KIND", "ranking, simulation or rating.", options.STUDY)] = "ranking",
+    items: Annotated[int, option("--items", "N", "Rows that people are asked about.", options.STUDY, min=1)] = 60,
     annotators: Annotated[
-        int, typer.Option(min=1, help="People to invite; in a simulation, to each method and the control.")
+        int,
+        option(
+            "--annotators",
+            "N",
+            "People to invite; in a simulation, for each method and the control.",
+            options.PARTICIPANTS,
+            min=1,
+        ),
     ] = 3,
-    learn: Annotated[int | None, typer.Option(min=1, help="Of a simulation: items to learn from; two thirds.")] = None,
-    errors: Annotated[float, typer.Option(help="Of a simulation: share of rows that the model has wrong.")] = 0.5,
-    points: Annotated[int, typer.Option(help="Of a rating: 2 to 9.")] = 5,
-    pause: Annotated[int, typer.Option(help="Suggest a break after so many answers; 0 for never.")] = 20,
+    learn: Annotated[
+        int | None,
+        option("--learn", "N", "Simulation: items to learn from (default: 2/3).", options.STUDY, min=1),
+    ] = None,
+    errors: Annotated[float, option("--errors", "SHARE", "Simulation: share of wrong answers.", options.STUDY)] = 0.5,
+    points: Annotated[int, option("--points", "N", "Rating: points of the scale, 2 to 9.", options.STUDY)] = 5,
+    pause: Annotated[
+        int, option("--pause", "N", "Offer a break every N answers; 0: never.", options.PARTICIPANTS)
+    ] = 20,
     signs: Annotated[
-        str, typer.Option(help="Colours for and against: show, hide, or auto (only if every method has signs).")
+        str,
+        option("--signs", "WHEN", "Signs in colour: show, hide or auto.", options.STUDY),
     ] = "auto",
-    title: Annotated[str, typer.Option(help="What people read above every page.")] = "",
+    title: Annotated[str, option("--title", "TEXT", "Title of every page.", options.PARTICIPANTS)] = "",
     about: Annotated[
         str,
-        typer.Option(help="One sentence for participants: what the model does. Asked for in a terminal if missing."),
+        option("--about", "TEXT", "One sentence: what the model does (asked if missing).", options.PARTICIPANTS),
     ] = "",
-    question: Annotated[str, typer.Option(help="What people are asked.")] = "",
+    question: Annotated[str, option("--question", "TEXT", "What people are asked.", options.PARTICIPANTS)] = "",
     consent: Annotated[
-        Path | None, typer.Option("--consent", help="A text file: what people agree to, in paragraphs.")
+        Path | None, option("--consent", "FILE", "Text file: what people agree to.", options.PARTICIPANTS)
     ] = None,
-    contact: Annotated[str, typer.Option(help="Whom people can ask.")] = "",
-    split: Annotated[str | None, typer.Option(help="Of the data, if ids are the same in several.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides which rows, and every order.")] = 0,
-    url: Url = LOCAL,
+    contact: Annotated[str, option("--contact", "TEXT", "Whom people can ask.", options.PARTICIPANTS)] = "",
+    split: Annotated[
+        str | None, option("--split", "SPLIT", "Split of the data, if ids are in several.", options.DATA)
+    ] = None,
+    seed: Annotated[int, option("--seed", "N", "Seed of the choice and order of rows.", options.ADVANCED)] = 0,
+    url: Annotated[str, option("--url", "URL", "Address of the study, for the links.", options.PARTICIPANTS)] = LOCAL,
     data_dir: options.DataDir = None,
     database: Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make a study: choose rows, freeze what is shown, and make an invitation for each person.
+    """Make a study: choose rows and invite people.
 
-    Names of methods never reach a browser, and their order is shuffled for each person and row.
+    Freezes what is shown and makes a link for each person. Browsers never receive the names of methods; their order is
+    shuffled for each person and row.
     """
     _check_extra()
     files = [*explanations, *(more or [])]
@@ -119,23 +152,30 @@ def new(
     say(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(folder), *serve_flags(url)])}")
 
 
-@app.command("serve")
+@command(app, "serve", "didact study serve runs/study", "didact study serve runs/study --host 0.0.0.0 --port 8080")
 def serve(
     folder: Folder,
-    host: Annotated[str, typer.Option(help="Listen here; 0.0.0.0 for every network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    host: Annotated[
+        str, option("--host", "HOST", "Address to listen on; 0.0.0.0: every network.", options.STUDY)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, option("--port", "PORT", "Port to listen on; 0: any free port.", options.STUDY, min=0, max=65535)
+    ] = 8000,
     database: Database = None,
-    root: Annotated[str, typer.Option(help="A path before all pages, behind a proxy: /study.")] = "",
+    root: Annotated[
+        str, option("--root", "PATH", "Path before all pages, behind a proxy: /study.", options.ADVANCED)
+    ] = "",
     proxy: Annotated[
-        str | None, typer.Option("--proxy", help="Address of a trusted proxy: its X-Forwarded-* headers are used.")
+        str | None,
+        option("--proxy", "HOST", "Trusted proxy (its X-Forwarded-* headers are used).", options.ADVANCED),
     ] = None,
     https: Annotated[
-        bool, typer.Option("--https", help="People connect by https (through the proxy): send cookies only there.")
+        bool, flag("--https", "People connect by https: send cookies only there.", options.ADVANCED)
     ] = False,
 ) -> None:
-    """Serve the pages of a study until stopped (Ctrl-C), and print the links for its address.
+    """Serve the pages of a study, and print the links.
 
-    Stopping loses nothing: every answer is on disk before the page says so.
+    Runs until it is stopped (Ctrl-C). Stopping loses nothing: every answer is on disk before the page confirms it.
     """
     _check_extra()
     from didact.study.address import is_loopback, links_for
@@ -171,21 +211,30 @@ def serve(
     run(folder, host=host, port=port, database=database, root=root, proxy=proxy, is_secure=https, ready=ready)
 
 
-@app.command("invite")
+@command(
+    app,
+    "invite",
+    "didact study invite runs/study --more 5",
+    "didact study invite runs/study --url https://study.example.org",
+)
 def invite(
     folder: Folder,
-    more: Annotated[int, typer.Option("--more", min=0, help="Invite so many more people.")] = 0,
+    more: Annotated[int, option("--more", "N", "Number of people to invite now.", options.PARTICIPANTS, min=0)] = 0,
     names: Annotated[
-        Path | None, typer.Option("--names", help="A text file with a name a line, for those who are invited now.")
+        Path | None,
+        option("--names", "FILE", "Text file with one name per line, for those people.", options.PARTICIPANTS),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option("--url", help="Where people will find the study (default: the address in invites.csv)."),
+        option("--url", "URL", "Address of the study (default: that in invites.csv).", options.PARTICIPANTS),
     ] = None,
     database: Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print the links of all people, invite more, and rewrite invites.csv (with --url for another address)."""
+    """Print the links of all people, and invite more.
+
+    Rewrites invites.csv, with --url for another address.
+    """
     design, answers = _opened(folder, database)
     from didact.study.address import written_base
     from didact.study.guard import read_keys, write_private
@@ -210,9 +259,9 @@ def invite(
         typer.echo(f"p{one.number:02d}  {one.link(url)}")
 
 
-@app.command("status")
+@command(app, "status", "didact study status runs/study", "didact study status runs/study --json")
 def status(folder: Folder, database: Database = None, as_json: options.Json = False) -> None:
-    """Say how far everybody is, how long pages take, and which answers look odd."""
+    """Show progress, time per page, and answers that look odd."""
     design, answers = _opened(folder, database)
     from didact.study.overview import overview
 
@@ -237,40 +286,58 @@ def status(folder: Folder, database: Database = None, as_json: options.Json = Fa
     )  # fmt: skip
 
 
-@app.command("close")
+@command(app, "close", "didact study close runs/study", "didact study close runs/study --open")
 def close(
     folder: Folder,
-    reopen: Annotated[bool, typer.Option("--open", help="Take answers again.")] = False,
+    reopen: Annotated[bool, flag("--open", "Accept answers again.", options.STUDY)] = False,
     database: Database = None,
 ) -> None:
-    """Take no more answers, or (--open) take them again."""
+    """Stop accepting answers, or accept them again (--open)."""
     _, answers = _opened(folder, database)
     answers.set_closed(not reopen)
     say(f"The study is {'open' if reopen else 'closed'}.")
 
 
-@app.command("simulate")
+@command(
+    app,
+    "simulate",
+    "didact study simulate runs/study",
+    "didact study simulate runs/study --people 20 --worths lrp=1,lime=0",
+)
 def simulate(
     folder: Folder,
     people: Annotated[
-        int | None, typer.Option(min=1, help="Synthetic people; as many as the study invites, if not said.")
+        int | None,
+        option("--people", "N", "Synthetic people (default: as many as invited).", options.PARTICIPANTS, min=1),
     ] = None,
     worths: Annotated[
-        str | None, typer.Option(help="Of a ranking: log-worth of each method, lime=1,random=0; else 0.5 apart.")
+        str | None,
+        option(
+            "--worths",
+            "NAME=N",
+            "Ranking: log-worth of each method: lime=1,random=0 (default: 0.5 apart).",
+            options.PARTICIPANTS,
+        ),
     ] = None,
     accuracies: Annotated[
-        str | None, typer.Option(help="Of a simulation: how often each cohort is right, none=0.6,lime=0.7.")
+        str | None,
+        option("--accuracies", "NAME=N", "Simulation: accuracy per cohort: none=0.6,lime=0.7.", options.PARTICIPANTS),
     ] = None,
-    means: Annotated[str | None, typer.Option(help="Of a rating: mean of each method, lime=4,random=2.")] = None,
-    ties: Annotated[float, typer.Option(help="Of a ranking: how readily people make ties.")] = 0.2,
-    spread: Annotated[float, typer.Option(help="How much people differ (standard deviation).")] = 0.0,
-    item_spread: Annotated[float, typer.Option("--item-spread", help="How much items differ.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Decides what they answer.")] = 0,
+    means: Annotated[
+        str | None,
+        option("--means", "NAME=N", "Rating: mean of each method: lime=4,random=2.", options.PARTICIPANTS),
+    ] = None,
+    ties: Annotated[float, option("--ties", "N", "Ranking: how readily people make ties.", options.PARTICIPANTS)] = 0.2,
+    spread: Annotated[float, option("--spread", "N", "Standard deviation between people.", options.PARTICIPANTS)] = 0.0,
+    item_spread: Annotated[
+        float, option("--item-spread", "N", "Standard deviation between items.", options.PARTICIPANTS)
+    ] = 0.0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the answers.", options.ADVANCED)] = 0,
     database: Database = None,
 ) -> None:
-    """Fill a study with synthetic people of known preferences: to plan its size, and to try its analysis.
+    """Fill a study with synthetic people of known preferences.
 
-    A study that real people have answered is left alone.
+    Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
     """
     design, answers = _opened(folder, database)
     from didact.study.preferences import simulated
@@ -294,27 +361,44 @@ def simulate(
     )
 
 
-@app.command("analyze")
+@command(
+    app,
+    "analyze",
+    "didact study analyze runs/study",
+    "didact study analyze runs/study --leave-out p03 --figures figures",
+)
 def analyze(
     folder: Folder,
     difference: Annotated[
         float | None,
-        typer.Option(help="Say how many people it takes to detect this difference (0.1: ten points of a simulation)."),
+        option(
+            "--difference",
+            "N",
+            "Say how many people are needed to detect this difference (0.1: ten points of a simulation).",
+            options.STATISTICS,
+        ),
     ] = None,
-    leave_out: Annotated[str | None, typer.Option("--leave-out", help="People not to count: p03,p07.")] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    replicates: Annotated[int, typer.Option(min=1, help="Draws of people and items.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Decides those draws.")] = 0,
+    leave_out: Annotated[
+        str | None, option("--leave-out", "PEOPLE", "People not to count: p03,p07.", options.STATISTICS)
+    ] = None,
+    level: Annotated[
+        float, option("--level", "SHARE", "Confidence level of the intervals.", options.STATISTICS)
+    ] = 0.95,
+    replicates: Annotated[
+        int, option("--replicates", "N", "Bootstrap samples of people and items.", options.STATISTICS, min=1)
+    ] = 2000,
+    seed: Annotated[int, option("--seed", "N", "Seed of the bootstrap.", options.STATISTICS)] = 0,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Also write charts (PNG, SVG) and tables (CSV, LaTeX) there.")
+        Path | None,
+        option("--figures", "FOLDER", "Also write charts (PNG, SVG) and tables (CSV, LaTeX).", options.OUTPUT),
     ] = None,
     database: Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what people's answers amount to: the order of the methods, how sure that is, and how far people agree.
+    """Analyse the answers: which explanations people prefer or use.
 
-    Writes analysis.json and analysis.html into the study's folder. `didact report RUN --study STUDY` puts the same into
-    the report of a run.
+    Shows the order of the methods, how sure it is, and how far people agree. Writes analysis.json and analysis.html
+    into the folder of the study. `didact report RUN --study STUDY` adds them to the report of a run.
     """
     _check_extra()
     from didact.reports.study_page import study_page
@@ -339,14 +423,22 @@ def analyze(
     say(f"\nThe page is {page}.")
 
 
-@app.command("export")
+@command(
+    app,
+    "export",
+    "didact study export runs/study --out answers.csv",
+    "didact study export runs/study --out answers.parquet --names",
+)
 def export(
     folder: Folder,
-    out: Annotated[Path, typer.Option("--out", help="answers.csv, .json or .parquet.")],
-    names: Annotated[bool, typer.Option("--names", help="With people's names, where they are known.")] = False,
+    out: Annotated[Path, option("--out", "FILE", "answers.csv, .json or .parquet.", options.OUTPUT)],
+    names: Annotated[bool, flag("--names", "Include people's names, where known.", options.OUTPUT)] = False,
     database: Database = None,
 ) -> None:
-    """Write all answers to a file: one line for each method that was judged."""
+    """Write all answers to a file.
+
+    One line for each method that was judged.
+    """
     from didact.study.export import FORMATS, exported
 
     kind = out.suffix.removeprefix(".")
@@ -360,14 +452,17 @@ def export(
     say(f"{len(given):,} answers are in {out}.")
 
 
-@app.command("erase")
+@command(app, "erase", "didact study erase runs/study p07", "didact study erase runs/study p07 --yes")
 def erase(
     folder: Folder,
-    person: Annotated[str, typer.Argument(metavar="PERSON", help="p07, as the person was told.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="The person's code: p07.")],
+    yes: Annotated[bool, flag("--yes", "Do not ask for confirmation.", options.STUDY)] = False,
     database: Database = None,
 ) -> None:
-    """Remove everything that a person said, and their name; their link opens nothing from then on."""
+    """Remove the answers and the name of one person.
+
+    Their link stops working.
+    """
     _, answers = _opened(folder, database)
     from didact.study.database import number_of
 

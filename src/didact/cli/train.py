@@ -2,42 +2,61 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Annotated, Final
 
 from didact.cli import options
+from didact.cli.options import option
 from didact.cli.output import print_json, print_metrics, say
+
+EXAMPLES: Final = (
+    "didact train --data planted/sentiment --out my-model",
+    "didact train --data reviews.csv --columns text=comment,label=verdict \\\n    --model minilm --epochs 3",
+)
 
 
 def train(
-    data: Annotated[str, typer.Option("--data", help="A name from `didact data list`, or a file or folder.")],
+    data: options.Data,
     columns: options.Columns = None,
     model: Annotated[
         str,
-        typer.Option("--model", help="native(layers=2, width=64), bilstm, minilm, a hub name or a folder."),
+        option("--model", "MODEL", "native(layers=2), bilstm, minilm, a hub name or a folder.", options.MODEL),
     ] = "native",
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the teacher; else runs/teacher-DATA.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder if it exists.")] = False,
-    seed: Annotated[int, typer.Option(help="Decides weights, order and planted data.")] = 0,
-    epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
-    batch_size: Annotated[int | None, typer.Option()] = None,
-    rate: Annotated[float | None, typer.Option(help="Highest learning rate.")] = None,
-    weight_decay: Annotated[float | None, typer.Option()] = None,
-    warmup: Annotated[float | None, typer.Option(help="Share of all steps.")] = None,
-    clip: Annotated[float | None, typer.Option(help="Largest gradient norm.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a better dev.")] = None,
-    length: Annotated[int | None, typer.Option(help="Read so many tokens at most.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut rows that are too long.")] = False,
-    data_dir: Annotated[str | None, typer.Option(help="Folder with real data; default: DIDACT_DATA.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps.")] = None,
-    precision: Annotated[str | None, typer.Option(help="single (default), bfloat16, or float16 on cuda.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; another number gives other weights.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Revision of a model on the hub.")] = None,
-    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run a model's own code.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    out: Annotated[
+        Path | None,
+        option("--out", "FOLDER", "Folder for the model (default: runs/teacher-DATA).", options.OUTPUT),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    seed: Annotated[int, option("--seed", "N", "Seed of weights, order and planted data.", options.TRAINING)] = 0,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    rate: Annotated[float | None, option("--rate", "RATE", "Highest learning rate.", options.TRAINING)] = None,
+    weight_decay: Annotated[
+        float | None, option("--weight-decay", "DECAY", "Weight decay of the optimiser.", options.TRAINING)
+    ] = None,
+    warmup: Annotated[
+        float | None, option("--warmup", "SHARE", "Share of steps with a rising rate: 0.1.", options.TRAINING)
+    ] = None,
+    clip: Annotated[float | None, option("--clip", "NORM", "Maximum norm of the gradient.", options.TRAINING)] = None,
+    patience: Annotated[
+        int | None, option("--patience", "N", "Stop after N epochs without a better dev score.", options.TRAINING)
+    ] = None,
+    length: options.Length = None,
+    truncate: options.Truncate = False,
+    data_dir: options.DataDir = None,
+    device: Annotated[str | None, option("--device", "DEVICE", "cpu, cuda or mps.", options.MODEL)] = None,
+    precision: Annotated[
+        str | None,
+        option("--precision", "NAME", "single (default), bfloat16, or float16 on cuda.", options.ADVANCED),
+    ] = None,
+    threads: options.TrainingThreads = None,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Train a teacher on `teach`, choose the epoch on `dev`, measure on `test`, keep everything in a folder."""
+    """Train a model of your own on a data set.
+
+    Trains on the split teach, chooses the epoch on dev, measures on test, and saves everything in a folder.
+    """
     began = time.monotonic()
     import torch
 

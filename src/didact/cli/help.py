@@ -1,0 +1,158 @@
+"""How commands print their help: options in panels, one line each at 80 columns, and examples at the end.
+
+typer's own help has a column for the type of each option (`<int range> [x>=0]`), which leaves little room for the
+text. Here an option and its value share one column.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from textwrap import fill, indent
+from typing import Any, Final, TypeVar
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup
+
+from didact.cli.options import PANELS
+from didact.cli.output import console
+
+WIDEST: Final = 100  # columns; longer lines are hard to read
+GAP: Final = 2  # columns between an option and its help
+ARGUMENTS, OPTIONS, COMMANDS = "Arguments", "Options", "Commands"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class HelpCommand(TyperCommand):
+    """A command whose help `print_help` prints."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return ["[OPTIONS]", *(_usage(param) for param in self.params if isinstance(param, TyperArgument))]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        print_help(self, ctx)
+
+
+class HelpGroup(TyperGroup):
+    """A group of commands whose help `print_help` prints."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        print_help(self, ctx)
+
+
+def command(app: typer.Typer, name: str, *examples: str, panel: str | None = None) -> Callable[[Function], Function]:
+    """Register a function as a command of `app`, with examples at the end of its help."""
+    return app.command(name, cls=HelpCommand, epilog=epilog(*examples), rich_help_panel=panel)
+
+
+def epilog(*examples: str) -> str:
+    """Command lines as they are typed. A line that ends with a backslash continues on the next."""
+    lines = [line for example in examples for line in example.splitlines()]
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def print_help(shown: Any, ctx: Any) -> None:
+    """Print usage, description, panels and examples of a command or a group."""
+    screen = console(min(console().width, WIDEST))
+    typer.echo("\n" + indent(shown.get_usage(ctx), " "))
+    for paragraph in _paragraphs(shown.help or ""):
+        typer.echo("\n" + fill(paragraph, screen.width - 1, initial_indent=" ", subsequent_indent=" "))
+    typer.echo()
+    panels = _panels(shown, ctx)
+    width = max((_name(line).cell_len for lines in panels.values() for line in lines), default=0)
+    for title in sorted(panels, key=_rank):
+        screen.print(_panel(title, panels[title], width))
+    if shown.epilog:
+        typer.echo("\n" + indent(shown.epilog, " "))  # as it is: a line that is copied must not be wrapped
+
+
+def _rank(title: str) -> int:
+    """Arguments first, then panels of commands, then those of options."""
+    order = (ARGUMENTS, COMMANDS, OPTIONS, *PANELS)
+    return order.index(title) if title in order else order.index(COMMANDS)
+
+
+def _panels(shown: Any, ctx: Any) -> dict[str, list[Any]]:
+    """Arguments, options and commands by the title of their panel. `--help` ends the last panel of options."""
+    panels: dict[str, list[Any]] = {}
+    *params, help_option = shown.get_params(ctx)
+    for param in params:
+        if not getattr(param, "hidden", False):
+            default = ARGUMENTS if isinstance(param, TyperArgument) else OPTIONS
+            panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(param)
+    last = max((title for title in panels if title != ARGUMENTS), key=_rank, default=OPTIONS)
+    panels.setdefault(last, []).append(help_option)
+    for name in shown.list_commands(ctx) if isinstance(shown, TyperGroup) else ():
+        subcommand: Any = shown.get_command(ctx, name)
+        if not subcommand.hidden:
+            panels.setdefault(subcommand.rich_help_panel or COMMANDS, []).append(subcommand)
+    return panels
+
+
+def _panel(title: str, lines: Iterable[Any], width: int) -> Any:
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(expand=True, padding=(0, GAP, 0, 0))
+    table.add_column(width=width, no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    for line in lines:
+        table.add_row(_name(line), Text(_description(line), overflow="fold"))
+    return Panel(table, title=title, title_align="left", border_style="dim")
+
+
+def _name(line: Any) -> Any:
+    """`--rows N`, `--soft/--hard`, an argument, or the name of a command."""
+    from rich.text import Text
+
+    if isinstance(line, TyperArgument):
+        return Text(_metavar(line), style="bold cyan")
+    if not hasattr(line, "opts"):
+        return Text(line.name, style="bold cyan")
+    name = Text(", ".join(sorted(line.opts, key=len)), style="bold cyan")
+    if line.secondary_opts:
+        name.append(f"/{line.secondary_opts[0]}")
+    if not line.is_flag:
+        name.append(f" {_metavar(line)}", style="yellow")
+    return name
+
+
+def _metavar(param: Any) -> str:
+    return str(param.metavar or param.name.upper())
+
+
+def _description(line: Any) -> str:
+    """The help of an option with its default, or the first paragraph of a command's."""
+    if not hasattr(line, "opts"):
+        return next(_paragraphs(line.short_help or line.help or ""), "")
+    notes = list(_notes(line))
+    text = " ".join((line.help or "").split())
+    if not notes:
+        return text
+    text = text.removesuffix(".")
+    has_brackets = text.endswith(")") and " (" in text and text.rindex(" (") + 1 == text.rindex("(")
+    return f"{text[:-1]}; {'; '.join(notes)})." if has_brackets else f"{text} ({'; '.join(notes)})."
+
+
+def _notes(param: Any) -> Iterator[str]:
+    if param.required and not isinstance(param, TyperArgument):  # usage shows an optional argument in brackets
+        yield "required"
+    default = param.default
+    if isinstance(default, bool):
+        if default and param.secondary_opts:
+            yield f"default: {param.opts[0]}"
+    elif isinstance(default, str | int | float) and default != "" and param.show_default:
+        yield f"default: {str(default).replace(',', ', ')}"
+    if param.envvar and getattr(param, "show_envvar", False):
+        yield f"or ${param.envvar}"
+
+
+def _usage(argument: Any) -> str:
+    several = "..." if argument.nargs == -1 else ""
+    return f"{_metavar(argument)}{several}" if argument.required else f"[{_metavar(argument)}{several}]"
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """The paragraphs of a docstring, each on one line."""
+    for paragraph in text.partition("\f")[0].split("\n\n"):
+        if paragraph.strip():
+            yield " ".join(paragraph.split())
