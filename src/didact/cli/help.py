@@ -54,7 +54,7 @@ def print_help(shown: Any, ctx: Any) -> None:
     screen = console(min(console().width, WIDEST))
     typer.echo("\n" + indent(shown.get_usage(ctx), " "))
     for paragraph in _paragraphs(shown.help or ""):
-        typer.echo("\n" + fill(paragraph, screen.width - 1, initial_indent=" ", subsequent_indent=" "))
+        typer.echo("\n" + indent(fill(paragraph, screen.width - 2, break_on_hyphens=False), " "))
     typer.echo()
     panels = _panels(shown, ctx)
     width = max((_name(line).cell_len for lines in panels.values() for line in lines), default=0)
