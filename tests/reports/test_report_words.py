@@ -36,26 +36,12 @@ def explained(rows, *, kind="signed"):
     )  # fmt: skip
 
 
-def test_means_by_class():
-    rows = [
-        ("good", {"Great": 1.0, "film": -0.2, ".": 5.0, "once": 9.0}),
-        ("good", {"great": 0.5, "film": -0.4}),
-        ("bad", {"great": -0.1, "dull": 0.7}),
-    ]
+def test_words_without_a_score_and_images_show_nothing():
+    rows = [("good", {"a": 0.0, "b": 1.0}), ("bad", {"a": 0.5})]
     found = top_words(explained(rows))
-    assert set(found) == {"good", "bad"}
-    # Signs are no words; a word of one row comes after those of two, whatever its score.
-    assert [(word.text, word.rows) for word in found["good"]] == [("great", 2), ("film", 2), ("once", 1)]
-    assert [word.size for word in found["good"]] == pytest.approx([0.75, 0.3, 9.0])
-    assert found["good"][1].mean == pytest.approx(-0.3)
-    assert [word.text for word in found["bad"]] == ["dull", "great"]
-
-
-def test_no_more_than_asked_and_nothing_without_a_score():
+    assert {target: [word.word for word in words] for target, words in found.items()} == {"bad": ["a"], "good": ["b"]}
     rows = [("good", {f"w{n}": float(n) for n in range(30)})] * 2
-    found = top_words(explained(rows), shown=5)["good"]
-    assert [word.text for word in found] == ["w29", "w28", "w27", "w26", "w25"]
-    assert top_words(explained([("good", {"a": 0.0})])) == {"good": []}
+    assert [word.word for word in top_words(explained(rows), shown=3)["good"]] == ["w29", "w28", "w27"]
 
 
 def page_of(folder) -> Page:
@@ -71,8 +57,8 @@ def test_the_page_has_a_table_by_class_without_chance(tmp_path):
     assert table[0] == ["#", "lime", "gradient_norm", "human"]
     maps = run.explanations(next(one for one in run.measured.methods if one.label == "gradient_norm"))
     best = top_words(maps)["positive"][0]
-    assert table[1][2].startswith(best.text)
-    assert f"{best.size:.2f}" in table[1][2]
+    assert table[1][2].startswith(best.word)
+    assert f"{best.mean_size:.2f}" in table[1][2]
 
 
 @pytest.mark.parametrize("options", [{"task": "image"}, {"measured": False}, {"damaged": ("lime",)}])

@@ -23,7 +23,8 @@ from didact.render.progress import Progress
 from didact.students.build import StudentSpec, build_strategy
 
 _ROWS: Final = 32  # rows explained to time a method, at most
-_SECONDS: Final = 1.0  # that timing one method may take
+_SECONDS: Final = 1.0  # that timing a batch of one method may take
+_SLOW: Final = 5.0  # seconds for two rows: such a method is not timed again
 _STUDENT_ROWS: Final = 96
 _EVALUATED: Final = 3
 
@@ -84,23 +85,30 @@ def _length(rows: Sequence[Row]) -> float:
 
 
 def _explain_cost(roster: Roster, label: str, rows: Sequence[Row]) -> float:
-    """Per row; a method that is slow was timed well enough when it was tried on two rows."""
-    probed = roster.probe_seconds.get(label, 0.0) / 2 * _length(roster.used) / _length(roster.used[:2])
+    """Per row: two rows once more, now that the method is warm, then a batch if that is quick.
+
+    A method that took seconds for two rows when it was tried is slow enough for its first call to say what it costs.
+    """
     entrant = next(one for one in roster.entrants if one.label == label)
     method = entrant.for_seed(roster.plan.seeds[0])
     if method is None or isinstance(method, Explanations) or str(method).endswith(".parquet"):
         return 0.0
-    count = min(len(rows), int(_SECONDS / probed) if probed > 0 else len(rows))
-    if count < 2:
-        return probed
-    chosen = [row for row in rows if label != "human" or row.rationale is not None][:count]
+    tried = roster.probe_seconds.get(label, 0.0)
+    if tried > _SLOW:
+        return tried / 2 * _length(roster.used) / _length(roster.used[:2])
     batch_size = batches_of(roster.teacher).get("batch_size")
+
+    def per_row(chosen: Sequence[Row]) -> float:
+        work = lambda: explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size)  # noqa: E731
+        return _seconds(work) / len(chosen)
+
+    able = [row for row in rows if entrant.label != "human" or row.rationale is not None]
     try:
-        seconds = _seconds(lambda: explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size))
+        each = per_row(able[:2])
+        count = min(len(able), int(_SECONDS / each))
+        return min(each, per_row(able[:count])) if count > 2 else each
     except DidactError:  # it has no answer for one of these rows; the run will tell
-        return probed
-    each = seconds / len(chosen)
-    return min(each, probed) if probed > 0 else each  # what disturbed one of the two makes it slower, never faster
+        return tried / 2
 
 
 def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:

@@ -10,12 +10,13 @@ from didact.reports.read import FEW, NONE, Gain, Run, column_name
 
 NAMED: Final = 4  # methods that a title names
 _INCLUDES: Final = "The interval includes 0."
+CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
 BARELY: Final = 0.1  # an interval that begins below this share of the gain lies barely above 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` is clear, close, mixed, alone, beaten, unsure, nothing, unlearned or empty.
+    """`level` is clear, close, mixed, alone, beaten, unsure, nothing, ceiling, unlearned or empty.
 
     `best` is the method that ranks first, `tied` are those that cannot be distinguished from it. `beside` says what
     other measures say about these.
@@ -88,7 +89,9 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     equals = [name for name in CHANCE if _ahead(run, rows, name)]
     name = f"“{best}”"
     tied: tuple[str, ...] = (best,)
-    if not any((row.gain or 0.0) > 0 for row in rows):
+    if all(_has_no_room(run, row) for row in rows):
+        level, title = "ceiling", "Students foresee this model without any explanation: there is nothing to gain"
+    elif not any((row.gain or 0.0) > 0 for row in rows):
         level, title = "nothing", "No method helped: students did no better than without"
     elif not above:
         level, title = "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
@@ -111,6 +114,12 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
         level, title, _summary(run, best, rows), tuple(_sure(run, rows)),
         tuple(_against(run, rows, others, tied)), best, tied, _beside(run, tied),
     )  # fmt: skip
+
+
+def _has_no_room(run: Run, row: Gain) -> bool:
+    """Whether students without explanations already agree with the model nearly everywhere."""
+    plain = run.row(NONE, row.column)
+    return not run.is_correlation and plain is not None and (plain.mean or 0.0) >= CEILING
 
 
 def _judged_rows(run: Run, name: str) -> list[Gain]:
