@@ -24,7 +24,7 @@ from didact.students.build import StudentSpec, build_strategy
 
 _ROWS: Final = 32  # rows explained to time a method, at most
 _SECONDS: Final = 1.0  # that timing a batch of one method may take
-_SLOW: Final = 5.0  # seconds for two rows: such a method is not timed again
+_LONG: Final = 20.0  # seconds after which no further method is timed
 _STUDENT_ROWS: Final = 96
 _EVALUATED: Final = 3
 
@@ -54,13 +54,15 @@ def measure_costs(roster: Roster, *, progress: bool = False) -> Costs:
     began = time.perf_counter()
     rows = _typical(roster.used, _ROWS)
     labels = [one.label for one in roster.entrants if one.method is not None]
+    labels.sort(key=lambda label: roster.probe_seconds.get(label, 0.0))
     steps = len(labels) + len(roster.students) + 2
     with Progress("measuring costs", total=steps, shown=progress) as bar, torch.inference_mode(False):
         answer = _seconds(lambda: roster.teacher.predict(rows)) / len(rows)
         bar.advance()
         explaining = {}
         for label in labels:
-            explaining[label] = _explain_cost(roster, label, rows)
+            is_late = time.perf_counter() - began > _LONG
+            explaining[label] = _explain_cost(roster, label, rows, is_late=is_late)
             bar.advance()
         students = {}
         for student in roster.students:
@@ -84,31 +86,33 @@ def _length(rows: Sequence[Row]) -> float:
     return sum(len(text) for row in rows for text in row.texts) / max(len(rows), 1) or 1.0
 
 
-def _explain_cost(roster: Roster, label: str, rows: Sequence[Row]) -> float:
-    """Per row: two rows once more, now that the method is warm, then a batch if that is quick.
+def _explain_cost(roster: Roster, label: str, rows: Sequence[Row], *, is_late: bool) -> float:
+    """Per row: one row once more, now that everything is loaded, then as many as take a second.
 
-    A method that took seconds for two rows when it was tried is slow enough for its first call to say what it costs.
+    When measuring has taken long already, what two rows took when the method was tried has to do. That is too much
+    rather than too little: a first call also loads code.
     """
     entrant = next(one for one in roster.entrants if one.label == label)
     method = entrant.for_seed(roster.plan.seeds[0])
     if method is None or isinstance(method, Explanations) or str(method).endswith(".parquet"):
         return 0.0
-    tried = roster.probe_seconds.get(label, 0.0)
-    if tried > _SLOW:
-        return tried / 2 * _length(roster.used) / _length(roster.used[:2])
+    tried = roster.probe_seconds.get(label, 0.0) / 2 * _length(roster.used) / _length(roster.used[:2])
+    if is_late and tried > 0:
+        return tried
     batch_size = batches_of(roster.teacher).get("batch_size")
 
     def per_row(chosen: Sequence[Row]) -> float:
-        work = lambda: explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size)  # noqa: E731
-        return _seconds(work) / len(chosen)
+        began = time.perf_counter()
+        explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
+        return (time.perf_counter() - began) / len(chosen)
 
     able = [row for row in rows if entrant.label != "human" or row.rationale is not None]
     try:
-        each = per_row(able[:2])
+        each = per_row(able[:1])
         count = min(len(able), int(_SECONDS / each))
-        return min(each, per_row(able[:count])) if count > 2 else each
+        return min(each, per_row(able[:count])) if count > 1 else each
     except DidactError:  # it has no answer for one of these rows; the run will tell
-        return tried / 2
+        return tried
 
 
 def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
