@@ -129,6 +129,12 @@ class TestFitting:
         plan = fit_plan(found, costs(found), asked, workers=2, seconds=1)
         assert (plan.sizes, len(plan.seeds), plan.test_rows, plan.measure) == ((25,), 3, 7, 5)
 
+    def test_test_rows_that_the_first_look_left_out_count(self, roster):
+        """Before anything is fitted only some test rows are labelled; the plan may use all there are."""
+        found, asked = roster(["gradient_norm"])
+        plan = fit_plan(found, costs(found), asked, workers=2, seconds=10_000, test=5000)
+        assert (plan.test_rows, plan.measure) == (LEVELS[0].test, LEVELS[0].metrics)
+
     def test_metrics_without_a_budget_take_at_most_half_as_long_as_all_else(self, roster, monkeypatch):
         found, _ = roster(["gradient_norm"])
         monkeypatch.setattr(found, "data", {"dev": range(50), "test": range(500)})

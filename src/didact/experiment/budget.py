@@ -40,13 +40,16 @@ LEVELS: Final = (
 _REFERENCE: Final = LEVELS[3]  # methods that do not fit at this level are left out
 
 
-def fit_plan(roster: Roster, costs: Costs, asked: Plan, *, workers: int, seconds: float) -> Plan:
+def fit_plan(
+    roster: Roster, costs: Costs, asked: Plan, *, workers: int, seconds: float, test: int | None = None
+) -> Plan:
     """The plan of the roster with methods, rows and samples that take at most `seconds`.
 
     `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
-    else helps. `left_out` says what had to go.
+    else helps. `left_out` says what had to go. `test` is the number of test rows that there are, of which the roster may
+    hold a part.
     """
-    return _Fitter(roster, costs, asked, workers, seconds).fit()
+    return _Fitter(roster, costs, asked, workers, seconds, len(roster.data["test"]) if test is None else test).fit()
 
 
 def metric_rows(roster: Roster, costs: Costs, *, workers: int) -> int:
@@ -64,8 +67,8 @@ def metric_rows(roster: Roster, costs: Costs, *, workers: int) -> int:
 class _Fitter:
     """`methods` are those of the plan that are still in; `shares` the part of its samples that a method keeps."""
 
-    def __init__(self, roster: Roster, costs: Costs, asked: Plan, workers: int, seconds: float) -> None:
-        self.roster, self.costs, self.asked = roster, costs, asked
+    def __init__(self, roster: Roster, costs: Costs, asked: Plan, workers: int, seconds: float, test: int) -> None:
+        self.roster, self.costs, self.asked, self.test = roster, costs, asked, test
         self.workers, self.seconds = max(workers, 1), seconds
         self.methods = list(roster.plan.explainers)
         self.shares = dict.fromkeys(self.methods, 1.0)
@@ -116,10 +119,9 @@ class _Fitter:
         sized = self._sized(level)
         gone = set(self.roster.plan.explainers) - set(self.methods)
         labels = tuple(one.label for one in self.roster.entrants if one.label not in gone)
-        data = self.roster.data
         work = Workload(
-            labels, sized.sizes, len(sized.seeds), self._used(sized), sized.dev_rows or len(data["dev"]),
-            sized.test_rows or len(data["test"]), sized.measure or 0, self.workers,
+            labels, sized.sizes, len(sized.seeds), self._used(sized), sized.dev_rows or len(self.roster.data["dev"]),
+            sized.test_rows or self.test, sized.measure or 0, self.workers,
         )  # fmt: skip
         explain = {name: cost * self.shares.get(name, 1.0) for name, cost in self.costs.explain.items()}
         return total(stages(self.roster, replace(self.costs, explain=explain), work))
@@ -127,7 +129,7 @@ class _Fitter:
     def _sized(self, level: Level) -> Plan:
         """The plan with the numbers of rows of a level; those that were asked for stay."""
         asked, roster = self.asked, self.roster
-        dev, test = len(roster.data["dev"]), len(roster.data["test"])
+        dev, test = len(roster.data["dev"]), self.test
         sizes = asked.sizes or (min(level.size, max(roster.plan.sizes)),)
         pool = _POOL * max(sizes)
         has_seeds = asked.seeds != Plan().seeds

@@ -24,7 +24,7 @@ from didact.errors import DidactError
 from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
 from didact.experiment.classroom import Labelled
-from didact.experiment.costs import measure_costs
+from didact.experiment.costs import Costs, measure_costs
 from didact.experiment.estimate import EXPLAINING, SCORING, Workload, stages, total
 from didact.experiment.explained import (
     Kept,
@@ -94,7 +94,7 @@ def prepare(
         return Prepared(roster, None)
     costs = measure_costs(roster, progress=progress)
     if needs_fit:
-        plan = _fitted(roster, costs, plan, request, workers, began)
+        plan = _fitted(roster, costs, plan, request, workers, began, test=len(data["test"]))
         sample = _sampled(plan, teacher, data, progress=progress, answers=sample.answers, balanced=roster.is_balanced)
         sample = replace(sample, notes=(*notes, *sample.notes))
         roster = _again(roster, plan, methods, sample)
@@ -173,13 +173,13 @@ def _sampled(
     return draw_sample(teacher, data, limits, balance=balance, answers=answers, progress=progress)
 
 
-def _fitted(roster: Roster, costs: Any, plan: Plan, request: str, workers: int, began: float) -> Plan:
+def _fitted(roster: Roster, costs: Costs, plan: Plan, request: str, workers: int, began: float, *, test: int) -> Plan:
     """The plan with everything chosen. Without a budget, only the rows for metrics are."""
     if plan.budget is None:
         fitted = replace(roster.plan, measure=metric_rows(roster, costs, workers=workers))
     else:
         seconds = TARGET * plan.budget - (time.perf_counter() - began)
-        fitted = fit_plan(roster, costs, plan, workers=workers, seconds=seconds)
+        fitted = fit_plan(roster, costs, plan, workers=workers, seconds=seconds, test=test)
     return replace(fitted, students=roster.students, balance=roster.is_balanced, fitted_from=request)
 
 
