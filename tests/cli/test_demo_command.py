@@ -53,7 +53,7 @@ def run(tmp_path, monkeypatch):
 def teacher(tmp_path_factory):
     """A model of one's own that pools by the mean: it has no attention."""
     folder = tmp_path_factory.mktemp("teachers") / "bilstm"
-    train_teacher(load_data(DATA), "bilstm(width=8)", epochs=1, progress=False, out=folder)
+    train_teacher(load_data(DATA), "bilstm(width=8)", epochs=6, progress=False, out=folder)
     return folder
 
 
@@ -165,9 +165,9 @@ class TestOnesOwn:
         assert (tmp_path / "mine/report.html").is_file()
 
     def test_without_marks_of_people(self, run, teacher, tmp_path):
-        rows = [f"{word} {place} film" for place in range(40) for word in ("good", "bad", "fine", "poor")]
-        labels = ["positive" if row.split()[0] in ("good", "fine") else "negative" for row in rows]
-        lines = [json.dumps({"text": text, "label": label}) for text, label in zip(rows, labels, strict=True)]
+        data = load_data(DATA)
+        rows = [(row.texts[0], data.classes[row.label]) for row in data["teach"][:160]]
+        lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
         (tmp_path / "own.jsonl").write_text("\n".join(lines))
         result = run("--quick", "--model", teacher, "--data", "own.jsonl")
         assert result.exit_code == 0, result.output

@@ -63,7 +63,7 @@ def demo(
     with going_on():
         failed = _Show(found, is_silent=as_json).run(began)
     if failed:
-        say(f"{failed} cells failed; give the same command again to try them once more.")
+        say(f"{failed} runs failed; the same command tries them again.")
         raise typer.Exit(1)
 
 

@@ -46,8 +46,8 @@ def fit_plan(
     """The plan of the roster with methods, rows and samples that take at most `seconds`.
 
     `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
-    else helps. `left_out` says what had to go. `test` is the number of test rows that there are, of which the roster may
-    hold a part.
+    else helps. `left_out` says what had to go. `test` is the number of test rows that there are; the roster may hold
+    fewer.
     """
     return _Fitter(roster, costs, asked, workers, seconds, len(roster.data["test"]) if test is None else test).fit()
 

@@ -193,7 +193,7 @@ class Comparison:
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RecordError(
-                f"{path} is damaged ({error}). Run the same comparison again: its cells are kept."
+                f"{path} is damaged ({error}). Run the same comparison again: finished runs are kept."
             ) from error
 
     def table(self, *, width: int | None = None) -> str:
@@ -274,7 +274,7 @@ class Comparison:
         if unlearned:
             said.append(ADVICE)
         if self.failed:
-            said.append(f"{len(self.failed)} cells failed: the first with {self.failed[0]['error']!r}.")
+            said.append(f"{len(self.failed)} runs failed: the first with {self.failed[0]['error']!r}.")
         return said
 
 
