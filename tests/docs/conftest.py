@@ -10,7 +10,7 @@ import torch
 
 import tiny
 
-SIZES = {"teach": 60, "explain": 12, "train": 30, "dev": 10, "test": 12}
+SIZES = {"teach": 60, "explain": 12, "train": 90, "dev": 10, "test": 12}
 TASKS = ("sentiment", "inference", "quality", "reading", "shapes")
 TEACHER = "native(layers=2, width=16, heads=2)"
 HUB = "distilbert-base-uncased-finetuned-sst-2-english"  # here a folder of that name
@@ -27,16 +27,27 @@ def made(tmp_path_factory):
     data = load_data(f"planted/sentiment({options})")
     train_teacher(data, TEACHER, epochs=4, progress=False, out=place / "runs" / "teacher")
     shutil.copytree(place / "runs" / "teacher", place / "runs" / "demo" / "teacher")
-    model, tokenizer = tiny.huggingface("distilbert", labels=2)
-    model.config.id2label = {0: "NEGATIVE", 1: "POSITIVE"}
-    model.save_pretrained(place / HUB)
-    tokenizer.save_pretrained(place / HUB)
+    save_hub_model(place)
     _write_sst(place / "data" / "sst")
     lines = [{"text": f"a {word} film of {number}", "label": word} for number in range(20) for word in ("good", "bad")]
     (place / "reviews.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     table = "".join(f"r{number},{line['text']},{line['label']}\n" for number, line in enumerate(lines))
     (place / "reviews.csv").write_text(f"review_id,comment,verdict\n{table}", encoding="utf-8")
     return place
+
+
+def save_hub_model(place):
+    """A stand-in for the model that pages take from the hub: a tiny one, in a folder of its name."""
+    model, tokenizer = tiny.huggingface("distilbert", labels=2)
+    model.config.id2label = {0: "NEGATIVE", 1: "POSITIVE"}
+    model.save_pretrained(place / HUB)
+    tokenizer.save_pretrained(place / HUB)
+    return place / HUB
+
+
+@pytest.fixture
+def hub_model(small_scale):
+    return save_hub_model(small_scale)
 
 
 def _write_sst(folder):

@@ -23,8 +23,6 @@ SMALL = (
     (r"\b(sizes|seeds) = (\[250, 500\]|8)", lambda found: f"{found[1]} = {'[20]' if found[1] == 'sizes' else '1'}"),
     (r", 500\)", ", 20)"),
     (r"\bsamples=(200|1000)\b", "samples=16"),
-    (r'"lime"\]', '"lime(samples=16)"]'),
-    (r"--measure 200\b", "--measure 6"),
     (r"\bmeasure ?= ?200\b", "measure=6"),
     (r"--rows (20|50|500)\b", "--rows 6"),
     (r"--items 60\b", "--items 6"),

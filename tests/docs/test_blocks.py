@@ -11,6 +11,7 @@ from running import run_command, run_page
 
 # Blocks that are not run, and why: they need the network, or never end.
 SKIPPED = [
+    ("README.md", "it installs packages"),
     ("README.md", "a model is fetched from the hub"),
     ("docs/smat.md", "it needs the hub"),
     ("docs/guide/people.md", "it serves to the network"),
@@ -19,10 +20,6 @@ SKIPPED = [
     ("docs/guide/notebook.md", "it installs packages"),
     ("docs/index.md", "it installs packages"),
     ("docs/guide/explain.md", "a model is fetched from the hub"),
-    ("docs/guide/start.md", "compare chooses methods and students itself once that branch is merged"),
-    ("docs/guide/choose.md", "compare chooses methods and students itself once that branch is merged"),
-    ("docs/guide/report.md", "compare chooses methods and students itself once that branch is merged"),
-    ("docs/guide/explain.md", "--columns is not merged yet"),
     ("docs/scale.md", "a cluster would have to be there"),
     ("docs/scale.md", "the bucket is not there"),
     ("docs/scale.md", "the plan is not there"),
@@ -49,8 +46,8 @@ TRAINING = ("start.md", "learn.md", "plan.md", "report.md", "choose.md", "people
     ids=name_of,
 )
 def test_the_examples_of_a_page_run(page, world):
-    """One after another, in one namespace; the commands of the guide as well."""
-    run_page(page, has_commands=page.parent == GUIDE)
+    """One after another, in one namespace; the commands of README and of the guide as well."""
+    run_page(page, has_commands=page.parent == GUIDE or page.name == "README.md")
     assert Path.cwd() == world
 
 

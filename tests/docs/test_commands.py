@@ -9,14 +9,8 @@ from pages import PAGES, ROOT, blocks, commands, name_of
 
 from didact.cli.main import app
 
-# Blocks that show options of branches that are not merged yet.
-PENDING = "merged"
 SHOWN = [
-    (block, line)
-    for page in PAGES
-    for block in blocks(page)
-    if block.language == "sh" and PENDING not in (block.skipped or "")
-    for line in commands(block)
+    (block, line) for page in PAGES for block in blocks(page) if block.language == "sh" for line in commands(block)
 ]
 # Commands in a line of text or in a table: `didact data list [--json]`.
 INLINE = [
