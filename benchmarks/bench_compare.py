@@ -108,7 +108,7 @@ def main() -> None:
     def compared(folder: str, workers: int, **options: object) -> None:
         didact.compare(
             teacher, data, EXPLAINERS, ["same/attention"], sizes=[500], seeds=SEEDS, out=place / folder,
-            workers=workers, **options,
+            workers=workers, measure=0, **options,
         )  # fmt: skip
 
     compared("first", 0, training={"epochs": 1})  # keeps answers and explanations for those that follow

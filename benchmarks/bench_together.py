@@ -57,7 +57,7 @@ def main() -> None:
         folder = place / f"{name}-{together}"
         didact.compare(
             teacher, data, [METHOD], [student], sizes=[size.rows], seeds=SEEDS, out=folder, replicates=0,
-            leave_out=["trivial"], workers=0, training={"epochs": 1}, together=together,
+            leave_out=["trivial"], workers=0, training={"epochs": 1}, together=together, measure=0,
         )  # fmt: skip
         path = next((folder / "classroom").glob("cells-*.json"))
         content = json.loads(path.read_text())

@@ -96,9 +96,13 @@ def kept(place: Path, teacher: Any, rows: Sequence[Row], method: str, background
 
 
 def compared(asked: Any, teacher: Any, data: Dataset, **options: Any) -> didact.Comparison:
-    """`didact.compare` with the recipe's sizes, seeds, epochs and folder, unless said otherwise."""
+    """`didact.compare` with the recipe's sizes, seeds, epochs and folder, unless said otherwise.
+
+    As in the papers: all test rows, drawn as they are. Recipes score metrics themselves.
+    """
     training = options.pop("training", {}) | ({"epochs": asked.epochs} if asked.epochs else {})
     said = {"sizes": asked.sizes, "seeds": asked.seeds, "out": asked.out, "workers": asked.workers}
+    said |= {"test_rows": 0, "balance": False, "measure": 0}
     return didact.compare(
         teacher, data, **(said | {"training": training, "progress": not asked.quick} | options)
     )  # fmt: skip
