@@ -143,7 +143,7 @@ def forecast_plan(
             place.use("plan.toml", "cells/*", "classroom/rows-*", "explanations/*", "measured.json")
         prepared = prepare(
             plan, known, loaded, objects["explainers"], folder=place.folder, workers=crew.at_once(), began=began,
-            progress=progress, estimate=True,
+            progress=progress, estimate="always",
         )  # fmt: skip
     assert prepared.forecast is not None
     return prepared.forecast
@@ -187,10 +187,12 @@ def run_plan(
             place.use("plan.toml")
             prepared = prepare(
                 plan, known, loaded, objects["explainers"], folder=place.folder if keeps else None,
-                workers=crew.at_once(), began=began, progress=progress, estimate=progress,
+                workers=crew.at_once(), began=began, progress=progress,
+                estimate="open" if progress else "never",
             )  # fmt: skip
             if prepared.forecast is not None:
                 announce(prepared.forecast.summary, shown=progress)
+                announce((f"note: {note}" for note in prepared.forecast.notes), shown=progress)
             return Run(prepared.roster, place, progress=progress, command=command).comparison(crew)
 
 

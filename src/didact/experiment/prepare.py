@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,13 +67,13 @@ def prepare(
     workers: int,
     began: float,
     progress: bool = False,
-    estimate: bool = False,
+    estimate: Literal["never", "open", "always"] = "never",
 ) -> Prepared:
     """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
 
     `folder` is where the run is kept; None for one that keeps nothing, which scores no metrics unless asked to.
-    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them,
-    or with `estimate`.
+    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them;
+    `estimate` measures them always, or where runs are still open.
     """
     teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
     data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
@@ -90,7 +90,7 @@ def prepare(
     sample = _sampled(plan, teacher, data, progress=progress, first_look=needs_fit and plan.budget is not None)
     sample = replace(sample, notes=(*notes, *sample.notes))
     roster = Roster(plan, teacher, data, methods, sample=sample)
-    if not needs_fit and not estimate:
+    if not needs_fit and (estimate == "never" or (estimate == "open" and _is_done(roster, folder))):
         return Prepared(roster, None)
     costs = measure_costs(roster, progress=progress)
     if needs_fit:
@@ -104,7 +104,7 @@ def prepare(
     parts = [_left(part, done, runs) for part in stages(roster, costs, work)]
     forecast = Forecast(
         tuple(summary(roster, runs, total(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
-        costs.spent, (*roster.notes, *roster.plan.left_out),
+        costs.spent, tuple(note for note in roster.notes if note not in notes),
     )  # fmt: skip
     return Prepared(roster, forecast)
 
@@ -199,6 +199,13 @@ class Done:
     labelled: bool
     missing: Mapping[str, int]
     scored: bool
+
+
+def _is_done(roster: Roster, folder: Path | None) -> bool:
+    """Whether no run of the plan is left to do."""
+    done = None if folder is None else done_work(roster, folder)
+    columns = len(roster.students) * len(roster.plan.sizes)
+    return done is not None and done.runs >= len(roster.entrants) * columns * len(roster.plan.seeds)
 
 
 def _left(part: Stage, done: Done | None, runs: int) -> Stage:
