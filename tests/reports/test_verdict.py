@@ -181,6 +181,23 @@ def test_a_method_that_lost_every_pair_or_gains_nothing_is_no_tie(tmp_path):
     assert "lime was ahead in 6 of 6 pairs of students" in found.text
 
 
+def test_a_paired_test_over_seeds_decides_where_intervals_overlap(tmp_path):
+    """Students of one seed share rows and first weights: eight of eight is a finding, overlap or not."""
+    gains = {"lime": 0.06, "lrp": 0.02}
+    found = verdict(tmp_path, methods=tuple(gains), controls=(), gains=gains, spread=0.035, seeds=8)
+    assert (found.level, found.title) == ("clear", "“lime” teaches best")
+    assert "a paired test over seeds tells them apart" in found.text
+    assert "lime was ahead in 8 of 8 pairs of students" in found.text
+
+
+def test_students_that_need_no_explanation_leave_nothing_to_gain(tmp_path):
+    folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.0}, seeds=6)
+    rows = json.loads((folder / "comparison.json").read_text())["rows"]
+    change(folder / "comparison.json", rows=[row | {"mean": 0.999} for row in rows])
+    found = verdict_of(read_run(folder))
+    assert (found.level, "there is nothing to gain" in found.title) == ("ceiling", True)
+
+
 def test_many_that_are_tied(tmp_path):
     names = [f"m{n}" for n in range(7)]
     gains = dict.fromkeys(names, 0.2)

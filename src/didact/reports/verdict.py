@@ -4,9 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from didact.reports.leaders import CHANCE, Leader, leaders, listed, no_better_than_random
 from didact.reports.measured import number
 from didact.reports.read import FEW, NONE, Gain, Run, column_name
+from didact.stats.holm import holm
+from didact.stats.paired import paired_test
 
 NAMED: Final = 4  # methods that a title names
 _INCLUDES: Final = "The interval includes 0."
@@ -85,7 +89,8 @@ def _unlearned(run: Run) -> Verdict:
 def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     rows = _judged_rows(run, best)
     above = [row for row in rows if row.is_above]
-    close = [name for name in others if _is_close(run, rows, name)]
+    beaten = _beaten(run, rows, others)
+    close = [name for name in others if name not in beaten and _is_close(run, rows, name)]
     equals = [name for name in CHANCE if _ahead(run, rows, name)]
     name = f"“{best}”"
     tied: tuple[str, ...] = (best,)
@@ -222,6 +227,8 @@ def _rivals(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequenc
         rival = others[0]
         known = [(row, other) for row in rows if (other := run.row(rival, row.column)) and other.gain is not None]
         state = _state(known) if _is_close(run, rows, rival) else "their intervals do not overlap"
+        if rival in _beaten(run, rows, others):
+            state = "a paired test over seeds tells them apart (p < 0.05, corrected for the number of methods)"
         return f"The next method is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}."
     texts = []
     for rival in tied[1 : NAMED + 1]:
@@ -272,6 +279,26 @@ def _pairs(run: Run, rows: Sequence[Gain], other: str) -> tuple[int, int, int]:
         pairs += [(own[seed], rival[seed]) for seed in own.keys() & rival.keys()]
     won, same = sum(first > second for first, second in pairs), sum(first == second for first, second in pairs)
     return won, same, len(pairs)
+
+
+def _beaten(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> set[str]:
+    """The methods that lost to that of the rows, seed by seed: an exact paired test, Holm-corrected over all of them.
+
+    With several columns a method has to lose in each that both have. What too few seeds cannot tell is not beaten.
+    """
+    lost: dict[str, list[bool]] = {}
+    for row in rows:
+        own = run.values.get((row.explainer, *row.column), {})
+        p: dict[str, float | None] = {}
+        for name in others:
+            rival = run.values.get((name, *row.column), {})
+            gaps = np.array([own[seed] - rival[seed] for seed in sorted(own.keys() & rival.keys())])
+            if len(gaps):
+                tested = paired_test(gaps, level=0.05 / max(len(others), 1)).p
+                p[name] = tested if gaps.mean() > 0 else 1.0
+        for name, corrected in zip(p, holm(list(p.values())), strict=True):
+            lost.setdefault(name, []).append(corrected is not None and corrected < 0.05)
+    return {name for name, found in lost.items() if all(found)}
 
 
 def _contends(run: Run, rows: Sequence[Gain], name: str) -> bool:
