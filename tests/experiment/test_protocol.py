@@ -324,7 +324,7 @@ class TestWhoCanBeCompared:
 
     def test_the_default_student_of_a_function(self, compare, school):
         result = compare(FunctionTeacher(letters, ["few", "many"]), school()[1], ["random"], None, seeds=1)
-        assert {row["student"] for row in result.rows} == {"native/attention"}
+        assert {row["student"] for row in result.rows} == {"pool/attention"}
 
     @pytest.mark.parametrize(
         "student", ["bilstm(width=8)/multitask", "bilstm_attention(width=8)/attention", "pool(width=8)/attention"]

@@ -250,7 +250,7 @@ class TestChosenMethods:
         )  # fmt: skip
         black = Roster(make_plan(named), FunctionTeacher(letters, ["few", "many"]), school()[1], [])
         assert black.plan.explainers == ("occlusion", "lime", "kernel_shap", "shapley_sampling")
-        assert str(black.students[0]) == "native/attention"
+        assert str(black.students[0]) == "pool/attention"
 
     def test_what_a_model_cannot_serve_is_left_out_and_said(self):
         data = load_data(f"planted/sentiment({SIZES})")

@@ -25,6 +25,7 @@ _ON_BASE: Final = "bilstm_attention(embeddings=base, width=64)/attention"
 _ON_TEACHER: Final = "bilstm_attention(embeddings=teacher, width=64)/attention"
 _READER: Final = "native(embeddings=teacher)/attention"
 _SMALL: Final = "native/attention"
+_BAG: Final = "pool/attention"
 
 
 def default_methods(teacher: Teacher) -> tuple[str, ...]:
@@ -40,11 +41,14 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
     A native teacher was trained from random weights, and so is a student of its own architecture (a small transformer
     where that has no attention to guide). A pretrained one
     knows a language that such a student would not: its students read with frozen word embeddings, of the recorded base
-    or else of the teacher itself.
+    or else of the teacher itself. A black box has no embeddings: its students are bags of words, which learn most
+    steadily from few rows.
     """
     if isinstance(teacher, NativeModel):
         return parse_student("same/attention" if getattr(teacher, "attends", True) else _SMALL)
-    if not isinstance(teacher, Model) or not task.is_text:
+    if not isinstance(teacher, Model):
+        return parse_student(_BAG if task.is_text and task.name != "reading" else _SMALL)
+    if not task.is_text:
         return parse_student(_SMALL)
     has_base = base is not None or bool(getattr(teacher, "record", {}).get("base"))
     if task.name == "reading":
