@@ -53,7 +53,7 @@ def run(tmp_path, monkeypatch):
 def teacher(tmp_path_factory):
     """A model of one's own that pools by the mean: it has no attention."""
     folder = tmp_path_factory.mktemp("teachers") / "bilstm"
-    train_teacher(load_data(DATA), "bilstm(width=8)", epochs=6, progress=False, out=folder)
+    train_teacher(load_data(DATA), "bilstm(width=8)", epochs=6, rate=1e-2, progress=False, out=folder)
     return folder
 
 

@@ -78,7 +78,7 @@ def is_spread(model):
 def kept(folder):
     """All that a run keeps but its plan, which names what was handed over; without the seconds that things took."""
     found = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    found = {path: content for path, content in found.items() if path.name != "run.json"}  # when it was
+    found = {path: content for path, content in found.items() if path.name not in ("run.json", "report.html")}
     for path in list(found):
         if path.name in ("plan.toml", "comparison.json", "measured.json"):
             del found[path]
@@ -144,7 +144,7 @@ class TestComparisons:
         assert not (tmp_path / "runs").exists()
         done = CliRunner().invoke(app, ["compare", "plan.toml", *said, "--out", "by plan", "--workers", "1"])
         assert done.exit_code == 0, done.output
-        assert json.loads(told.stdout)["cells"] == json.loads(done.stdout)["about"]["cells"]
+        assert json.loads(told.stdout)["runs"] == json.loads(done.stdout)["about"]["cells"]
         again = make_plan(read_plan(tmp_path / "by plan/plan.toml"))
         assert (again.device, again.student_device) == ("auto", "cpu")
         (tmp_path / "plan.toml").write_text(PLAN)

@@ -163,6 +163,8 @@ def _show(result: "Comparison", place: str, *, as_json: bool) -> None:
     print_json(result.to_document()) if as_json else typer.echo(result.table())
     from didact.reports.build import report
 
+    if is_url(place):
+        say(f"The run is kept in {place}.")
     if result.failed:
         say(f"{len(result.failed)} runs failed; the same command tries them again.")
     try:
