@@ -94,9 +94,10 @@ class _Fitter:
         """Leave out the slowest method until the plan fits or only `fewest` are left."""
         while len(self.methods) > fewest and not self._fits(level):
             slowest = max(self.methods, key=self._cost)
-            seconds = self._cost(slowest) * self._used(self._sized(level))
+            before = self._seconds_of(level)
             self.methods.remove(slowest)
-            self.left_out.append(f"{slowest}: explaining the students' rows would take {in_words(seconds)}.")
+            spared = before - self._seconds_of(level)
+            self.left_out.append(f"{slowest} (about {in_words(spared)} to explain, train with and score).")
 
     def _draw_fewer_samples(self, level: Level) -> None:
         """Halve the samples of methods that draw some until the plan fits."""

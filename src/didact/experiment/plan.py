@@ -381,6 +381,8 @@ def _data(value: Any) -> str:
     if name.partition("(")[0].strip() in DATASETS:
         spec = parse_spec(name)
         checked_options(spec.options, DATASETS.load(spec.name), of=spec.name)
+    elif not Path(name).exists() and Path(name).suffix:
+        raise OptionError(f"There is no file or folder {name!r}.")
     elif not Path(name).exists():
         raise OptionError(f"{unknown('data set', name, list(DATASETS))} No file or folder of that name exists either.")
     return name
