@@ -105,12 +105,6 @@ class Comparison:
             strata=self.strata,
         )
 
-    @property
-    def has_verdict(self) -> bool:
-        """False if in no column the students learned anything: such a run says nothing about explanations."""
-        judged = [column.get("learned") for column in self.about.get("columns", ())]
-        return not judged or any(learned is not False for learned in judged)
-
     def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> MixView:
         """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
         found = [

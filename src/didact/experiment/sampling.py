@@ -60,10 +60,6 @@ class Answers:
         """The predicted class of each row."""
         return self.of(rows).labels.tolist() if rows else []
 
-    def forget(self) -> None:
-        self._values.clear()
-        self._texts.clear()
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:
