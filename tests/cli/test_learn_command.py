@@ -59,9 +59,16 @@ def test_learns_and_shows_what_it_weighs(run, teacher, tmp_path):
 def test_speaks_json(run):
     result = run("--json", "--family", "blend", "--options", "members='gradient_norm + gradient_input'", "--no-pilot")
     document = json.loads(result.stdout)
-    assert set(document) == {"out", "metrics", "seconds"}
+    assert set(document) == {"out", "metrics", "notes", "seconds"}
     assert {"dev_accuracy", "test_accuracy", "active", "parts", "entropy"} <= set(document["metrics"])
     assert document["metrics"]["parts"] == 2
+
+
+def test_a_mix_that_collapses_is_kept_and_told(run, tmp_path):
+    result = run("--outer-rate", "5")
+    assert result.exit_code == 0, result.output
+    assert "the mix has one part" in " ".join(result.stderr.split())
+    assert "the mix has one part" in (tmp_path / "mine" / "config.json").read_text()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from didact.cli.main import app
 from didact.errors import OptionError, RecordError
 from didact.reports.build import export, page, parts_of, report
 from didact.reports.read import read_run
+from reports import folders
 from reports.folders import HOSTILE, change, write_run
 from reports.reading import Page
 
@@ -116,6 +117,12 @@ class TestNumbers:
         table = next(rows for caption, rows in page_of(folder).tables.items() if caption.startswith("smat for"))
         mean = sum(one["weights"][5] for one in learned) / len(learned)  # layer 1, head 1
         assert float(cell(table, "layer 1", "head 1")) == pytest.approx(100 * mean, abs=0.05)
+
+    def test_what_learning_remarked_on_stands_beside_the_weights(self, tmp_path, monkeypatch):
+        mixes, note = folders._mixes, "From step 3 (epoch 1) on the mix has one part (0.3) <b>"
+        noted = lambda *given: [one | {"notes": [note]} if one["seed"] < 2 else one for one in mixes(*given)]  # noqa: E731
+        monkeypatch.setattr(folders, "_mixes", noted)
+        assert f"seed 0, 1: {note}" in page_of(write_run(tmp_path / "run", learned=True)).text
 
 
 class TestWhatIsMissing:

@@ -133,7 +133,7 @@ def smat(
     seconds = round(time.monotonic() - began, 1)
     metrics = explainer.learned["metrics"]
     if as_json:
-        print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
+        print_json({"out": str(folder), "metrics": metrics, "notes": explainer.learned["notes"], "seconds": seconds})
         return
     explainer.view(f"What {folder} weighs").show()
     print_metrics(metrics)

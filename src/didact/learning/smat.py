@@ -18,7 +18,7 @@ from didact.core.batch import Batch
 from didact.core.loss import task_loss
 from didact.core.model import Model, evaluating
 from didact.core.precision import SINGLE
-from didact.core.seeds import numpy_generator, seed_from
+from didact.core.seeds import seed_from
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.explainers.mix import Mix
 from didact.learning.fit import (
@@ -35,6 +35,7 @@ from didact.learning.fit import (
 )
 from didact.learning.hypergradient import Hypergradient, Route, Step, Weights, check_route, hypergradient, preview
 from didact.learning.mixed import MixedLessons
+from didact.learning.outer_rows import OuterRows
 from didact.records.atomic import write_bytes
 from didact.records.parts import Parts
 from didact.render.progress import Progress
@@ -44,8 +45,7 @@ from didact.students.strategy import Strategy
 
 # The outer rate times the number of parts: 5e-3 for 8 heads and 5e-4 for 72 served in trials; the paper has 5e-4, 48.
 _RATE_BY_PART: Final = 0.04
-VERSION: Final = 3  # part of every key: raise it when the same options would learn something else
-_WINDOW: Final = 4  # outer batches that are sorted by length before one is cut out
+VERSION: Final = 4  # part of every key: raise it when the same options would learn something else
 _ALIKE: Final = 0.1  # what a difference in single precision may be off by, and far more than it is
 _GRAPHS: Final = 4  # a second backward pass keeps about this many times what the first one saved
 
@@ -57,7 +57,7 @@ class Smat:
     Every step teaches the student once (`batch_size` rows of the training), takes with `pilot` one more step that is
     only looked at, and then asks on `outer_batch` other rows (as many as `batch_size` unless said) how the explanation
     should have been. These come from the training rows themselves (`outer=train`, never those of the step) or from
-    dev, as in the paper. `outer_rate` is 0.04 over the number of parts unless said. `reset` starts the student anew
+    dev, as in the paper; every row judges once per pass. `outer_rate` is 0.04 over the number of parts unless said. `reset` starts the student anew
     every so many epochs, 0 never. `route` is how derivatives are taken: double, forward, difference, or what fits into
     `memory` (GB). `keep` is the epoch whose explainer and student are kept: the best on dev, or the last. With
     `choose=fresh` new students are then taught by what was learned, by its start and, of a blend, by each member, and
@@ -272,11 +272,12 @@ class SmatLoop:
     def _epoch(self, number: int, bar: Progress) -> Float[np.ndarray, "step 2"]:
         """One pass over the training rows; each step's inner and outer loss."""
         losses = []
+        outer = self._outer_rows(number)
         for place, chosen in enumerate(shuffled(self.train.batch, self.training, number)):
             step = (number - 1) * self.steps + place
             for group in self.optimiser.param_groups:
                 group["lr"] = self.training.rate * rate_at(step, self.steps * self.training.epochs, self.training)
-            found = self._step(step, chosen)
+            found = self._step(step, chosen, outer.take(self._taught(chosen)))
             self._check_numbers(found, f"in step {step + 1} (epoch {number})")
             self.outer.step(found.of)
             self._check_mix(number, step)
@@ -284,10 +285,12 @@ class SmatLoop:
             bar.advance()
         return np.array(losses)
 
-    def _step(self, step: int, chosen: Int[np.ndarray, " chosen"]) -> Hypergradient:
-        """Equations 6 to 8, and the gradient of 9."""
+    def _step(
+        self, step: int, chosen: Int[np.ndarray, " chosen"], judging: Int[np.ndarray, " judging"]
+    ) -> Hypergradient:
+        """Equations 6 to 8, and the gradient of 9; the `judging` rows are those of the outer loss."""
         self.student.train()
-        told = self._told(chosen)
+        told = self._told(chosen, judging)
         if self.smat.pilot:
             self._learn(self._gradients(told, step))
         found = self._hypergradient(told, step, self.route)
@@ -295,11 +298,13 @@ class SmatLoop:
             self._learn(found.inner)
         return found
 
-    def _told(self, chosen: Int[np.ndarray, " chosen"]) -> tuple[Batch, Tensor, Lesson, Int[np.ndarray, " chosen"]]:
+    def _told(
+        self, chosen: Int[np.ndarray, " chosen"], judging: Int[np.ndarray, " judging"]
+    ) -> tuple[Batch, Tensor, Lesson, Int[np.ndarray, " judging"]]:
         index = torch.from_numpy(chosen)
         batch = self.train.batch.select(index).to(self.student.device)
         lesson = self.lessons(self.explainer, index, batch.mask.shape[1])
-        return batch, goal_on(self.student, self.train.goal[index]), lesson, chosen
+        return batch, goal_on(self.student, self.train.goal[index]), lesson, judging
 
     def _gradients(self, told: tuple[Any, ...], step: int) -> list[Tensor]:
         """Of the student's own step, the explanation as it is."""
@@ -319,7 +324,7 @@ class SmatLoop:
 
     def _hypergradient(self, told: tuple[Any, ...], step: int, route: Route, *, plainly: bool = False) -> Hypergradient:
         """How the explainer should change; `plainly`, as if the student took steps straight down its gradient."""
-        batch, goal, lesson, chosen = told
+        batch, goal, lesson, judging = told
         assert lesson.mass is not None
         sent = lesson.mass.detach().requires_grad_()  # all that the student sees of the explainer
         # The pilot is another look at the same rows, with another dropout, as in the paper.
@@ -334,7 +339,7 @@ class SmatLoop:
             return found
 
         def outer(weights: Weights) -> Tensor:
-            rows, answers = self._outer_rows(step, chosen)
+            rows, answers = self._judges(judging)
             with evaluating(self.pupil):
                 found: Tensor = functional_call(self.pupil, dict(weights), (rows, answers, None))[0]
             return found
@@ -348,17 +353,19 @@ class SmatLoop:
         of = torch.autograd.grad(lesson.mass, self.learned, grad_outputs=found.of, materialize_grads=True)
         return replace(found, of=list(of))
 
-    def _outer_rows(self, step: int, chosen: Int[np.ndarray, " chosen"]) -> tuple[Batch, Tensor]:
-        """Rows on which the student is judged, of similar length; of the training ones none that the step taught."""
-        source = self.train if self.smat.outer == "train" else self.dev
-        free = np.ones(len(source), dtype=bool)
-        if self.smat.outer == "train":
-            free[chosen] = False
-        draw = numpy_generator(self.training.seed, "outer", step)
-        near = draw.permutation(np.flatnonzero(free))[: _WINDOW * self.size]
-        near = near[np.argsort(source.batch.lengths.numpy()[near], kind="stable")]
-        first = int(draw.integers(len(near) - self.size + 1))
-        index = torch.from_numpy(near[first : first + self.size])
+    def _outer_rows(self, epoch: int) -> OuterRows:
+        return OuterRows(self._judged_by.batch.lengths.numpy(), self.size, seed=self.training.seed, epoch=epoch)
+
+    @property
+    def _judged_by(self) -> Examples:
+        return self.train if self.smat.outer == "train" else self.dev
+
+    def _taught(self, chosen: Int[np.ndarray, " chosen"]) -> Int[np.ndarray, " _"]:
+        """The rows of a step that may not judge it: none where dev rows judge."""
+        return chosen if self.smat.outer == "train" else chosen[:0]
+
+    def _judges(self, judging: Int[np.ndarray, " judging"]) -> tuple[Batch, Tensor]:
+        index, source = torch.from_numpy(judging), self._judged_by
         return source.batch.select(index).to(self.student.device), goal_on(self.student, source.goal[index])
 
     def _maybe_reset(self, number: int) -> None:
@@ -372,12 +379,13 @@ class SmatLoop:
         """The route that will be taken, tried on one step that changes nothing."""
         self.student.train()
         chosen = np.argsort(-self.train.batch.lengths.numpy(), kind="stable")[: self.training.batch_size]
-        told = self._told(chosen)
+        judging = self._outer_rows(0).take(self._taught(chosen))
+        told = self._told(chosen, judging)
         asked = self.smat.route
         route: Route = self._fitting_route(told) if asked == "auto" else asked  # type: ignore[assignment]
         try:
             found = self._hypergradient(told, 0, route, plainly=True)
-            reason = self._unlike(found, chosen) if route == "double" else ""
+            reason = self._unlike(found, chosen, judging) if route == "double" else ""
         except (RuntimeError, NotImplementedError) as error:
             reason = _first_line(error)
         if reason and asked != "auto":
@@ -388,7 +396,7 @@ class SmatLoop:
         if reason:
             route = "difference"
             self.notes.append(f"The student cannot be differentiated twice ({reason}): route 'difference'.")
-            found = self._hypergradient(self._told(chosen), 0, route, plainly=True)
+            found = self._hypergradient(self._told(chosen, judging), 0, route, plainly=True)
         self._check_numbers(found, "before the first step")
         if not any(one.any() for one in found.of):
             raise TrainingError(
@@ -397,10 +405,12 @@ class SmatLoop:
             )
         return route
 
-    def _unlike(self, found: Hypergradient, chosen: Int[np.ndarray, " chosen"]) -> str:
+    def _unlike(
+        self, found: Hypergradient, chosen: Int[np.ndarray, " chosen"], judging: Int[np.ndarray, " judging"]
+    ) -> str:
         """Why a second backward pass cannot be trusted. Where a backward pass has none of its own, torch may go on
         without it and say nothing: only the other route tells."""
-        other = self._hypergradient(self._told(chosen), 0, "difference", plainly=True)
+        other = self._hypergradient(self._told(chosen, judging), 0, "difference", plainly=True)
         gap = torch.cat([(one - two).flatten() for one, two in zip(found.of, other.of, strict=True)]).norm()
         size = torch.cat([one.flatten() for one in other.of]).norm()
         return f"its second derivatives are off by {float(gap / size):.0%}." if gap > _ALIKE * size else ""
@@ -440,13 +450,15 @@ class SmatLoop:
         if active > 1 or len(self.explainer.names) < 3 or any("one part" in note for note in self.notes):
             return
         name = self.explainer.names[int(self.explainer.weights.argmax())]
-        if number == 1 and self.training.epochs > 1:
-            raise TrainingError(
-                f"The mix collapsed in step {step + 1}, within the first epoch: all weight is on one of "
-                f"{len(self.explainer.names)} parts ({name}). The outer rate ({self.rate:g}) is probably too high: "
-                "lower it (outer_rate, --outer-rate)."
-            )
-        self.notes.append(f"From step {step + 1} (epoch {number}) on the mix has one part ({name}) and learns no more.")
+        early = (
+            f" This early the outer rate ({self.rate:g}) may be too high: compare with a lower one (outer_rate, "
+            "--outer-rate)."
+            if number == 1 and self.training.epochs > 1
+            else ""
+        )
+        self.notes.append(
+            f"From step {step + 1} (epoch {number}) on the mix has one part ({name}) and learns no more.{early}"
+        )
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 

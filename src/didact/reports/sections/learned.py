@@ -35,9 +35,10 @@ def part(run: Run) -> Part | None:
         "An explainer that learns to teach weighs parts of the model. The darker, the more a part counts; mean over "
         "seeds. Which parts count depends on the seed, too: point at a number for its spread."
     )
+    remarks = [line for name, own, _ in found for line in _remarks(name, own)]
     shown = "".join(f'<div class="panel">{table.html()}</div>' for table in tables[:_SHOWN])
     more = details(f"{len(tables) - _SHOWN} more", "".join(table.html() for table in tables[_SHOWN:]))
-    body = f'{lead(said)}<div class="maps">{shown}</div>{more if len(tables) > _SHOWN else ""}{notes(broken)}'
+    body = f'{lead(said)}<div class="maps">{shown}</div>{more if len(tables) > _SHOWN else ""}{notes(remarks + broken)}'
     figures = [Figure(f"learned-{name}", view.summary, _drawn(view), (0,)) for name, _, view in found]
     return Part("learned", title, body, figures, tables)
 
@@ -49,6 +50,15 @@ def _groups(learned: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, int], 
         key = (str(one.get("explainer")), str(one.get("student")), int(one.get("size") or 0))
         found.setdefault(key, []).append(one)
     return found
+
+
+def _remarks(name: str, own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What learning remarked on, such as a mix that collapsed to one part; equal remarks of several seeds once."""
+    seeds: dict[str, list[str]] = {}
+    for one in own:
+        for note in one.get("notes") or ():
+            seeds.setdefault(str(note), []).append(str(one.get("seed")))
+    return [f"{name}, seed {', '.join(numbers)}: {note}" for note, numbers in seeds.items()]
 
 
 def _view(name: str, own: Sequence[Mapping[str, Any]]) -> MixView:

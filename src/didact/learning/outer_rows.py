@@ -1,0 +1,47 @@
+"""The rows on which SMaT's student is judged: every row once per pass, in batches of similar length."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from jaxtyping import Int
+
+from didact.core.seeds import numpy_generator
+
+_WINDOW: Final = 4  # batches sorted by length together
+
+
+class OuterRows:
+    """Batches of row numbers from one shuffled pass after another, each row once per pass.
+
+    Rows that the current step has taught do not judge it: they wait for the next step. The sizes of batches therefore
+    vary around `size`, but never fall below half of it. The batches of an epoch depend on `seed`, `epoch` and the
+    taught rows only, so that a resumed run repeats them.
+    """
+
+    def __init__(self, lengths: Int[np.ndarray, " row"], size: int, *, seed: int, epoch: int) -> None:
+        self.lengths, self.size = lengths, size
+        self._batches = self._passes(seed, epoch)
+        self._waiting: Int[np.ndarray, " _"] = np.zeros(0, dtype=np.int64)
+
+    def take(self, taught: Int[np.ndarray, " _"]) -> Int[np.ndarray, " _"]:
+        """The next batch, without the `taught` rows."""
+        rows = np.concatenate([self._waiting, next(self._batches)])
+        free = ~np.isin(rows, taught)
+        while 2 * free.sum() < min(self.size, len(self.lengths)):
+            rows = np.concatenate([rows, next(self._batches)])
+            free = ~np.isin(rows, taught)
+        self._waiting = rows[~free]
+        return rows[free]
+
+    def _passes(self, seed: int, epoch: int) -> Iterator[Int[np.ndarray, " _"]]:
+        draw = numpy_generator(seed, "outer", epoch)
+        rows = len(self.lengths)
+        windows = -(-rows // (_WINDOW * self.size))
+        while True:
+            batches = []
+            for window in np.array_split(draw.permutation(rows), windows):
+                ordered = window[np.argsort(self.lengths[window], kind="stable")]
+                batches += np.array_split(ordered, -(-len(ordered) // self.size))
+            for index in draw.permutation(len(batches)):
+                yield batches[index]
