@@ -65,9 +65,13 @@ class Class:
 
     at_once = None
 
-    def __init__(self, task="sentiment", model="", strategy="attention", soft=False, seeds=SEEDS, **training):
+    def __init__(self, task="sentiment", model="", strategy="attention", soft=False, seeds=SEEDS, sharp=1.0, **training):
         students, self.trains, self.dev, self.test, self.maps = lesson(task, model, strategy, soft, seeds)
         self.students = deepcopy(students)
+        with torch.no_grad():
+            for student in self.students:
+                for layer in student.layers:
+                    layer.query_key_value.weight *= sharp
         self.strategies = [build_strategy(parse_spec(strategy)) for _ in seeds]
         self.trainings = [Training(**{**TRAINING, **training}, seed=seed) for seed in seeds]
 
@@ -119,6 +123,11 @@ class TestEqual:
     @pytest.mark.parametrize("strategy", ["none", "attention", "attention(side=cls, send=top)"])
     def test_with_and_without_explanations(self, strategy):
         check_equal(strategy=strategy)
+
+    @pytest.mark.parametrize("strategy", ["attention", "attention(side=cls)"])
+    def test_with_attention_that_gives_some_words_next_to_nothing(self, strategy):
+        """Log-probabilities go below -30, where the loss still has a gradient."""
+        check_equal(strategy=strategy, sharp=20.0)
 
     def test_with_dropout(self):
         check_equal(model=", dropout=0.3")

@@ -89,6 +89,40 @@ def test_attention_is_a_divergence():
     torch.testing.assert_close(same, torch.zeros_like(same), atol=1e-12, rtol=0)
 
 
+@pytest.mark.parametrize("logit", [-1.0, -40.0, -500.0])
+def test_a_student_that_is_wholly_wrong_still_gets_a_gradient(logit):
+    """The gradient of β · KL for the student's logits is β (softmax − sent), however little it gives the right unit."""
+    strategy = Attention(beta=2.0).double()
+    logits = torch.tensor([[logit, 0.0, -1.0, 7.0]], dtype=torch.float64, requires_grad=True)
+    units = torch.tensor([[True, True, True, False]])
+    sent = torch.tensor([[0.9, 0.0, 0.1, 0.0]], dtype=torch.float64, requires_grad=True)
+
+    def loss(logits, sent):
+        return strategy.gap(sent, logits.masked_fill(~units, -torch.inf).log_softmax(-1), units).sum()
+
+    (slope,) = torch.autograd.grad(loss(logits, sent), logits, create_graph=True)
+    expected = 2.0 * (torch.softmax(logits[:, :3], -1) - sent[:, :3])
+    torch.testing.assert_close(slope[:, :3], expected, rtol=1e-6, atol=1e-12)
+    # SMaT asks for the mixed second derivative: that of the slope above for what was sent.
+    vector = torch.tensor([[1.0, -2.0, 0.5, 0.0]], dtype=torch.float64)
+    (mixed,) = torch.autograd.grad((slope * vector).sum(), sent)
+    torch.testing.assert_close(mixed, torch.tensor([[-2.0, 4.0, -1.0, 0.0]], dtype=torch.float64) * units
+                               + 2.0 * (torch.softmax(logits[:, :3], -1) * vector[:, :3]).sum().detach() * units)  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_unit_that_the_student_cannot_see_leaves_loss_and_gradient_finite(direction):
+    strategy = Attention(direction=direction).double()
+    logits = torch.tensor([[-torch.inf, 0.0, -1.0]], dtype=torch.float64, requires_grad=True)
+    units = torch.ones(1, 3, dtype=torch.bool)
+    sent = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64)
+    loss = strategy.gap(sent, logits.log_softmax(-1), units)
+    loss.sum().backward()
+    assert loss.isfinite().all()
+    assert logits.grad.isfinite().all()
+    assert logits.grad[0, 1] < 0
+
+
 def test_attention_from_where_the_student_answers():
     """`side=cls`: last layer, probabilities averaged over heads, renormalised over the units."""
     model, _, maps, _, batch = setting("attention", "hf")

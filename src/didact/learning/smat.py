@@ -57,11 +57,11 @@ class Smat:
     Every step teaches the student once (`batch_size` rows of the training), takes with `pilot` one more step that is
     only looked at, and then asks on `outer_batch` other rows (as many as `batch_size` unless said) how the explanation
     should have been. These come from the training rows themselves (`outer=train`, never those of the step) or from
-    dev, as in the paper; every row judges once per pass. `outer_rate` is 0.04 over the number of parts unless said. `reset` starts the student anew
-    every so many epochs, 0 never. `route` is how derivatives are taken: double, forward, difference, or what fits into
-    `memory` (GB). `keep` is the epoch whose explainer and student are kept: the best on dev, or the last. With
-    `choose=fresh` new students are then taught by what was learned, by its start and, of a blend, by each member, and
-    the best on dev is kept; `auto` does this for blends, `learned` for none.
+    dev, as in the paper; every row judges once per pass. `outer_rate` is 0.04 over the number of parts unless said.
+    `reset` starts the student anew every so many epochs, 0 never. `route` is how derivatives are taken: double,
+    forward, difference, or what fits into `memory` (GB). `keep` is the epoch whose explainer and student are kept: the
+    best on dev, or the last. With `choose=fresh` new students are then taught by what was learned, by its start and, of
+    a blend, by each member, and the best on dev is kept; `auto` does this for blends, `learned` for none.
     """
 
     outer: str = "train"

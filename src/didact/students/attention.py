@@ -20,8 +20,11 @@ from didact.students.strategy import Strategy
 Send = Literal["whole", "top"]
 Side = Literal["mix", "cls"]
 Direction = Literal["forward", "reverse"]
-# Where the student gives a unit no chance at all, its logarithm is cut here: the loss stays finite.
-_LEAST = -30.0
+# Log-probability of a unit that the student cannot attend to (it is masked, or its probability underflows to 0). The
+# loss stays finite. It is below every probability that single precision holds.
+_UNSEEN = -100.0
+# Least log-probability of what is sent, for the reverse direction.
+_LEAST_SENT = -30.0
 
 
 class Attention(Strategy):
@@ -34,7 +37,7 @@ class Attention(Strategy):
     how signed scores are sent: by size (absolute), positive ones alone (positive), or softmax(s / temperature).
     """
 
-    version: ClassVar[int] = 2  # 2: sparsemax of our own, equal but for rounding
+    version: ClassVar[int] = 3  # 3: no floor under the student's log-probabilities
 
     def __init__(
         self,
@@ -90,9 +93,10 @@ class Attention(Strategy):
         self, sent: Float[Tensor, "batch token"], own: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, " batch"]:
         """The loss of each row, of what it was sent and its own log-probabilities."""
-        own = own.clamp_min(_LEAST).masked_fill(~units, 0.0)
+        # No floor for finite values: it would take the gradient away where the student is most wrong.
+        own = own.masked_fill(own == -torch.inf, _UNSEEN).masked_fill(~units, 0.0)
         if self.direction == "reverse":
-            theirs = sent.clamp_min(math.exp(_LEAST)).log().masked_fill(~units, 0.0)
+            theirs = sent.clamp_min(math.exp(_LEAST_SENT)).log().masked_fill(~units, 0.0)
             return self.beta * (own.exp() * units * (own - theirs)).sum(-1)
         # What was sent has an entropy that no student can change; its slope at 0 is infinite, so it is left out.
         return self.beta * (torch.xlogy(sent, sent).detach() - sent * own).sum(-1)
