@@ -1,12 +1,14 @@
 """Learned explainers: what they are unlearned, what one part alone gives, and that they survive being kept."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from didact.core.aim import aim
+from didact.core.row import Row
 from didact.errors import OptionError, RecordError, UnsupportedError
 from didact.experiment.explain import explain
 from didact.experiment.parts import parts_of
@@ -54,6 +56,26 @@ def test_a_blend_of_one_is_what_this_one_would_send():
         owner = np.repeat(np.arange(len(found)), np.diff(found.bounds))
         share = size / np.add.reduceat(size, found.bounds[:-1])[owner]
         np.testing.assert_allclose(found.scores, share, atol=2e-3)
+
+
+def test_a_member_that_scores_words_reaches_all_their_pieces():
+    """Word for word the blend sends what the member sends; within a word all pieces get the same."""
+    subject = teacher("hf", "pair")
+    rows = [Row("r", ("unbelievable film", "not unbelievable")), Row("s", ("a good film", "bad"))]
+    members = "lime(level=word, samples=32) + occlusion"
+    blend = build_explainer("blend", members=members).explainer
+    blend.prepare(subject, rows)
+    member = explain(subject, rows, "lime(level=word, samples=32)")
+    found = explain(subject, rows, only(blend, 0))
+    pieces = [number for number, token in enumerate(found.tokens) if token in ("un", "believ", "able")]
+    assert len(pieces) == 6
+    for word in (pieces[:3], pieces[3:]):
+        np.testing.assert_allclose(found.scores[word], found.scores[word[0]], rtol=1e-5)
+    shares = [np.abs(one.scores) / np.abs(one.scores).sum() for one in member]
+    np.testing.assert_allclose(found.words().scores, np.concatenate(shares), atol=2e-3)
+    parts = parts_of(subject, rows, blend)
+    again = blended([(name, explain(subject, rows, name)) for name in blend.names])
+    np.testing.assert_allclose(again.values, parts.values, atol=1e-5)
 
 
 def test_one_layer_of_a_gradient_mix_is_its_gradient_times_input():
@@ -220,6 +242,33 @@ def test_a_temperature_makes_maps_as_sharp_as_others():
     lengths = np.diff(maps.bounds)
     assert mean_entropy(even) == pytest.approx(np.log(lengths).mean(), rel=1e-4)
     np.testing.assert_allclose(tempered(found, 1.0).scores, found.scores, rtol=1e-9)
+
+
+@pytest.mark.parametrize("empty", [(0,), (1,), (2,), (0, 2), (1, 2, 3)])
+def test_rows_without_units_have_no_entropy(empty):
+    maps = explain(teacher("native", "classification"), examples("classification"), "gradient_norm")
+    expected = mean_entropy(maps)
+    counts = np.diff(maps.bounds).tolist()
+    for place in empty:
+        counts.insert(place, 0)
+    ragged = with_counts(maps, counts)
+    assert mean_entropy(ragged) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_array_equal(tempered(ragged, 0.5).scores, tempered(maps, 0.5).scores)
+    names = ("gradient_norm", "gradient_input")
+    np.testing.assert_array_equal(
+        blended([(name, ragged) for name in names]).values, blended([(name, maps) for name in names]).values
+    )
+    assert np.isnan(mean_entropy(ragged.select([empty[-1]])))
+
+
+def with_counts(maps, counts):
+    """The same units in rows of these counts."""
+    rows = len(counts)
+    return replace(
+        maps, ids=tuple(map(str, range(rows))), bounds=np.concatenate([[0], np.cumsum(counts)]),
+        texts=((" ".join(["unbelievable"] * 20),),) * rows, targets=("a",) * rows, predictions=("a",) * rows,
+        residuals=np.full(rows, np.nan), probabilities=np.full(rows, np.nan), labels=(None,) * rows,
+    )  # fmt: skip
 
 
 def test_the_hub_gets_the_folder_and_gives_it_back(monkeypatch, tmp_path):

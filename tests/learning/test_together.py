@@ -65,7 +65,9 @@ class Class:
 
     at_once = None
 
-    def __init__(self, task="sentiment", model="", strategy="attention", soft=False, seeds=SEEDS, sharp=1.0, **training):
+    def __init__(
+        self, task="sentiment", model="", strategy="attention", soft=False, seeds=SEEDS, sharp=1.0, **training
+    ):
         students, self.trains, self.dev, self.test, self.maps = lesson(task, model, strategy, soft, seeds)
         self.students = deepcopy(students)
         with torch.no_grad():

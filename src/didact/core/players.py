@@ -36,6 +36,16 @@ def on_positions(
     return scores.gather(1, players.clamp_min(0)) * first_positions(players)
 
 
+def over_positions(
+    mass: Float[Tensor, "batch token"], players: Int[Tensor, "batch token"]
+) -> Float[Tensor, "batch token"]:
+    """Each player's mass shared evenly among its positions: sums over words stay what they are."""
+    index, here = players.clamp_min(0), (players >= 0).to(mass.dtype)
+    total = torch.zeros_like(mass).scatter_add(1, index, mass * here)
+    count = torch.zeros_like(mass).scatter_add(1, index, here)
+    return total.gather(1, index) / count.gather(1, index).clamp_min(1) * here
+
+
 def first_positions(players: Int[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
     """Where each player begins."""
     first = players >= 0

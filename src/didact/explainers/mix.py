@@ -17,6 +17,7 @@ from didact.core.encode import device_of
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
+from didact.core.players import over_positions, players_of
 from didact.core.row import Row
 from didact.core.simplex import NORMALISERS
 from didact.core.target import Target
@@ -199,10 +200,11 @@ class Blend(Mix):
 
     `members` are specs joined by "+": `"gradient_norm + lime(samples=200)"`. By default, what the teacher can serve
     of attention_all, gradient_norm, gradient_input, integrated_gradients and occlusion; of a black box occlusion, lime
-    and kernel_shap. A blend that counts one member alone gives just what this member would.
+    and kernel_shap. A blend that counts one member alone gives just what this member would; a member with level=word
+    sends each word's mass in equal shares to its pieces.
     """
 
-    version = 2  # gradient_input, a default member, has other numbers since its version 2
+    version = 3  # 3: members with level=word reach all pieces of a word
 
     def __init__(
         self,
@@ -235,7 +237,12 @@ class Blend(Mix):
         return any(one.compares for one in _built(self.names or named))
 
     def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
-        sent = [one(teacher, batch, target).as_distribution() for one in self._built]
+        words = players_of(batch, level="word")
+        sent = []
+        for member in self._built:
+            mass = member(teacher, batch, target).as_distribution()
+            # Scores of words stand on first pieces; other members score all pieces.
+            sent.append(over_positions(mass, words) if getattr(member, "level", "token") == "word" else mass)
         return logs_of(torch.stack(sent, 1), batch.units)
 
 

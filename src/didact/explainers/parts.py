@@ -5,43 +5,60 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from didact.errors import ShapeError
 from didact.explainers.learned import fingerprint_of_weights, name_of
 from didact.explainers.mix import FLOOR, Mix
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
+from didact.records.ragged import reduce_rows, row_of_units
 
 
 def explained_by(explainer: Mix, parts: Parts) -> Explanations:
     """What the explainer says of rows whose parts are known."""
     maps = parts.maps
-    owner = np.repeat(np.arange(len(maps)), np.diff(maps.bounds))
+    owner = row_of_units(maps.bounds)
     values = torch.from_numpy(parts.values).to(explainer.coefficients.device)
     with torch.no_grad():
         logits = explainer.logits(values.T[None])[0].cpu().double().numpy()
-    top = np.maximum.reduceat(logits, maps.bounds[:-1]) if len(logits) else logits
-    mass = np.exp(logits - top[owner])
-    scores = mass / np.add.reduceat(mass, maps.bounds[:-1])[owner]
+    mass = np.exp(logits - reduce_rows(np.maximum, logits, maps.bounds, empty=0.0)[owner])
+    scores = mass / reduce_rows(np.add, mass, maps.bounds, empty=1.0)[owner]
     options = {**maps.options, **explainer.options, "weights": fingerprint_of_weights(explainer)}
     return replace(maps, method=name_of(explainer), kind="distribution", options=options, scores=scores)
 
 
 def blended(members: Sequence[tuple[str, Explanations]]) -> Parts:
-    """The parts of a blend whose members explained the same rows already."""
-    first = members[0][1]
-    starts, counts = first.bounds[:-1], np.diff(first.bounds)
-    owner = np.repeat(np.arange(len(first)), counts)
+    """The parts of a blend whose members explained the same rows already.
+
+    Members that score words beside others that score pieces share each word's mass evenly among its pieces.
+    """
+    units = max((maps for _, maps in members), key=lambda maps: len(maps.scores))
+    owner = row_of_units(units.bounds)
+    even = 1.0 / np.diff(units.bounds)[owner]
     columns = []
     for name, maps in members:
-        if maps.ids != first.ids or not np.array_equal(maps.bounds, first.bounds):
-            raise ShapeError(f"The members of a blend must score the same units; {name!r} scores others.")
-        size = np.abs(maps.scores)
-        if maps.kind == "binary":
-            size = np.where(maps.scores != 0, 1.0, 1e-3)
-        total = np.add.reduceat(size, starts)[owner]
-        even = 1.0 / counts[owner]
+        size = np.where(maps.scores != 0, 1.0, 1e-3) if maps.kind == "binary" else np.abs(maps.scores)
+        if maps.ids == units.ids and not np.array_equal(maps.bounds, units.bounds):
+            size = _over_pieces(name, size, maps, units)
+        elif maps.ids != units.ids:
+            raise ShapeError(f"The members of a blend must explain the same rows; {name!r} explains others.")
+        total = reduce_rows(np.add, size, units.bounds, empty=1.0)[owner]
         share = np.where(total > 0, size / np.where(total > 0, total, 1.0), even)
         columns.append(np.log(np.maximum(share, FLOOR * even)))
     values = np.stack(columns, 1).astype(np.float32)
-    return Parts(first, tuple(name for name, _ in members), values)
+    return Parts(units, tuple(name for name, _ in members), values)
+
+
+def _over_pieces(
+    name: str, size: Float[np.ndarray, " word"], maps: Explanations, units: Explanations
+) -> Float[np.ndarray, " piece"]:
+    """Scores of whole words as scores of the pieces in `units`: equal shares within a word."""
+    keys = np.column_stack([row_of_units(units.bounds), units.segments, units.word_index])
+    begins = np.ones(len(keys), dtype=bool)
+    begins[1:] = (keys[1:] != keys[:-1]).any(1) | (units.word_index[1:] < 0)
+    counts = np.bincount(keys[begins, 0], minlength=len(units.ids))
+    if maps.options.get("level") != "word" or not np.array_equal(counts, np.diff(maps.bounds)):
+        raise ShapeError(f"The members of a blend must score the same units or words; {name!r} scores others.")
+    word = begins.cumsum() - 1
+    return size[word] / np.bincount(word)[word]

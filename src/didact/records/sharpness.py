@@ -7,15 +7,18 @@ from jaxtyping import Float
 
 from didact.errors import OptionError
 from didact.records.explanations import Explanations
+from didact.records.ragged import reduce_rows, row_of_units
 
 # Beyond these temperatures a row is one unit, or even.
 _SHARPEST, _FLATTEST = 1e-3, 1e3
 
 
 def mean_entropy(maps: Explanations) -> float:
-    """Mean entropy of the rows' |s| / Σ|s|, in nats."""
+    """Mean entropy of the rows' |s| / Σ|s|, in nats. Rows without units have none and are left out; NaN if all are."""
     mass = np.exp(_log_shares(maps, 1.0))
-    return float((-np.add.reduceat(mass * np.log(np.maximum(mass, 1e-300)), maps.bounds[:-1])).mean())
+    entropies = -reduce_rows(np.add, mass * np.log(np.maximum(mass, 1e-300)), maps.bounds, empty=np.nan)
+    entropies = entropies[np.diff(maps.bounds) > 0]
+    return float(entropies.mean()) if len(entropies) else np.nan
 
 
 def tempered(maps: Explanations, temperature: float) -> Explanations:
@@ -40,8 +43,7 @@ def matching_temperature(maps: Explanations, entropy: float) -> float:
 
 def _log_shares(maps: Explanations, temperature: float) -> Float[np.ndarray, " unit"]:
     """ln of what each unit would be sent. What has nothing keeps a share that is no number's rounding."""
-    starts = maps.bounds[:-1]
-    owner = np.repeat(np.arange(len(maps)), np.diff(maps.bounds))
+    owner = row_of_units(maps.bounds)
     logits = np.log(np.maximum(np.abs(maps.scores), 1e-30)) / temperature
-    logits = logits - np.maximum.reduceat(logits, starts)[owner]
-    return np.asarray(logits - np.log(np.add.reduceat(np.exp(logits), starts))[owner])
+    logits = logits - reduce_rows(np.maximum, logits, maps.bounds, empty=0.0)[owner]
+    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), maps.bounds, empty=1.0))[owner])
