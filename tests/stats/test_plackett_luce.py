@@ -29,7 +29,7 @@ def literal(theta, ranks, sizes):
             every = [weight(members) for size in delta for members in combinations(rest, size)]
             total += np.log(weight(first) / sum(every))
             rest = [method for method in rest if method not in first]
-    return total + GHOST * sum(np.log(one / (1 + one)) + np.log(1 / (1 + one)) for one in np.exp(theta))
+    return total + GHOST * sum(np.log(one / (1 + one)) + np.log(1 / (1 + one)) for one in worth)
 
 
 @pytest.fixture
@@ -83,6 +83,36 @@ def test_davidson_of_two_with_ties():
     worths = fit_worths(Rankings.of(games))
     assert worths.log_worths[0] - worths.log_worths[1] == pytest.approx(np.log(2.5), abs=5e-3)
     assert worths.ties[2] == pytest.approx(0.3 / np.sqrt(0.1), rel=5e-3)
+
+
+def test_ties_are_left_to_the_data():
+    """One tie in 60 rankings of 4. The ghost used to draw log δ towards 0: δ was 0.0084."""
+    random = np.random.default_rng(0)
+    ranks = np.array([random.permutation(4) + 1.0 for _ in range(60)])
+    ranks[0] = [1, 1, 2, 3]
+    found = optimize.minimize(lambda theta: -literal(theta, ranks, (2,)), np.zeros(5), method="BFGS")
+    worths = fit_worths(Rankings.of(ranks))
+    assert worths.ties[2] == pytest.approx(0.0056, abs=5e-5)
+    assert worths.ties[2] == pytest.approx(np.exp(found.x[4]), rel=1e-3)
+
+
+def test_the_share_of_ties_of_two_equal_methods_is_that_seen():
+    """Davidson with equal worths: the chance of a tie is δ / (2 + δ), so that δ = 2 t / (n - t)."""
+    ranks = np.array([[1.0, 2.0], [2.0, 1.0]] * 9 + [[1.0, 1.0]] * 2)
+    assert fit_worths(Rankings.of(ranks)).ties[2] == pytest.approx(2 * 2 / 18, rel=1e-8)
+
+
+def test_replicates_without_ties_and_of_ties_alone(ranks):
+    """A replicate that drew no tie has the worths of the rankings without ties; δ stays finite in all."""
+    rankings = Rankings.of(ranks)
+    tied = np.array([len(set(row[~np.isnan(row)])) < (~np.isnan(row)).sum() for row in ranks])
+    weights = np.stack([(~tied).astype(float), tied.astype(float), np.eye(len(ranks))[7]])
+    found = refit(rankings, weights)
+    assert np.isfinite(found).all()
+    alone = fit_worths(Rankings.of(ranks[~tied]))
+    np.testing.assert_allclose(centred(found[:1], 4)[0], alone.log_worths, atol=1e-5)
+    assert (np.exp(found[0, 4:]) < 1e-6).all()
+    assert np.exp(found[2, 4]) > 1e6, "the one ranking left is a tie of two"
 
 
 def test_slopes_by_finite_differences(ranks):

@@ -2,7 +2,8 @@
 
 A ranking is a row of choices: of what remains, R, a set S is put first, with a chance in proportion to
 δ_|S| · (the geometric mean of the worths in S); then the same with what is left. One thing alone has δ_1 = 1, and δ of
-sizes of which no tie was seen is 0. Without ties this is Plackett-Luce, with two things Davidson (1970). The logarithm
+sizes of which no tie was seen is 0. The ghost draws worths alone; δ is left to the data, as in the R package. Without
+ties this is Plackett-Luce, with two things Davidson (1970). The logarithm
 of each weight is linear in the parameters (log-worths and log δ), so the likelihood is concave.
 """
 
@@ -21,6 +22,9 @@ _BLOCK: Final = 2_000_000  # chances of sets held at a time
 _MOST: Final = 50_000  # sets that can come first; more would take minutes
 _STEPS: Final = 60
 _CLOSE: Final = 1e-9  # a step this small is the last
+# Bounds of log δ. Where replicates hold no tie of a size, or nothing else, the likeliest δ is 0 or infinite.
+_TIE_BOUND: Final = 15.0
+_RIDGE: Final = 1e-10  # shortens steps; the estimate is the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,19 +146,27 @@ def _climb(
     rankings: Rankings, at: np.ndarray, counts: np.ndarray, chosen: np.ndarray
 ) -> Float[np.ndarray, "replicate parameter"]:
     live = np.arange(len(at))
+    bounds = np.full(rankings.parameters, np.inf)
+    bounds[rankings.methods :] = _TIE_BOUND
     for _ in range(_STEPS):
         value, slope, curvature = _curve(rankings, at[live], counts[live], chosen[live])
+        # A δ at its bound stays there as long as the slope points beyond it.
+        stuck = (np.abs(at[live]) >= bounds) & (slope * at[live] > 0)
+        slope = np.where(stuck, 0.0, slope)
+        curvature = np.where(stuck[:, :, None] | stuck[:, None, :], np.eye(rankings.parameters), curvature)
+        curvature += _RIDGE * np.eye(rankings.parameters)  # for a δ of which a replicate says nothing
         step = np.linalg.solve(curvature, slope[..., None])[..., 0]
         length = np.ones(len(live))
         for _ in range(_STEPS):
-            new = at[live] + length[:, None] * step
+            new = np.clip(at[live] + length[:, None] * step, -bounds, bounds)
             # Where the top is flat to the last digit, rounding alone must not halve the step for ever.
             worse = _value(rankings, new, counts[live], chosen[live]) < value - 1e-12 * (1 + np.abs(value))
             if not worse.any():
                 break
             length[worse] /= 2
+        moved = np.abs(new - at[live]).max(1)
         at[live] = new
-        live = live[np.abs(step).max(1) > _CLOSE]
+        live = live[moved > _CLOSE]
         if not len(live):
             break
     return at
@@ -165,10 +177,12 @@ def _curve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Height, slope and the negative of the second derivative, of every replicate."""
     size = rankings.parameters
-    ghost = 1 / (1 + np.exp(-at))
-    slope = chosen + GHOST * (1 - 2 * ghost)
+    worths = np.arange(rankings.methods)
+    ghost = 1 / (1 + np.exp(-at[:, worths]))
+    slope = chosen.copy()
+    slope[:, worths] += GHOST * (1 - 2 * ghost)
     curvature = np.zeros((len(at), size, size))
-    curvature[:, np.arange(size), np.arange(size)] = 2 * GHOST * ghost * (1 - ghost)
+    curvature[:, worths, worths] = 2 * GHOST * ghost * (1 - ghost)
     for number, rows in enumerate(rankings.sets):
         chances, times = _chances(rows, at), counts[:, number]
         mean = chances @ rows
@@ -179,7 +193,8 @@ def _curve(
 
 
 def _value(rankings: Rankings, at: np.ndarray, counts: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    value = (chosen * at).sum(1) + GHOST * (at - 2 * np.logaddexp(0, at)).sum(1)
+    worths = at[:, : rankings.methods]
+    value = (chosen * at).sum(1) + GHOST * (worths - 2 * np.logaddexp(0, worths)).sum(1)
     for number, rows in enumerate(rankings.sets):
         heights = at @ rows.T
         top = heights.max(1)
