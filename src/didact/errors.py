@@ -53,7 +53,7 @@ class DataError(RequestError, ValueError):
 class PlanError(RequestError, ValueError):
     """A plan that cannot be carried out. Lists all its faults at once."""
 
-    def __init__(self, summary: str, faults: Sequence[str]) -> None:
+    def __init__(self, summary: str, faults: Sequence[str] = ()) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join([summary, *(f"  - {fault}" for fault in self.faults)]))
 

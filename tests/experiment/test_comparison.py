@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import didact
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, RecordError
 from didact.experiment.comparison import Comparison
@@ -281,3 +282,11 @@ class TestTable:
         assert "same/attention" in text
         assert any("8 rows" in line and "12 rows" in line for line in head)
         assert all(line == line.rstrip() for line in head)
+
+
+def test_a_report_of_a_comparison_that_is_not_kept_needs_a_path(compare, tmp_path):
+    """Its folder goes with it: no path is given back that does not exist."""
+    temporary = compare(out=None)
+    with pytest.raises(OptionError, match=r"made without `out`.*'report.html'.*out="):
+        didact.report(temporary)
+    assert didact.report(temporary, tmp_path / "page.html").is_file()

@@ -1,5 +1,6 @@
 """Sanity: redrawn weights, shuffled labels, trivial explanations; and what explaining costs."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 import teachers
 from didact.core.model import Model
 from didact.errors import OptionError, UnsupportedError
+from didact.experiment import cost
+from didact.experiment import sanity as module
 from didact.experiment.cost import cost_of
 from didact.experiment.explain import explain
 from didact.experiment.sanity import SHUFFLED, WHOLE, _redraw, _shuffled, _steps, sanity
@@ -136,3 +139,29 @@ class TestCost:
         assert found.backward == 0
         assert box.function is function
         assert not isinstance(box, Model)
+
+
+def test_batch_size_and_seed_reach_every_explanation(school, monkeypatch):
+    teacher, data = school()
+    asked = []
+
+    def watched(teacher, rows, method, **options):
+        asked.append((method, options.get("batch_size"), options.get("seed")))
+        return explain(teacher, rows, method, **options)
+
+    monkeypatch.setattr(module, "explain", watched)
+    methods = ["random", "random(seed=3)", "occlusion(batch_size=2)"]
+    sanity(teacher, data, methods, checks=["weights", "trivial"], rows=4, batch_size=5, seed=7)
+    assert set(asked) == {
+        ("random", 5, 7), ("random(seed=3)", 5, None), ("occlusion(batch_size=2)", None, 7), ("trivial", 5, None),
+    }  # fmt: skip
+    other = sanity(teacher, data, ["random"], checks=["weights"], rows=4, seed=8)
+    assert len({one["method"] for one in other.weights}) == 1
+
+
+@pytest.mark.skipif(not cost._STATUS.is_file(), reason="memory is read from /proc")
+def test_memory_is_counted_in_pages_of_this_machine(monkeypatch):
+    held = cost._Peak(torch.device("cpu"))._held()
+    page = os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.setattr(os, "sysconf", lambda name: 4 * page if name == "SC_PAGE_SIZE" else None)
+    assert cost._Peak(torch.device("cpu"))._held() == pytest.approx(4 * held, rel=0.1)

@@ -8,6 +8,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +74,7 @@ def compare(
     folder = tempfile.mkdtemp(prefix="didact-")
     try:
         done = run_plan(said, teacher=teacher, data=data, out=Path(folder), progress=progress, keeps=False, **asked)
+        done = replace(done, is_temporary=True)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

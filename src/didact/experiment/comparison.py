@@ -37,7 +37,8 @@ class Comparison:
     `gain` is the mean over seeds of the paired difference to `none`, from `low` to `high` in 95 % of crossed bootstrap
     samples; `p` is of an exact test over seeds, corrected by Holm over the explainers asked for, and None with a
     `p_reason` where the seeds cannot reach 0.05. `agreement` holds Kendall's τ between the rankings of the columns.
-    `learned` tells what every learned explainer became, one entry per student, size and seed.
+    `learned` tells what every learned explainer became, one entry per student, size and seed. `is_temporary` tells
+    that the folder goes with this object.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -49,6 +50,7 @@ class Comparison:
     learned: tuple[Mapping[str, Any], ...] = ()
     scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
     strata: np.ndarray | None = field(default=None, repr=False)  # the teacher's classes of the test rows, if balanced
+    is_temporary: bool = False
 
     def __repr__(self) -> str:
         return f"Comparison({len(self.rows)} rows, {len(self.failed)} failed cells, {str(self.folder)!r})"

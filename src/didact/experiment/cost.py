@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import os
 import sys
 import threading
 import time
@@ -20,7 +21,6 @@ from didact.experiment.rows import asks_for_gold, labelled_rows, rows_of
 from didact.models.load import load_teacher
 
 _STATUS = Path("/proc/self/statm")
-_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,9 @@ class _Peak:
     def _held(self) -> int | None:
         if self.device.type == "cuda":
             return int(torch.cuda.memory_allocated(self.device))
-        return int(_STATUS.read_text().split()[1]) * _PAGE if _STATUS.is_file() else None
+        if not _STATUS.is_file():
+            return None
+        return int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")  # pages of 4, 16 or 64 KB
 
     @property
     def extra(self) -> int | None:

@@ -28,6 +28,7 @@ from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
 from didact.experiment.rows import asks_for_gold
 from didact.experiment.sets import without_special
+from didact.explainers import is_learned
 from didact.learning.fit import Examples, Training, fit
 from didact.learning.train import training_of
 from didact.metrics import METRICS
@@ -35,6 +36,7 @@ from didact.metrics.plausibility import RocAuc
 from didact.models.load import load_teacher
 from didact.models.start import student_start
 from didact.records.explanations import Explanations
+from didact.registry import parse_spec
 from didact.stats.bootstrap import mean_intervals
 
 CHECKS: Final = ("weights", "labels", "trivial")
@@ -154,7 +156,7 @@ class _Work:
 
     def trivial(self) -> Iterator[dict[str, Any]]:
         """What every metric says of explanations that mark the class by a place in the row."""
-        maps = explain(self.teacher, self.rows, "trivial")
+        maps = explain(self.teacher, self.rows, "trivial", batch_size=self.batch_size)
         found = evaluated(maps, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
         means = {(line["metric"], line["method"]): line for line in found.summary()}
         for test in found.tests():
@@ -179,14 +181,18 @@ class _Work:
 
     def _explained(self, teacher: Teacher, method: str) -> Explanations:
         """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
+        shared = {"batch_size": self.batch_size, "seed": self.seed}
+        named = {} if is_learned(method) else parse_spec(method).options
+        asked: dict[str, Any] = {name: value for name, value in shared.items() if name not in named}
+        asked["progress"] = self.progress
         if teacher is self.teacher:
-            return explain(teacher, self.rows, method, progress=self.progress)
+            return explain(teacher, self.rows, method, **asked)
         target = self.whole[method].targets
         if self.teacher.classes is None or not set(target) <= set(self.teacher.classes):
-            return explain(teacher, self.rows, method, progress=self.progress)
+            return explain(teacher, self.rows, method, **asked)
         order = {name: number for number, name in enumerate(self.teacher.classes)}
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
-        return explain(teacher, rows, method, target="gold", progress=self.progress)
+        return explain(teacher, rows, method, target="gold", **asked)
 
     def _taught_nonsense(self, epochs: int | None) -> Model:
         teacher = self.teacher

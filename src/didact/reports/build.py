@@ -61,11 +61,18 @@ def report(
     store: the page is then put there, too, and the path is that of a copy on this machine. With `figures`
     every chart is also written there as PNG, SVG and PDF, and every table as CSV and LaTeX. `studies` are folders of
     studies with people that `didact study analyze` has analysed; each becomes a section. `title` is the title of the
-    page and of the charts in `figures`; without it charts are titled by student and size.
+    page and of the charts in `figures`; without it charts are titled by student and size. A `Comparison` made without
+    `out` has no folder that stays, and needs a `path`.
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
         raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
+    if path is None and getattr(run, "is_temporary", False):
+        raise OptionError(
+            "This comparison was made without `out`: its folder is temporary, and a report in it would go with it. Say "
+            "where the report goes, didact.report(comparison, 'report.html'), or keep the run, didact.compare(…, "
+            "out='runs/first')."
+        )
     found = read_run(folder)
     target = write(
         found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures, title=title

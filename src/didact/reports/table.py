@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from didact.records.formulas import without_formula
 from didact.render.page import safe
 
 PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
@@ -185,18 +186,7 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else value
     text = "".join(sign for sign in value if sign.isprintable())
-    return f"'{text}" if text[:1] in ("=", "+", "@", "\t") and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    """A number, alone or with its interval in brackets: nothing that a sheet could compute."""
-    if re.fullmatch(r"[+−-]?[\d.]+( \[[+−-]?[\d.]+, [+−-]?[\d.]+\])?", text):
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return without_formula(text)
 
 
 def _titled(cell: Cell) -> str:

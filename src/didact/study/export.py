@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from didact.records.formulas import without_formula
 from didact.study.answers import Answer
 from didact.study.design import Design
 
@@ -51,7 +52,7 @@ def exported(
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_safe(line[name]) for name in columns] for line in lines)
+        writer.writerows([_cell(line[name]) for name in columns] for line in lines)
         return out.getvalue().encode()
     return _parquet(lines, columns)
 
@@ -69,15 +70,5 @@ def _parquet(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> byte
     return bytes(sink.getvalue())
 
 
-def _safe(value: Any) -> Any:
-    """For a sheet: text that it would take for a formula is quoted. A number, as a regression says it, is none."""
-    if not isinstance(value, str) or value[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n") or _is_number(value):
-        return value
-    return f"'{value}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+def _cell(value: Any) -> Any:
+    return without_formula(value) if isinstance(value, str) else value

@@ -1,0 +1,16 @@
+"""Text for CSV files that spreadsheets do not take for a formula."""
+
+import re
+from typing import Final
+
+_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NUMBER: Final = r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBERS: Final = re.compile(rf"{_NUMBER}(?: \[{_NUMBER}, {_NUMBER}\])?")
+
+
+def without_formula(text: str) -> str:
+    """The text, quoted by an apostrophe if a spreadsheet would evaluate it.
+
+    Numbers stay as they are, alone or with an interval in brackets: "-2.5", "+0.3 [-0.1, +0.7]".
+    """
+    return f"'{text}" if text.startswith(_STARTS) and not _NUMBERS.fullmatch(text) else text
