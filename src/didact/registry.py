@@ -1,7 +1,8 @@
 """Names and what they stand for, as plain text: nothing behind a name is imported before it is asked for.
 
 A registry is one explicit table in a room's `__init__`, so a name can be found with grep. To add one more, add a line
-there; packages outside didact add theirs through an entry point of the registry's group.
+there; packages outside didact add theirs through an entry point of the registry's group. An entry point names an
+`Entry`, or just a class or function. It is loaded when its name is asked for; one that fails breaks its own name only.
 """
 
 import ast
@@ -11,13 +12,17 @@ import inspect
 import re
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import entry_points
+from pathlib import PurePath
 from typing import Any, Final, Generic, TypeVar
 
-from didact.errors import OptionError, UnknownNameError
+from didact.errors import OptionError, UnknownNameError, UnsupportedError
+
+UNSTATED: Final = "not stated"
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,34 @@ class Entry:
 E = TypeVar("E", bound=Entry)
 
 
+def entry_from(kind: type[E], target: str, thing: Any) -> E:
+    """The entry of a class or function that states no entry: facts are its attributes of the same names.
+
+    Facts that are plain text may be missing; a missing summary is the first line of the docstring.
+    """
+    summary = (inspect.getdoc(thing) or UNSTATED).splitlines()[0].rstrip(".")
+    facts: dict[str, Any] = {}
+    for fact in fields(kind):
+        value = getattr(thing, fact.name, None)
+        if fact.name != "target" and value is not None and not callable(value) and not isinstance(value, property):
+            facts[fact.name] = value
+        elif fact.name in ("about", "summary"):
+            facts[fact.name] = summary
+        elif fact.name != "target" and fact.default is MISSING:
+            if fact.type is not str:
+                raise OptionError(
+                    f"{target} has no attribute {fact.name!r}. Add it, or let the entry point name a {kind.__name__}."
+                )
+            facts[fact.name] = UNSTATED
+    return kind(target, **facts)
+
+
 class Registry(Mapping[str, E], Generic[E]):
     """A table of names. Unknown ones are answered with the nearest known ones.
 
     `aliases` are what others call the entries (`"ig"`, `"shap"`), with the names to suggest for each, best first.
+    Names of other packages are known before they are loaded. Going through the entries loads them all, and leaves those
+    out that cannot be loaded (`broken`).
     """
 
     def __init__(
@@ -52,32 +81,82 @@ class Registry(Mapping[str, E], Generic[E]):
         self._own = dict(entries)
         self._group = group
         self._aliases = aliases or {}
+        self._plugins: dict[str, E] = {}
+        self._named: dict[str, Any] = {}  # classes and functions that entry points name directly
+        self._broken: dict[str, str] = {}
 
     @cached_property
-    def _entries(self) -> Mapping[str, E]:
-        plugins = {} if self._group is None else {point.name: point.load() for point in entry_points(group=self._group)}
-        return plugins | self._own  # our own names cannot be taken over
+    def _points(self) -> Mapping[str, Any]:
+        """Entry points by name, not loaded. Our own names cannot be taken over."""
+        points = () if self._group is None else entry_points(group=self._group)
+        return {point.name: point for point in points if point.name not in self._own}
+
+    @property
+    def names(self) -> list[str]:
+        """All names, also of packages that are not loaded yet or cannot be."""
+        return [*self._own, *self._points]
+
+    @property
+    def broken(self) -> Mapping[str, str]:
+        """The names of other packages that cannot be loaded, with the reason."""
+        list(self)
+        return dict(self._broken)
 
     def __getitem__(self, name: str) -> E:
-        try:
-            return self._entries[name]
-        except KeyError:
-            plain_name = name.lower().replace("-", "_").replace(" ", "_")
-            meant = self._aliases.get(plain_name, (plain_name,) if plain_name in self._entries else ())
-            raise UnknownNameError(unknown(self.kind, name, self._entries, meant=meant)) from None
+        if name in self._own:
+            return self._own[name]
+        if name in self._points:
+            return self._plugin(name)
+        plain_name = name.lower().replace("-", "_").replace(" ", "_")
+        meant = self._aliases.get(plain_name, (plain_name,) if plain_name in self else ())
+        raise UnknownNameError(unknown(self.kind, name, self.names, meant=meant))
+
+    def _plugin(self, name: str) -> E:
+        """The entry of another package, loaded on first use."""
+        if name not in self._plugins and name not in self._broken:
+            try:
+                self._plugins[name] = self._loaded(name)
+            except Exception as error:  # whatever the package raises when it is imported
+                self._broken[name] = f"{type(error).__name__}: {error}"
+        if name in self._broken:
+            target = getattr(self._points[name], "value", name)
+            raise UnsupportedError(
+                f"The {self.kind} {name!r} comes from another package ({target}), which cannot be loaded: "
+                f"{self._broken[name]} Install what it needs, or repair or remove that package."
+            )
+        return self._plugins[name]
+
+    def _loaded(self, name: str) -> E:
+        point = self._points[name]
+        thing = point.load()
+        kind = type(next(iter(self._own.values())))
+        if isinstance(thing, kind):
+            return thing
+        if not callable(thing):
+            raise OptionError(f"It names {thing!r}, which is neither a class or function nor a {kind.__name__}.")
+        self._named[name] = thing
+        where = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', name)}"
+        return entry_from(kind, where, thing)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return name in self._own or name in self._points
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        yield from self._own
+        for name in self._points:
+            try:
+                self._plugin(name)
+            except UnsupportedError:
+                continue
+            yield name
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(list(iter(self)))
 
     def load(self, name: str) -> Any:
         """The object behind `name`, imported on first use."""
-        return self[name].load()
+        entry = self[name]
+        return self._named[name] if name in self._named else entry.load()
 
 
 def unknown(
@@ -148,11 +227,8 @@ def split_list(text: str, sign: str = ",") -> list[str]:
 
 def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> dict[str, Any]:
     """`options`, if the class or function `allowed` takes each of them as a keyword-only argument."""
-    known = [
-        name
-        for name, one in inspect.signature(allowed).parameters.items()
-        if one.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
+    parameters = inspect.signature(allowed).parameters
+    known = [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             raise OptionError(unknown(f"option of {of}", name, known))
@@ -164,28 +240,86 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
-_KINDS: Final = {int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none"}
+_KINDS: Final = {
+    int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none", None: "none",
+}  # fmt: skip
+_LISTS: Final = (list, tuple, set, frozenset, abc.Sequence, abc.Collection, abc.Iterable, abc.Set)
+_MAPPINGS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
-    """An error for a value of a kind that the option does not take."""
-    hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009
+    """An error for a value of a kind that the option does not take.
+
+    Kinds are those of the annotations. An option without one takes what is like its default: true or false, a number,
+    a word; and anything if the default is of another kind.
+    """
+    kinds = _annotations(allowed)
     for name, value in options.items():
-        hint = hints[name]
-        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        if not any(_is_a(value, kind) for kind in kinds):
-            wanted = " or ".join(_KINDS.get(kind, "a list, as in [0.1, 0.5]") for kind in kinds)
-            raise OptionError(f"Option {name!r} of {of} is {wanted}, not {value!r}.")
+        kind = kinds.get(name, Any)
+        if not _is_a(value, kind):
+            raise OptionError(f"Option {name!r} of {of} is {_described(kind)}, not {value!r}.")
     if isinstance(options.get("batch_size"), int) and options["batch_size"] < 1:
         raise OptionError(f"Option 'batch_size' of {of} is at least 1, not {options['batch_size']}.")
 
 
+def _annotations(allowed: Callable[..., Any]) -> dict[str, Any]:
+    """The kind of each option, from its annotation or else its default."""
+    try:
+        hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009
+    except Exception:  # annotations that name what only a type checker imports
+        hints = {}
+    for name, parameter in inspect.signature(allowed).parameters.items():
+        if name not in hints:
+            kind = type(parameter.default)
+            hints[name] = float if kind is int else kind if kind in (bool, float, str) else Any
+    return hints
+
+
 def _is_a(value: Any, kind: Any) -> bool:
-    if typing.get_origin(kind) is not None:  # Sequence[float]
-        return isinstance(value, list | tuple) and all(_is_a(one, typing.get_args(kind)[0]) for one in value)
+    """Whether a value is of an annotated kind. A kind that cannot be checked takes everything."""
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _is_a(value, inside[0])
+    if origin in (types.UnionType, typing.Union):
+        return any(_is_a(value, one) for one in inside)
+    if origin is typing.Literal:
+        return any(type(value) is type(one) and value == one for one in inside)
+    if (origin or kind) in _MAPPINGS:
+        keys, values = inside or (Any, Any)
+        return isinstance(value, abc.Mapping) and all(_is_a(k, keys) and _is_a(v, values) for k, v in value.items())
+    if (origin or kind) in _LISTS:
+        if not isinstance(value, list | tuple):
+            return False
+        if origin is tuple and inside[-1:] != (...,):
+            return len(value) == len(inside) and all(map(_is_a, value, inside))
+        return all(_is_a(one, inside[0]) for one in value) if inside else True
+    if kind is None:
+        return value is None
+    if kind in (Any, object) or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return True
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
+    if issubclass(kind, PurePath):
+        return isinstance(value, str | PurePath)
     return isinstance(value, int | float) if kind is float else isinstance(value, kind)
+
+
+def _described(kind: Any) -> str:
+    """An annotated kind in words."""
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _described(inside[0])
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(dict.fromkeys(map(_described, inside)))
+    if origin is typing.Literal:
+        return " or ".join(map(repr, inside))
+    if (origin or kind) in _MAPPINGS:
+        return "a mapping, as in {'a': 0.5}"
+    if origin is tuple and inside[-1:] != (...,):
+        return f"a list of {len(inside)}"
+    if (origin or kind) in _LISTS:
+        return "a list, as in [0.1, 0.5]"
+    return _KINDS.get(kind) or f"a {getattr(kind, '__name__', kind)}"
 
 
 def _read(text: str) -> Any:

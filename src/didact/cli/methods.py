@@ -35,7 +35,8 @@ def methods(
     if name is not None:
         _show_one(name, EXPLAINERS[name], as_json=as_json)
     elif as_json:
-        print_json({"rows": [_facts(name, entry) for name, entry in EXPLAINERS.items()]})
+        facts = [_facts(name, entry) for name, entry in EXPLAINERS.items()]
+        print_json({"rows": facts} | ({"broken": dict(EXPLAINERS.broken)} if EXPLAINERS.broken else {}))
     else:
         _show_all()
 
@@ -46,6 +47,8 @@ def _show_all() -> None:
         (name, entry.needs, f"{_sentence(_about(entry))} Cost: {entry.cost}.") for name, entry in EXPLAINERS.items()
     ]
     print_table(("name", "needs", "what it does, and what it costs per row"), rows)
+    for name, reason in EXPLAINERS.broken.items():
+        typer.echo(fill(f"Not available: {name}, from another package that cannot be loaded. {reason}", 79))
     typer.echo(
         "n is the number of units; a forward or backward is a pass of the model.\n"
         "didact methods lime shows one method with its options. Options go in brackets:\n"

@@ -198,7 +198,7 @@ class _Work:
         """Every metric whose needs are met."""
         found = {}
         for name, entry in METRICS.items():
-            metric = entry.load()()
+            metric = METRICS.load(name)()
             if self.lacks(entry.needs, metric) is None:
                 found[name] = metric
         if not found:

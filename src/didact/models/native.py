@@ -19,6 +19,7 @@ from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.frozen import LEARNED, FrozenWords
 from didact.models.tokenizer import PatchReader, PieceReader, Reader, reader_from
+from didact.registry import check_types
 
 UNIFORM: Final = "uniform"
 
@@ -36,8 +37,11 @@ class NativeModel(Model):
                 f"Model {self.architecture!r} cannot do {task}. Choose {' or '.join(map(repr, able))}, "
                 "or a Hugging Face model."
             )
-        for name, value in options.items():
-            _check_option(self.architecture, name, value)
+        if type(self).__module__.startswith("didact."):
+            for name, value in options.items():
+                _check_option(self.architecture, name, value)
+        else:  # of another package: what its annotations say
+            check_types(options, type(self), of=f"model {self.architecture!r}")
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader
@@ -145,7 +149,7 @@ def native_like(facts: Mapping[str, Any], vectors: Tensor | None = None) -> Nati
 
 
 def _check_option(model: str, name: str, value: object) -> None:
-    """Counts are whole numbers from 1, shares go from 0 to below 1, switches are true or false."""
+    """Of our own models: counts are whole numbers from 1, shares from 0 to below 1, switches true or false."""
     if name == "dropout":
         good, wanted = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
     elif name == "mix":
