@@ -8,8 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NAMES = {"PIL": "pillow", "vl_convert": "vl-convert-python", "starlette": "fastapi", "fsspec": "s3fs"}
-# Packages that are imported late, with an error that says how to install them.
-OPTIONAL = {"scikit-learn"}
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 
@@ -31,4 +29,25 @@ def test_every_import_is_declared():
         (NAMES | DISTRIBUTIONS).get(name, name).replace("_", "-")
         for name in found - set(sys.stdlib_module_names) - {"didact"}
     }
-    assert sorted(packages - declared) == sorted(OPTIONAL)
+    assert sorted(packages - declared) == []
+
+
+def test_every_dependency_is_used():
+    """What only tests import is in the extra `dev`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[<>=!\[ ]", line)[0] for line in project["dependencies"]}
+    found = {name for path in (ROOT / "src").rglob("*.py") for name in imported(path)}
+    packages = {(NAMES | DISTRIBUTIONS).get(name, name).replace("_", "-") for name in found}
+    assert sorted(declared - packages) == []
+
+
+def test_every_dependency_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    pins = {
+        line.partition("==")[0].lower().replace("_", "-")
+        for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    }
+    names = {re.split(r"[<>=!\[ ]", line)[0].lower().replace("_", "-") for line in lines}
+    assert sorted(names - pins) == []

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from didact.core.encode import device_of
 from didact.core.model import Model, answering, by_length
 from didact.core.row import Row
-from didact.errors import MissingExtraError, OptionError, UnsupportedError
+from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
 from didact.records.explanations import Explained, Explanations, count_of
 
@@ -88,13 +88,8 @@ class Stability(ABC):
     def _left_out(self) -> frozenset[str]:
         if self.only != "content":
             return frozenset()
-        try:
-            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-        except ImportError:
-            raise MissingExtraError(
-                "Option only=content leaves out the stop words of scikit-learn, which is not installed. "
-                "Install it with: pip install scikit-learn"
-            ) from None
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # slow to import
+
         return frozenset(ENGLISH_STOP_WORDS)
 
 
