@@ -1,12 +1,12 @@
 """Our own attention function inside Hugging Face models.
 
 Transformers lets a library register an attention function by name; every supported architecture then calls it with
-query, key, value and mask. Ours computes what the eager path computes, to the last bit, and hands the scaled logits,
-before the mask is added, to whoever listens. The matching mask function is registered too: without it transformers
+query, key, value and mask. Ours computes what the eager path computes, and hands the scaled logits, with any additive
+bias but before the mask, to whoever records. The matching mask function is registered too: without it transformers
 passes no mask at all and padding is silently attended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -16,10 +16,20 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
+from didact.errors import UnsupportedError
 from didact.models.listening import Ear
 
 NAME: Final = "didact"
 _EAR: ContextVar[Ear | None] = ContextVar("didact_ear", default=None)
+
+# Arguments that transformers' eager functions ignore, too: the mask already holds what they say, or they ask for
+# outputs or caches that are handled outside of the attention function.
+_IGNORED: Final = frozenset(
+    {
+        "is_causal", "sliding_window", "position_ids", "cache_position", "past_key_values", "past_key_value",
+        "use_cache", "deterministic", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
+    }
+)  # fmt: skip
 
 
 def attend(
@@ -31,28 +41,71 @@ def attend(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
-    **_: Any,
+    s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    **others: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Eager attention that can be overheard. Keys and values shared by several query heads are repeated."""
+    """Eager attention that can be recorded. Keys and values shared by several query heads are repeated.
+
+    `s_aux` are attention sinks: a logit per head that takes its share of the softmax and gives nothing.
+    """
+    _check_arguments(module, others)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
     logits = torch.matmul(query, key.transpose(2, 3)) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         logits = torch.tanh(logits / softcap) * softcap
+    if position_bias is not None:
+        logits = logits + position_bias
     ear = _EAR.get()
-    if ear is not None:
-        ear.hear(logits, None if attention_mask is None else attention_mask == 0)
-    if attention_mask is not None:
+    if ear is not None and ear.wants_attention:
+        ear.hear(*split_mask(logits, attention_mask))
+    elif ear is not None:
+        ear.layers += 1
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        logits = logits.masked_fill(~attention_mask, torch.finfo(logits.dtype).min)
+    elif attention_mask is not None:
         logits = logits + attention_mask
+    if s_aux is not None:
+        sinks = s_aux.reshape(1, -1, 1, 1).expand(len(logits), -1, logits.shape[2], -1)
+        logits = torch.cat([logits, sinks.to(logits.dtype)], -1)
     # Half precision is raised for the softmax, as the eager paths do; single and double stay what they are.
     wide = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
     weights = logits.softmax(-1, dtype=wide).to(query.dtype)
+    if s_aux is not None:
+        weights = weights[..., :-1]
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
     if ear is not None:
         ear.weigh(weights)
         value = ear.blanked(value)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+def split_mask(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The logits with what the mask adds where it allows attention, and where it does.
+
+    Some architectures add a learned bias to the mask (BEiT's relative positions, Doge). Only a value near the least
+    number of the dtype forbids a pair; masks in float64 may hold the least float32.
+    """
+    if mask is None:
+        return logits, None
+    if mask.dtype == torch.bool:
+        return logits, mask
+    least = torch.finfo(torch.float16 if mask.dtype == torch.float16 else torch.float32).min
+    allowed = mask > least / 2
+    return logits + mask.masked_fill(~allowed, 0.0), allowed
+
+
+def _check_arguments(module: nn.Module, others: Mapping[str, Any]) -> None:
+    """Refuse an argument that would be ignored in silence."""
+    unknown = sorted(name for name, value in others.items() if value is not None and name not in _IGNORED)
+    if unknown:
+        kind = getattr(getattr(module, "config", None), "model_type", type(module).__name__)
+        raise UnsupportedError(
+            f"Models of type {kind!r} call attention with {', '.join(map(repr, unknown))}, which didact does not "
+            "compute. Wrap the model's predictions instead: didact.teacher_from_function(…)."
+        )
 
 
 AttentionInterface.register(NAME, attend)
@@ -62,14 +115,35 @@ AttentionMaskInterface.register(NAME, eager_mask)
 @contextmanager
 def overheard(model: PreTrainedModel, ear: Ear) -> Iterator[None]:
     """Our attention inside the model while this lasts; the implementation it had comes back afterwards."""
-    configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
-    before = [(config, config._attn_implementation) for config in configs.values()]
     token = _EAR.set(ear)
     try:
-        for config, _ in before:
-            config._attn_implementation = NAME
-        yield
+        with implementation(model, NAME):
+            yield
     finally:
         _EAR.reset(token)
-        for config, implementation in before:
-            config._attn_implementation = implementation
+
+
+@contextmanager
+def implementation(model: PreTrainedModel, name: str) -> Iterator[None]:
+    """The named attention implementation inside the model while this lasts."""
+    before = [(config, config._attn_implementation) for config in _configs(model)]
+    try:
+        for config, _ in before:
+            config._attn_implementation = name
+        yield
+    finally:
+        for config, old in before:
+            config._attn_implementation = old
+
+
+def _configs(model: PreTrainedModel) -> Sequence[Any]:
+    """Every configuration in the model, outer ones first: setting one sets those inside it."""
+    waiting = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
+    found: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop(0)
+        if id(config) not in found:
+            found[id(config)] = config
+            inner = (getattr(config, name, None) for name in config.sub_configs)
+            waiting += [part for part in inner if part is not None]
+    return list(found.values())

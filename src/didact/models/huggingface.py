@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -211,7 +211,9 @@ class HuggingFaceModel(Model):
         blank: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
         ear = Ear(listen, batch, self.reading, blank)
-        with overheard(self.model, ear), outputs_in_place(self.model):
+        # sdpa has neither attentions nor a second derivative; where nobody needs them, the model's own code is faster.
+        ours = ear.wants_attention or blank is not None or torch.is_grad_enabled()
+        with overheard(self.model, ear) if ours else nullcontext(), outputs_in_place(self.model):
             if at == "embedding":
                 with replaced_input(self._first_layer, embeddings):
                     logits, output = self._answer(self._inputs(batch), batch, listen)

@@ -21,16 +21,17 @@ class Ear:
         self,
         listen: Collection[Listen],
         batch: Batch,
-        reading: Reading,
+        pooling: "Reading | Float[Tensor, 'batch token']",
         blank: Bool[Tensor, "batch token"] | None = None,
     ) -> None:
         self.listen = frozenset(listen)
         self.mask = batch.mask
-        self.reading = reading
+        self.pooling = pooling
         self.blank = blank
         self._heard: dict[str, list[Tensor]] = {"mean": [], "reading": [], "full": []}
         self._weights: list[Tensor] = []
         self.layers = 0
+        self.odd_shape: tuple[int, ...] | None = None  # of attention that is not one weight per pair of tokens
 
     @property
     def wants_attention(self) -> bool:
@@ -43,7 +44,9 @@ class Ear:
     ) -> None:
         """Take one layer's scaled logits, before any mask was added to them, and where it may look."""
         self.layers += 1
-        if not self._heard.keys() & self.listen:
+        if logits.shape[-2:] != (self.mask.shape[1],) * 2 or len(logits) != len(self.mask):
+            self.odd_shape = tuple(logits.shape)
+        if self.odd_shape or not self._heard.keys() & self.listen:
             return
         device = self.mask.device
         logits = logits.to(device)  # layers of a spread model may be elsewhere
@@ -78,17 +81,20 @@ class Ear:
     def _reading_row(
         self, logits: Float[Tensor, "batch head token token"], seen: Bool[Tensor, "batch #head token token"]
     ) -> Float[Tensor, "batch head token"]:
-        if self.reading == "mean":
+        if isinstance(self.pooling, Tensor) or self.pooling == "mean":
             # Padding queries see nothing: softmax over them would be NaN, so they get the raw row and weight 0.
             padding = ~self.mask[:, None, :, None]
             chances = logits.masked_fill(~seen & ~padding, -torch.inf).softmax(-1)
-            weights = self.mask.to(logits.dtype) / self.mask.sum(-1, keepdim=True)
-            keys = self.mask[:, None]
-            mixed = torch.einsum("bq,bhqk->bhk", weights, chances)
+            mixed = torch.einsum("bq,bhqk->bhk", self._weights_of_positions(logits.dtype), chances)
             # Only where mixed is positive does its logarithm exist, for values and for gradients alike.
-            here = keys & (mixed > 0)
+            here = self.mask[:, None] & (mixed > 0)
             return mixed.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
         rows = torch.arange(len(logits), device=logits.device)
-        at = torch.zeros_like(rows) if self.reading == "first" else self.mask.sum(-1) - 1
+        at = torch.zeros_like(rows) if self.pooling == "first" else self.mask.sum(-1) - 1
         visible = seen.expand_as(logits)[rows, :, at]
         return logits[rows, :, at].masked_fill(~visible, -torch.inf).log_softmax(-1)
+
+    def _weights_of_positions(self, dtype: torch.dtype) -> Float[Tensor, "batch token"]:
+        if isinstance(self.pooling, Tensor):
+            return self.pooling.to(self.mask.device, dtype)
+        return self.mask.to(dtype) / self.mask.sum(-1, keepdim=True)
