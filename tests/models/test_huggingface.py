@@ -79,14 +79,9 @@ class TestEqualsEager:
         assert trace.full.shape == reference.shape
         torch.testing.assert_close(trace.full.softmax(-1)[real], reference[real], atol=1e-6, rtol=0)
 
-        # The row it reads from: the first token, the last real one, or the mean of all real ones.
+        # The positions that the head pools.
+        expected = torch.einsum("bq,blhqk->blhk", model.pooling_weights(batch), reference)
         chances = trace.reading.exp()
-        if model.reading == "mean":
-            weights = batch.mask / batch.mask.sum(-1, keepdim=True)
-            expected = torch.einsum("bq,blhqk->blhk", weights, reference)
-        else:
-            at = batch.lengths - 1 if model.reading == "last" else torch.zeros(len(batch), dtype=torch.long)
-            expected = reference[torch.arange(len(batch)), :, :, at]
         torch.testing.assert_close(chances, expected, atol=1e-6, rtol=0)
 
     def test_mean_logit_of_a_key_is_over_the_queries_that_see_it(self, architecture):
@@ -238,15 +233,6 @@ class TestArchitecturesThatPassTheInterfaceBy:
         expected = torch.stack(reference.attentions, 1)
         real = batch.mask[:, None, None, :].expand(expected.shape[:4])
         torch.testing.assert_close(trace.full.softmax(-1)[real], expected[real], atol=1e-5, rtol=0)
-
-    def test_means_of_logits_are_refused_with_the_way_out(self):
-        model = adapter("deberta-v2")
-        with pytest.raises(UnsupportedError, match="after softmax only.*attention_rollout"):
-            model(model.encode(rows()), listen=("mean",))
-
-    def test_longformer_is_refused_by_name(self):
-        with pytest.raises(UnsupportedError, match="'longformer'.*global attention.*teacher_from_function"):
-            adapter("longformer")
 
 
 class TestLengths:

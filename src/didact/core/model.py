@@ -34,15 +34,16 @@ class TooLongError(UnsupportedError):
 
 
 At = Literal["word", "embedding"]
-Reading = Literal["first", "last", "mean"]
+# Where a model pools: one position, the mean of all real ones, weights that are measured for each batch, or not known.
+Reading = Literal["first", "last", "mean", "measured", "unknown"]
 
 
 class Model(nn.Module, ABC):
     """A white box: any module that encodes rows, embeds them, and runs from the embeddings up.
 
     `at="word"` are the word (or patch) embeddings before positions and LayerNorm, `at="embedding"` what enters the
-    first layer. `reading` is the position the model answers from: the first token, the last real one,
-    or the mean of all.
+    first layer. `reading` is the position the model answers from: the first token, the last real one, or the mean of
+    all; `pooling_weights` gives it as a weight per position.
     """
 
     name: str
@@ -84,6 +85,15 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def layers_in_order(self) -> Sequence[nn.Module]:
         """The layers, each once even if it is called several times. Each takes and gives hidden states."""
+
+    def pooling_weights(self, batch: Batch) -> Float[Tensor, "batch token"]:
+        """How much each position counts in what the model answers from, one in sum per row."""
+        weights = torch.zeros(batch.mask.shape, dtype=next(self.parameters()).dtype, device=batch.device)
+        if self.reading == "mean":
+            return weights + batch.mask / batch.lengths[:, None]
+        rows = torch.arange(len(batch), device=batch.device)
+        weights[rows, batch.lengths - 1 if self.reading == "last" else 0] = 1.0
+        return weights
 
     def window(self, height: int, width: int) -> tuple[float, float, float, float]:
         """Which part of an image of this size is read: top, left, height, width. All of it, unless it is cropped."""

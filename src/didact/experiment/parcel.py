@@ -303,6 +303,7 @@ def _opened(folder: Path, about: Mapping[str, Any]) -> Model:
         teacher = load_teacher(
             folder / about["folder"], task=task_named(about["task"]), classes=about["classes"],
             max_length=about["max_length"], truncate=about["truncate"], device=about["device"],
+            check=False,  # the calling process did
         )  # fmt: skip
     assert isinstance(teacher, Model)
     if isinstance(teacher, HuggingFaceModel):

@@ -39,18 +39,14 @@ class AttentionRollout(Explainer):
 def start_of(model: Model, batch: Batch, target: Target) -> Float[Tensor, "batch token"]:
     """Where the explained number is read at the top, one in sum: half at a span's start and half at its end,
     otherwise where the model answers from."""
+    if target.kind != "span":
+        return model.pooling_weights(batch)
+    assert target.first is not None
+    assert target.second is not None
     rows = torch.arange(len(batch), device=batch.device)
-    dtype = next(model.parameters()).dtype
-    start = torch.zeros(batch.mask.shape, dtype=dtype, device=batch.device)
-    if target.kind == "span":
-        assert target.first is not None
-        assert target.second is not None
-        start[rows, target.first] += 0.5
-        start[rows, target.second] += 0.5
-    elif model.reading == "mean":
-        start += batch.mask / batch.lengths[:, None]
-    else:
-        start[rows, batch.lengths - 1 if model.reading == "last" else 0] = 1.0
+    start = torch.zeros(batch.mask.shape, dtype=next(model.parameters()).dtype, device=batch.device)
+    start[rows, target.first] += 0.5
+    start[rows, target.second] += 0.5
     return start
 
 

@@ -27,7 +27,8 @@ _EAR: ContextVar[Ear | None] = ContextVar("didact_ear", default=None)
 _IGNORED: Final = frozenset(
     {
         "is_causal", "sliding_window", "position_ids", "cache_position", "past_key_values", "past_key_value",
-        "use_cache", "deterministic", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict",
+        "use_cache", "deterministic", "output_attentions", "output_hidden_states", "output_router_logits",
+        "return_dict",
     }
 )  # fmt: skip
 

@@ -3,10 +3,10 @@
 import inspect
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,31 +19,23 @@ from didact.core.model import At, Model, Reading, check_lengths, check_readable,
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, Task, task_named
 from didact.core.trace import Listen, Trace
-from didact.errors import OptionError, ShapeError, UnsupportedError
+from didact.errors import DidactError, OptionError, ShapeError, UnsupportedError
 from didact.models.attention import overheard
-from didact.models.listening import ATTENTION, Ear
+from didact.models.listening import ATTENTION, Ear, hear_probabilities
+from didact.models.pooled import pooled_at_last, position_weights
 from didact.models.spread import device_of_module, is_spread, outputs_in_place, whole_weights
 from didact.models.tokenizer import trim
 
-# They cannot be run from embeddings on right-padded batches, and transformers offers no way in.
-_REFUSED = {
-    "longformer": "it derives its global attention from token ids",
-    "led": "it derives its global attention from token ids",
-    "big_bird": "its sparse attention depends on the padded length",
-    "reformer": "its hashing depends on the padded length",
-    "funnel": "it pools tokens away between its layers",
-    "xlnet": "it reads padding when it is not padded on the left",
-    "esm": "it rescales its embeddings by counting mask tokens",
-    "fnet": "it mixes padding into every token",
-    "ctrl": "it changes its inputs in place",
-}
+if TYPE_CHECKING:
+    from didact.models.selfcheck import AttentionSource
 
 
 class HuggingFaceModel(Model):
     """A transformers model with its tokenizer or image processor.
 
     It pools by itself where transformers would read padding (causal classifiers given embeddings), pads on the right
-    by itself, and switches the attention implementation only while it runs.
+    by itself, and switches the attention implementation only while it runs. Where the head pools and whether attention
+    can be recorded are measured on two short rows, the first time they matter.
     """
 
     def __init__(
@@ -65,7 +57,8 @@ class HuggingFaceModel(Model):
         self.task = _fitting(model, task)
         self.classes = _classes_of(model, self.task, classes)
         self.truncate = truncate
-        self.reading: Reading = _reading_of(model)
+        self._reading: Reading | None = None
+        self._attention: AttentionSource | None = None
         self.max_length = _max_length(model, tokenizer, max_length)
         self._layers = _layers(model)
         self._first_layer = self._layers[0]
@@ -77,7 +70,8 @@ class HuggingFaceModel(Model):
             )
         if not self.task.is_text:
             self._patch = int(model.config.patch_size)
-            self._leading = self._count_leading()
+            with foreign_errors(self):
+                self._leading = self._count_leading()
 
     def _kind(self) -> str:
         return f"transformers, {type(self.model).__name__}"
@@ -210,27 +204,121 @@ class HuggingFaceModel(Model):
         listen: Collection[Listen] = (),
         blank: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
-        ear = Ear(listen, batch, self.reading, blank)
+        records = bool(set(listen) & ATTENTION)
+        if records or blank is not None:
+            self._check_attention(changes=blank is not None)
+        ear = Ear(listen, batch, self._pooling_of(batch) if "reading" in listen else "first", blank)
         # sdpa has neither attentions nor a second derivative; where nobody needs them, the model's own code is faster.
-        ours = ear.wants_attention or blank is not None or torch.is_grad_enabled()
-        with overheard(self.model, ear) if ours else nullcontext(), outputs_in_place(self.model):
+        is_ours = records or blank is not None or torch.is_grad_enabled()
+        output = self.passed(embeddings, batch, at=at, ear=ear if is_ours else None, listen=listen)
+        if records and self._attention_source.is_returned:
+            hear_probabilities(ear, output.attentions, self.name)
+        hidden = tuple(output.hidden_states) if "hidden" in listen else None
+        return Trace(logits=self.logits_of(output, batch), hidden=hidden, **ear.parts())
+
+    def passed(
+        self,
+        embeddings: Float[Tensor, "batch token dim"],
+        batch: Batch,
+        *,
+        at: At = "word",
+        ear: Ear | None = None,
+        listen: Collection[Listen] = (),
+        returns_attention: bool | None = None,
+    ) -> Any:
+        """What transformers gives for these embeddings; with our attention function if there is an `ear`."""
+        options: dict[str, Any] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
+        if returns_attention is None:
+            returns_attention = bool(set(listen) & ATTENTION) and self._attention_source.is_returned
+        if returns_attention:
+            options["output_attentions"] = True
+        pools_last = self.pools_last  # measured before anything is switched
+        is_word = at == "word" and self.task.is_text
+        # Causal classifiers that are given token ids ask them where the last token is: they get embeddings.
+        by_ids = not is_word and not pools_last
+        words = None if by_ids or not self.task.is_text else embeddings if is_word else self.embed(batch)
+        with ExitStack() as stack:
+            if ear is not None:
+                stack.enter_context(overheard(self.model, ear))
+            if pools_last:
+                stack.enter_context(pooled_at_last(self.model, batch))
             if at == "embedding":
-                with replaced_input(self._first_layer, embeddings):
-                    logits, output = self._answer(self._inputs(batch), batch, listen)
-            elif self.task.is_text:
-                logits, output = self._answer(self._inputs(batch, embeddings), batch, listen)
-            else:
-                with replaced_output(self._patch_module, embeddings[:, self._leading :]):
-                    logits, output = self._answer(self._inputs(batch), batch, listen)
-        if not ear.layers and blank is not None:
+                stack.enter_context(replaced_input(self._first_layer, embeddings))
+            elif not self.task.is_text:
+                stack.enter_context(replaced_output(self._patch_module, embeddings[:, self._leading :]))
+            stack.enter_context(outputs_in_place(self.model))
+            return self.model(**self._inputs(batch, words), **options)
+
+    def plain(self, batch: Batch) -> Float[Tensor, "batch *output"]:
+        """The logits of transformers itself for rows of one length, from token ids or pixels alone."""
+        inputs = self._inputs(batch)
+        inputs.pop("attention_mask", None)
+        with outputs_in_place(self.model):
+            return self.logits_of(self.model(**inputs, return_dict=True), batch)
+
+    def logits_of(self, output: Any, batch: Batch) -> Float[Tensor, "batch *output"]:
+        if self.task is READING:
+            ends = torch.stack([output.start_logits, output.end_logits], -1).to(batch.device)
+            return passage_logits(ends, batch)
+        logits: Tensor = output.logits
+        return logits.to(batch.device)  # of a spread model it may be elsewhere
+
+    # -- what is measured ---------------------------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> Reading:  # type: ignore[override]
+        """Where the head pools, measured on two short rows. A span is read at its own ends, not at one position."""
+        if self.task is READING:
+            return "first"
+        if self._reading is None:
+            from didact.models.selfcheck import measured_reading
+
+            self._reading = measured_reading(self)
+        return self._reading
+
+    @property
+    def pools_last(self) -> bool:
+        return self.task is not READING and self.reading == "last"
+
+    @property
+    def _attention_source(self) -> "AttentionSource":
+        if self._attention is None:
+            from didact.models.selfcheck import attention_source
+
+            self._attention = attention_source(self)
+        return self._attention
+
+    def _check_attention(self, *, changes: bool) -> None:
+        """Refuse what cannot be recorded or changed, before any pass."""
+        source = self._attention_source
+        fault = source.fault
+        if changes and fault is None and source.is_returned:
+            fault = "it computes attention without transformers' attention interface, so its values cannot be changed"
+        if fault is not None:
             raise UnsupportedError(
-                f"The attention of {self.name!r} ({self.model.config.model_type}) cannot be changed: it does not call "
-                "transformers' attention interface. Choose a method that needs gradients or predictions only."
+                f"The attention of {self.name!r} ({self.model.config.model_type}) cannot be used: {fault}. "
+                "Choose a method that needs gradients or predictions only."
             )
-        if ear.wants_attention and not ear.layers:
-            ear = self._fallen_back(output, ear)
-        hidden = tuple(output.hidden_states) if "hidden" in ear.listen else None
-        return Trace(logits=logits, hidden=hidden, **ear.parts())
+
+    def pooling_weights(self, batch: Batch) -> Float[Tensor, "batch token"]:
+        if self.reading not in ("measured", "unknown"):
+            return super().pooling_weights(batch)
+        weights = None
+        if self.reading == "measured":
+            with torch.no_grad():
+                words = self.embed(batch)
+            weights = position_weights(
+                self.model, self._layers[-1], lambda: self.logits_of(self.passed(words, batch), batch)
+            )
+        if weights is None:
+            raise UnsupportedError(
+                f"Where {self.name!r} ({self.model.config.model_type}) pools its states cannot be measured: its head "
+                "has no gradient. Choose attention_all, attention_last, or a method that needs predictions only."
+            )
+        return weights.to(batch.device, self._dtype)
+
+    def _pooling_of(self, batch: Batch) -> Reading | Float[Tensor, "batch token"]:
+        return self.pooling_weights(batch) if self.reading in ("measured", "unknown") else self.reading
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, Any]:
         if batch.pixels is not None:
@@ -242,21 +330,6 @@ class HuggingFaceModel(Model):
         if "use_cache" in self._accepts:
             inputs["use_cache"] = False
         return inputs
-
-    def _answer(self, inputs: dict[str, Any], batch: Batch, listen: Collection[Listen]) -> tuple[Tensor, Any]:
-        asked: dict[str, Any] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
-        if not self._is_overheard and set(listen) & ATTENTION:
-            asked["output_attentions"] = True
-        if self.reading == "last" and self.task is not READING:
-            output = self.model.base_model(**inputs, **asked)
-            states = output.last_hidden_state.to(batch.device)  # of a spread model it may be elsewhere
-            last = states[torch.arange(len(batch), device=batch.device), batch.lengths - 1]
-            return self.model.score(last).to(batch.device), output
-        output = self.model(**inputs, **asked)
-        if self.task is READING:
-            ends = torch.stack([output.start_logits, output.end_logits], -1).to(batch.device)
-            return passage_logits(ends, batch), output
-        return output.logits.to(batch.device), output
 
     def _entering(self, inputs: dict[str, Any]) -> Tensor:
         """What enters the first layer; nothing above it is computed."""
@@ -272,33 +345,6 @@ class HuggingFaceModel(Model):
         finally:
             hook.remove()
         raise UnsupportedError(f"The first layer of {self.name!r} was not reached; at='embedding' does not work here.")
-
-    # -- attention of architectures that pass our function by ---------------------------------------------------------
-
-    @property
-    def _is_overheard(self) -> bool:
-        return bool(self.model._can_set_attn_implementation())
-
-    def _fallen_back(self, output: Any, ear: Ear) -> Ear:
-        """Logarithms of the attention probabilities the model itself returns, where they are per token and per head."""
-        given = getattr(output, "attentions", None)
-        length = ear.mask.shape[1]
-        if not given or any(one is None or one.shape[-2:] != (length, length) for one in given):
-            raise UnsupportedError(
-                f"The attention of {self.name!r} ({self.model.config.model_type}) cannot be read: it neither calls "
-                "transformers' attention interface nor returns one weight per pair of tokens. "
-                "Choose a method that needs gradients or predictions only."
-            )
-        if "mean" in ear.listen:
-            raise UnsupportedError(
-                f"{self.name!r} ({self.model.config.model_type}) returns attention after softmax only, and a mean of "
-                "logits cannot be had from it. Choose a method that reads attention probabilities "
-                "(attention_cls, attention_rollout), gradients or predictions."
-            )
-        for weights in given:
-            ear.hear(weights.clamp_min(1e-30).log(), None)
-            ear.weigh(weights)
-        return ear
 
     @property
     def layers_in_order(self) -> Sequence[nn.Module]:
@@ -422,22 +468,35 @@ def task_of(model: PreTrainedModel) -> Task:
 
 
 def _check_architecture(model: PreTrainedModel) -> None:
-    """Refuse by name, and with the reason, what cannot be run from embeddings on padded batches."""
+    """Refuse, with the reason, what the adapter has no way into."""
     config = model.config
-    reason = _REFUSED.get(config.model_type)
+    reason = None
     if getattr(config, "is_encoder_decoder", False):
         reason = "an encoder and a decoder read the text twice"
-    if getattr(config, "alibi", False):
-        reason = "its distances are added where our attention function does not see them"
     if type(model).__name__.endswith("ForImageClassification"):
         embeddings = getattr(model.base_model, "embeddings", None)
         if not hasattr(embeddings, "patch_embeddings") or not isinstance(getattr(config, "patch_size", None), int):
-            reason = "it has no square patches that stay apart through its layers"
+            reason = "didact finds no square patches in it (base_model.embeddings.patch_embeddings, config.patch_size)"
     if reason is not None:
         raise UnsupportedError(
             f"Models of type {config.model_type!r} are not supported as white boxes: {reason}. "
             "Wrap its predictions instead: didact.teacher_from_function(…)."
         )
+
+
+@contextmanager
+def foreign_errors(model: HuggingFaceModel) -> Iterator[None]:
+    """An error that a model raises on a short row becomes a refusal that quotes it."""
+    try:
+        yield
+    except DidactError:
+        raise
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0].rstrip(".")
+        raise UnsupportedError(
+            f"Model {model.name!r} ({model.model.config.model_type}) cannot be a white box: run on a short row, it "
+            f"raises {type(error).__name__}: {first}. Wrap its predictions instead: didact.teacher_from_function(…)."
+        ) from error
 
 
 def _fitting(model: PreTrainedModel, asked: Task | None) -> Task:
@@ -469,14 +528,9 @@ def _classes_of(model: PreTrainedModel, task: Task, classes: Sequence[str] | Non
     return tuple(names if classes is None else classes)
 
 
-def _reading_of(model: PreTrainedModel) -> Reading:
-    if isinstance(getattr(model, "score", None), nn.Module):
-        return "last"
-    return "mean" if getattr(model.config, "classifier_pooling", "cls") == "mean" else "first"
-
-
 def _max_length(model: PreTrainedModel, tokenizer: Any, asked: int | None) -> int:
-    limit = getattr(model.config, "max_position_embeddings", None) or 1_000_000
+    limit = getattr(model.config, "max_position_embeddings", None) or 0
+    limit = limit if limit > 0 else 1_000_000  # XLNet says -1: as many as there are
     table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
     if isinstance(table, nn.Embedding) and table.padding_idx is not None:
         limit -= table.padding_idx + 1  # RoBERTa counts positions from behind its padding index

@@ -1,6 +1,6 @@
 """What a model's attention says, layer by layer, kept only as far as somebody asked."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from didact.core.batch import Batch
 from didact.core.model import Reading
 from didact.core.trace import Listen
+from didact.errors import UnsupportedError
 
 ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})
 
@@ -98,3 +99,24 @@ class Ear:
         if isinstance(self.pooling, Tensor):
             return self.pooling.to(self.mask.device, dtype)
         return self.mask.to(dtype) / self.mask.sum(-1, keepdim=True)
+
+
+def hear_probabilities(ear: Ear, attentions: Sequence[Tensor], name: str) -> None:
+    """Record attention probabilities that a model returns, as their logarithms.
+
+    They equal the logits up to a constant per query. For a key's mean the constants cancel in a softmax over keys, if
+    every query sees every key; in causal models the mean runs over other queries for each key, and is refused.
+    """
+    for weights in attentions:
+        wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
+        seen = (wide > 0).any(1, keepdim=True)
+        mask = ear.mask.to(weights.device)
+        hidden = mask[:, None, :, None] & mask[:, None, None, :] & ~seen
+        if "mean" in ear.listen and bool(hidden.any()):
+            raise UnsupportedError(
+                f"Model {name!r} returns attention after softmax only, and not every token sees every other (a causal "
+                "model): mean logits cannot be had from that. Choose a method that reads attention probabilities "
+                "(attention_cls, attention_rollout), gradients or predictions."
+            )
+        ear.hear(wide.clamp_min(torch.finfo(torch.float32).tiny).log(), seen)
+        ear.weigh(weights)

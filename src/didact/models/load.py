@@ -35,12 +35,15 @@ def load_teacher(
     truncate: bool = False,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    check: bool = True,
 ) -> Teacher:
     """A teacher from a folder, a hub name, a live `(model, tokenizer)` pair, a pipeline, or `human`.
 
     A pipeline is one of transformers for text classification. A live pair or pipeline is left as it was found: its
     mode, device, attention and gradients. A teacher is returned as it is.
     `device="auto"` spreads a Hugging Face model over all there is, for one that no device holds whole (accelerate).
+    `check` compares a Hugging Face model's answers, embeddings and attention with transformers' own on two short rows
+    and refuses a model that would be explained wrongly; `check=False` skips it, at your own risk.
     `task` and `classes` are only needed where the model does not say: a classifier of text pairs looks like one of
     single texts.
     """
@@ -58,7 +61,8 @@ def load_teacher(
         if len(source) != 2 or not isinstance(source[0], PreTrainedModel):
             raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
         model, tokenizer = source
-        return HuggingFaceModel(model, tokenizer, task=kind, classes=classes, max_length=max_length, truncate=truncate)
+        pair = HuggingFaceModel(model, tokenizer, task=kind, classes=classes, max_length=max_length, truncate=truncate)
+        return _checked(pair) if check else pair
     if not isinstance(source, str | Path):
         if isinstance(source, Teacher):
             if device is not None:
@@ -77,10 +81,25 @@ def load_teacher(
         return HumanTeacher(kind, classes)
     if str(device) == AUTO:
         check_accelerate()
-        return _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code, spread=True)
+        teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code, spread=True)
+        return _checked(teacher) if check else teacher
     place = None if device is None else checked_device(device)
     teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code)
-    return teacher if place is None else teacher.to(place)
+    teacher = teacher if place is None else teacher.to(place)
+    return _checked(teacher) if check else teacher
+
+
+def _checked(model: Model) -> Model:
+    """The model, if what didact computes in it is what transformers answers. Native models need no check."""
+    if "didact.models.huggingface" not in sys.modules:  # importing transformers takes seconds
+        return model
+    from didact.models.huggingface import HuggingFaceModel
+
+    if isinstance(model, HuggingFaceModel):
+        from didact.models.selfcheck import check_model
+
+        check_model(model)
+    return model
 
 
 def _live_pair(source: Any) -> Any:

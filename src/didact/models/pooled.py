@@ -1,0 +1,131 @@
+"""Which positions of the last hidden states a Hugging Face head reads, measured instead of guessed."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from didact.core.batch import Batch
+from didact.core.model import Reading, evaluating
+
+_DIRECTIONS: Final = 8  # at most so many gradients; beyond, random signs of all outputs
+_ALONE: Final = 1e-4  # what other positions may weigh, together, beside the one that is read
+_EQUAL: Final = {torch.float16: 2e-2, torch.bfloat16: 1e-1}  # relative; 1e-3 for single and double precision
+
+
+def position_weights(
+    model: PreTrainedModel, last_layer: nn.Module, answer: Callable[[], Float[Tensor, "batch output"]]
+) -> Float[Tensor, "batch token"] | None:
+    """Norm of the logits' gradient at each position of the last hidden state, one in sum per row.
+
+    `answer` runs the model. Layers run without a graph; only the head is differentiated. None if the head has no
+    gradient (quantised weights), or if it is 0 everywhere.
+    """
+    states: dict[str, Tensor] = {}
+
+    def begin(_: nn.Module, __: Any, output: Any) -> Any:
+        hidden = output[0] if isinstance(output, tuple) else output
+        if not isinstance(hidden, Tensor) or hidden.ndim != 3:
+            return output
+        torch.set_grad_enabled(True)  # until the no_grad around the pass ends
+        states["layer"] = hidden.detach().clone().requires_grad_()
+        return (states["layer"], *output[1:]) if isinstance(output, tuple) else states["layer"]
+
+    def keep(_: nn.Module, __: Any, output: Any) -> None:
+        torch.set_grad_enabled("layer" in states)
+        top = output[0]
+        if isinstance(top, Tensor) and top.requires_grad:
+            states["top"] = top  # after the final norm, where a mean is a mean
+
+    hooks = [last_layer.register_forward_hook(begin)]
+    if model.base_model is not model:
+        hooks.append(model.base_model.register_forward_hook(keep))
+    try:
+        with evaluating(model), torch.inference_mode(False), torch.no_grad():
+            logits = answer()
+        if not logits.requires_grad:
+            return None
+        with torch.enable_grad():
+            return _norms(logits, [states[name] for name in ("top", "layer") if name in states])
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _norms(logits: Float[Tensor, "batch output"], states: list[Tensor]) -> Float[Tensor, "batch token"] | None:
+    total = torch.zeros(states[0].shape[:2], device=logits.device)
+    for direction in _directions(logits.shape[-1]):
+        value = (logits * direction.to(logits)).sum()
+        gradients = torch.autograd.grad(value, states, retain_graph=True, allow_unused=True)
+        # A pooler inside the base model may read the layer's output past what the base model returns.
+        gradient = next((each for each in gradients if each is not None and bool(each.any())), None)
+        if gradient is not None:
+            total = total + gradient.to(logits.device).float().square().sum(-1)
+    norms = total.sqrt()
+    mass = norms.sum(-1, keepdim=True)
+    return None if bool((mass == 0).any()) or not bool(mass.isfinite().all()) else (norms / mass).detach()
+
+
+def _directions(outputs: int) -> Float[Tensor, "direction output"]:
+    if outputs <= _DIRECTIONS:
+        return torch.eye(outputs)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 2, (_DIRECTIONS, outputs), generator=generator) * 2.0 - 1.0
+
+
+def kind_of(weights: Float[Tensor, " token"], dtype: torch.dtype) -> Reading:
+    """The first position, the last one, the mean of all, or else `measured`. For a row without padding."""
+    if float(weights[0]) > 1 - _ALONE:
+        return "first"
+    if float(weights[-1]) > 1 - _ALONE:
+        return "last"
+    uneven = float((weights * len(weights) - 1).abs().max())
+    return "mean" if uneven < _EQUAL.get(dtype, 1e-3) else "measured"
+
+
+@contextmanager
+def pooled_at_last(model: PreTrainedModel, batch: Batch) -> Iterator[None]:
+    """The head sees only the state of each row's last real token.
+
+    Given embeddings, transformers' causal classifiers read the last position, padding or not, and refuse batches
+    where the configuration names no padding token.
+    """
+    last = batch.lengths - 1
+
+    def choose(_: nn.Module, __: Any, output: Any) -> Any:
+        states = output[0]
+        rows = torch.arange(len(batch), device=states.device)
+        chosen = states[rows, last.to(states.device)][:, None]
+        if isinstance(output, tuple):
+            return (chosen, *output[1:])
+        output.last_hidden_state = chosen
+        return output
+
+    config = model.config.get_text_config()
+    has_padding = getattr(config, "pad_token_id", None) is not None
+    hook = model.base_model.register_forward_hook(choose)
+    if not has_padding:
+        config.pad_token_id = 0
+    try:
+        yield
+    finally:
+        hook.remove()
+        if not has_padding:
+            config.pad_token_id = None
+
+
+@contextmanager
+def without_warnings_of_transformers() -> Iterator[None]:
+    """No log messages below errors: a check tries what a user would be warned of."""
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

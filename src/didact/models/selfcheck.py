@@ -1,0 +1,330 @@
+"""Checks of a Hugging Face model on two short rows: what didact computes is what transformers answers.
+
+`check_model` compares answers; `measured_reading` and `attention_source` measure where the head pools and whether
+attention can be recorded. Both depend on the configuration alone and are kept per process.
+"""
+
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from didact.core.batch import Batch
+from didact.core.model import At, Reading, evaluating
+from didact.core.row import Row
+from didact.core.task import IMAGE
+from didact.core.trace import Listen
+from didact.errors import DidactError, ShapeError, UnsupportedError
+from didact.models.attention import implementation
+from didact.models.huggingface import HuggingFaceModel, foreign_errors
+from didact.models.listening import Ear
+from didact.models.pooled import kind_of, position_weights, without_warnings_of_transformers
+
+# Two ragged rows; the shorter ones are for models that read a few tokens only.
+_TEXTS: Final = (("a film", "it is not very good"), ("a b", "a b c d"), ("a", "b c"))
+_TOLERANCE: Final = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 1e-1}
+_LEAST_SCALE: Final = 0.1  # of logits; below it, differences are absolute
+# Settings of attention that works on chunks of tokens, far longer than the rows of this check.
+_CHUNKS: Final = ("lsh_attn_chunk_length", "local_attn_chunk_length", "block_per_row")
+
+_READINGS: dict[str, Reading] = {}
+_SOURCES: dict[str, "AttentionSource"] = {}
+_PASSED: set[str] = set()
+
+
+@dataclass(frozen=True)
+class AttentionSource:
+    """How a model's attention is had: recorded by our function, or returned by the model; or why it is not."""
+
+    is_returned: bool = False
+    fault: str | None = None
+
+
+def check_model(model: HuggingFaceModel) -> None:
+    """Refuse a model whose answers change with padding, with embeddings as inputs, or with recorded attention.
+
+    Answers in a batch, from the embeddings up, are compared with each row's alone, from token ids, with the model's
+    own attention. Models of equal configuration and weights are checked once per process. The model is left as it was.
+    """
+    _check_chunks(model)
+    key = _key(model) + _weights_key(model)
+    if key in _PASSED:
+        return
+    with _undisturbed(model), foreign_errors(model):
+        batch = probe_batch(model)
+        assert model.reading
+        assert model._attention_source
+        with torch.no_grad():
+            alone = torch.cat([_alone(model, batch, row) for row in range(len(batch))])
+            for at, recorded, description in _WAYS:
+                answers = _answers(model, batch, at, recorded=recorded)
+                _check_equal(model, answers, alone, description)
+    _PASSED.add(key)
+
+
+_WAYS: Final[tuple[tuple[At, bool, str], ...]] = (
+    ("word", False, "from word embeddings, in a padded batch,"),
+    ("word", True, "with didact's attention function, in a padded batch,"),
+    ("embedding", False, "from the output of its embedding block, in a padded batch,"),
+)
+
+
+def _alone(model: HuggingFaceModel, batch: Batch, row: int) -> Tensor:
+    """One row's logits from transformers itself, as wide as the batch."""
+    part = batch.select([row])
+    logits = model.plain(part)
+    missing = batch.tokens.shape[1] - part.tokens.shape[1]
+    return nn.functional.pad(logits, (0, missing), value=-torch.inf) if model.task.name == "reading" else logits
+
+
+def _answers(model: HuggingFaceModel, batch: Batch, at: At, *, recorded: bool) -> Tensor:
+    """Logits of a batch. Embeddings are used twice, so that a model that changes them in place is noticed."""
+    embeddings = model.embed(batch, at=at)
+    for _ in range(2 if recorded else 1):
+        ear = Ear((), batch, "first") if recorded else None
+        logits = model.logits_of(model.passed(embeddings, batch, at=at, ear=ear), batch)
+    return logits
+
+
+def _check_equal(model: HuggingFaceModel, answers: Tensor, alone: Tensor, description: str) -> None:
+    if answers.shape != alone.shape:
+        raise _refusal(
+            model, f"its answers {description} have the shape {tuple(answers.shape)}, not {tuple(alone.shape)}"
+        )
+    finite = alone.isfinite() & answers.isfinite()
+    if not bool(((alone == answers) | finite | (alone.isnan() & answers.isnan())).all()):
+        raise _refusal(model, f"its answers {description} are infinite or undefined, and those of a row alone are not")
+    if not bool(finite.any()):
+        return
+    difference = float((answers - alone)[finite].abs().max())
+    scale = max(float(alone[finite].abs().max()), _LEAST_SCALE)
+    if difference > tolerance(model) * scale:
+        raise _refusal(
+            model,
+            f"its answers {description} differ from its answers to a row alone by {difference:.2g} (logits up to "
+            f"{scale:.2g})",
+        )
+
+
+def _refusal(model: HuggingFaceModel, fault: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"Model {model.name!r} ({model.model.config.model_type}) cannot be a white box: {fault}. Wrap its predictions "
+        "instead: didact.teacher_from_function(…). Or load it with check=False, at your own risk."
+    )
+
+
+def tolerance(model: HuggingFaceModel) -> float:
+    """What answers may differ by, relative to the largest logit. Quantised weights are as coarse as bfloat16.
+
+    Not below 1e-6 in float64: many architectures compute norms and rotations in float32 whatever they are given.
+    """
+    parts = model.model.modules()
+    if getattr(model.model, "is_quantized", False) or any("quant" in type(part).__module__ for part in parts):
+        return _TOLERANCE[torch.bfloat16]
+    return _TOLERANCE.get(_dtype(model), _TOLERANCE[torch.bfloat16])
+
+
+def _check_chunks(model: HuggingFaceModel) -> None:
+    config = model.model.config
+    sparse = [f"{name}={getattr(config, name)}" for name in _CHUNKS if getattr(config, name, None) is not None]
+    if getattr(config, "attention_type", None) == "block_sparse":
+        sparse.append("attention_type=block_sparse")
+    if sparse:
+        raise _refusal(
+            model,
+            f"its attention works on blocks of tokens ({', '.join(sparse)}), so that answers to long texts depend on "
+            "how far a batch is padded",
+        )
+
+
+# -- where the head pools ---------------------------------------------------------------------------------------------
+
+
+def measured_reading(model: HuggingFaceModel) -> Reading:
+    """Where the head pools, from the gradient of the logits of two rows alone at their last hidden states."""
+    key = _key(model)
+    if key in _READINGS:
+        return _READINGS[key]
+    with _undisturbed(model), foreign_errors(model):
+        batch = probe_batch(model)
+        kinds = set()
+        for row in range(len(batch)):
+            part = batch.select([row])
+            weights = _weights(model, part)
+            kinds.add("unknown" if weights is None else kind_of(weights[0], _dtype(model)))
+        reading: Reading = kinds.pop() if len(kinds) == 1 else "measured"
+        if reading == "last":
+            _settle(model, batch)
+        if reading == "unknown":
+            return _by_answers(model, batch)
+    _READINGS[key] = reading
+    return reading
+
+
+def _weights(model: HuggingFaceModel, part: Batch) -> Tensor | None:
+    try:
+        return position_weights(model.model, model.layers_in_order[-1], lambda: model.plain(part))
+    except (NotImplementedError, RuntimeError):
+        model.plain(part)  # raises what has nothing to do with gradients
+        return None
+
+
+def _settle(model: HuggingFaceModel, batch: Batch) -> None:
+    """One pass from embeddings: transformers warns, once per process, of padding that didact does not let it read."""
+    model._reading = "last"
+    with torch.no_grad():
+        model.passed(model.embed(batch), batch)
+
+
+def _by_answers(model: HuggingFaceModel, batch: Batch) -> Reading:
+    """Without gradients (quantised weights): the last real token, if answers in a batch are right only from there."""
+    with torch.no_grad():
+        alone = torch.cat([_alone(model, batch, row) for row in range(len(batch))])
+        for reading in ("unknown", "last"):
+            model._reading = reading
+            try:
+                _check_equal(model, _answers(model, batch, "word", recorded=False), alone, "")
+            except (UnsupportedError, ValueError):
+                continue
+            return reading
+    return "unknown"
+
+
+# -- attention --------------------------------------------------------------------------------------------------------
+
+
+def attention_source(model: HuggingFaceModel) -> AttentionSource:
+    """Whether every layer's attention is recorded, and equals what the model itself returns where it does."""
+    key = _key(model)
+    if key not in _SOURCES:
+        with _undisturbed(model), torch.no_grad():
+            try:
+                _SOURCES[key] = _source(model, probe_batch(model))
+            except Exception as error:  # of a foreign model, or of an argument that our function does not know
+                first = str(error).strip().partition("\n")[0].rstrip(".")
+                _SOURCES[key] = AttentionSource(fault=f"a short row raises {type(error).__name__}: {first}")
+    return _SOURCES[key]
+
+
+def _source(model: HuggingFaceModel, batch: Batch) -> AttentionSource:
+    layers = int(model.model.config.num_hidden_layers)
+    words = model.embed(batch)
+    listen: tuple[Listen, ...] = ("full",)
+    ear = Ear(listen, batch, "first")
+    model.passed(words, batch, ear=ear)
+    returned = _returned(model, words, batch)
+    if not ear.layers:
+        if returned is None or len(returned) != layers:
+            return AttentionSource(
+                fault="it neither calls transformers' attention interface nor returns one weight per pair of tokens in "
+                f"each of its {layers} layers"
+            )
+        return AttentionSource(is_returned=True)
+    if ear.odd_shape is not None:
+        return AttentionSource(fault=f"it has the shape {ear.odd_shape}, which is not one weight per pair of tokens")
+    if ear.layers != layers:
+        count = f"only {ear.layers} of its {layers} layers record any" if ear.layers < layers else ""
+        return AttentionSource(fault=count or f"{ear.layers} attention maps are recorded for {layers} layers")
+    full = ear.parts()["full"]
+    if returned is None or len(returned) != layers or full.shape[2] != returned[0].shape[1]:
+        return AttentionSource()
+    difference = _attention_difference(full, torch.stack([part.to(full.device) for part in returned], 1), batch)
+    if difference > tolerance(model):
+        return AttentionSource(fault=f"recorded weights differ from those the model returns by {difference:.2g}")
+    return AttentionSource()
+
+
+def _returned(model: HuggingFaceModel, words: Tensor, batch: Batch) -> tuple[Tensor, ...] | None:
+    """The probabilities that the model returns itself, with its eager attention, where they are per pair of tokens."""
+    try:
+        with implementation(model.model, "eager"):
+            output = model.passed(words, batch, returns_attention=True)
+    except Exception:  # it has no eager attention, or none to return
+        return None
+    attentions = getattr(output, "attentions", None) or ()
+    length = batch.tokens.shape[1]
+    fits = [part is not None and part.ndim == 4 and part.shape[-2:] == (length, length) for part in attentions]
+    return tuple(attentions) if fits and all(fits) else None
+
+
+def _attention_difference(full: Tensor, returned: Tensor, batch: Batch) -> float:
+    """The largest difference of probabilities among real tokens. What attention sinks take is left out."""
+    real = batch.mask[:, None, None, :].expand(full.shape[:4])
+    own = returned[real]
+    total = own.sum(-1, keepdim=True)
+    return float((full.softmax(-1)[real] - own / total.masked_fill(total == 0, 1.0)).abs().max())
+
+
+# -- shared -----------------------------------------------------------------------------------------------------------
+
+
+def probe_batch(model: HuggingFaceModel) -> Batch:
+    """Two rows of different lengths, as short as they may be; two images of noise."""
+    if model.task is IMAGE:
+        pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
+        return model.encode([Row(f"image-{index}", image=image) for index, image in enumerate(pixels)]).to(model.device)
+    fault: DidactError | None = None
+    for texts in (*_TEXTS, _from_vocabulary(model.tokenizer)):
+        count = model.task.fewest_texts
+        try:
+            batch = model.encode([Row(f"row-{index}", (text,) * count) for index, text in enumerate(texts)])
+        except (UnsupportedError, ShapeError) as error:  # too long, or no words that the tokenizer knows
+            fault = error
+            continue
+        if len(set(batch.lengths.tolist())) > 1:
+            return batch.to(model.device)
+    raise fault or UnsupportedError(f"The tokenizer of {model.name!r} gives every short text the same length.")
+
+
+def _from_vocabulary(tokenizer: Any) -> tuple[str, str]:
+    special = set(tokenizer.all_special_tokens)
+    words = [token for token in sorted(tokenizer.get_vocab()) if token.isalpha() and token not in special][:3]
+    return " ".join(words[:1]), " ".join(words)
+
+
+def _dtype(model: HuggingFaceModel) -> torch.dtype:
+    return next((each.dtype for each in model.model.parameters() if each.is_floating_point()), torch.float32)
+
+
+def _key(model: HuggingFaceModel) -> str:
+    config = {name: value for name, value in model.model.config.to_dict().items() if not name.startswith("_")}
+    facts = [type(model.model).__qualname__, str(_dtype(model)), model.task.name, tolerance(model)]
+    return json.dumps([facts, config], sort_keys=True, default=str)
+
+
+def _weights_key(model: HuggingFaceModel) -> str:
+    """The first and last number of every weight: reading all of a large model would cost more than the check."""
+    ends = []
+    for parameter in model.model.parameters():
+        if parameter.device.type == "meta" or not parameter.numel():
+            continue
+        flat = parameter.detach().reshape(-1)
+        ends += [float(flat[0]), float(flat[-1])]
+    return json.dumps([ends, model.model.config._attn_implementation])
+
+
+@contextmanager
+def _undisturbed(model: HuggingFaceModel) -> Iterator[None]:
+    """Evaluation mode, and all generators come back as they were; nothing is logged, no warning is raised."""
+    states = random.getstate(), np.random.get_state()  # some models draw from them
+    devices = {each.device for each in model.model.parameters() if each.device.type == "cuda"}
+    try:
+        with (
+            torch.random.fork_rng(devices=list(devices)),
+            torch.inference_mode(False),
+            evaluating(model),
+            without_warnings_of_transformers(),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
