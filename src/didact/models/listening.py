@@ -41,7 +41,7 @@ class Ear:
     def hear(
         self,
         logits: Float[Tensor, "batch head token token"],
-        allowed: Bool[Tensor, "batch #head token token"] | None,
+        allowed: Bool[Tensor, "#batch #head token token"] | None,
     ) -> None:
         """Take one layer's scaled logits, before any mask was added to them, and where it may look."""
         self.layers += 1

@@ -5,7 +5,6 @@ attention can be recorded. Both depend on the configuration alone and are kept p
 """
 
 import json
-import random
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,11 +27,12 @@ from didact.models.listening import Ear
 from didact.models.pooled import kind_of, position_weights, without_warnings_of_transformers
 
 # Two ragged rows; the shorter ones are for models that read a few tokens only.
-_TEXTS: Final = (("a film", "it is not very good"), ("a b", "a b c d"), ("a", "b c"))
+_TEXTS: Final = (("a film", "the plot is not very good"), ("a b", "a b c d"), ("a", "b c"))
 _TOLERANCE: Final = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 _LEAST_SCALE: Final = 0.1  # of logits; below it, differences are absolute
 # Settings of attention that works on chunks of tokens, far longer than the rows of this check.
 _CHUNKS: Final = ("lsh_attn_chunk_length", "local_attn_chunk_length", "block_per_row")
+_CAPTURING: Final = "_output_capturing_hooks_installed"  # transformers' mark of a model that has its hooks
 
 _READINGS: dict[str, Reading] = {}
 _SOURCES: dict[str, "AttentionSource"] = {}
@@ -271,6 +271,7 @@ def probe_batch(model: HuggingFaceModel) -> Batch:
         pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
         return model.encode([Row(f"image-{index}", image=image) for index, image in enumerate(pixels)]).to(model.device)
     fault: DidactError | None = None
+    ragged: Batch | None = None
     for texts in (*_TEXTS, _from_vocabulary(model.tokenizer)):
         count = model.task.fewest_texts
         try:
@@ -278,9 +279,15 @@ def probe_batch(model: HuggingFaceModel) -> Batch:
         except (UnsupportedError, ShapeError) as error:  # too long, or no words that the tokenizer knows
             fault = error
             continue
-        if len(set(batch.lengths.tolist())) > 1:
-            return batch.to(model.device)
-    raise fault or UnsupportedError(f"The tokenizer of {model.name!r} gives every short text the same length.")
+        if len(set(batch.lengths.tolist())) == 1:
+            continue
+        ragged = batch.to(model.device)
+        # Given token ids, transformers takes a padding token in the text for padding: better a text without.
+        if getattr(model.model.config, "pad_token_id", None) not in batch.tokens[batch.mask].tolist():
+            return ragged
+    if ragged is None:
+        raise fault or UnsupportedError(f"The tokenizer of {model.name!r} gives every short text the same length.")
+    return ragged
 
 
 def _from_vocabulary(tokenizer: Any) -> tuple[str, str]:
@@ -313,7 +320,9 @@ def _weights_key(model: HuggingFaceModel) -> str:
 @contextmanager
 def _undisturbed(model: HuggingFaceModel) -> Iterator[None]:
     """Evaluation mode, and all generators come back as they were; nothing is logged, no warning is raised."""
-    states = random.getstate(), np.random.get_state()  # some models draw from them
+    state = np.random.get_state()  # some models draw from it
+    hooks = [(module, set(module._forward_hooks)) for module in model.model.modules()]
+    unhooked = [module for module, _ in hooks if not getattr(module, _CAPTURING, False)]
     devices = {each.device for each in model.model.parameters() if each.device.type == "cuda"}
     try:
         with (
@@ -326,5 +335,9 @@ def _undisturbed(model: HuggingFaceModel) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
+        np.random.set_state(state)
+        for module, before in hooks:  # transformers leaves hooks in a model that was asked for its attention
+            for key in set(module._forward_hooks) - before:
+                del module._forward_hooks[key]
+        for module in unhooked:
+            vars(module).pop(_CAPTURING, None)
