@@ -46,12 +46,12 @@ class TestAtomic:
 
     def test_a_folder_is_replaced_only_when_allowed(self, tmp_path):
         (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "old").write_text("x")
+        (tmp_path / "run" / "didact.json").write_text("x")
         with pytest.raises(OptionError, match="exists already.*overwrite"), new_folder(tmp_path / "run"):
             pass
         with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "run", overwrite=True):
             raise ZeroDivisionError
-        assert names(tmp_path / "run") == ["old"]
+        assert names(tmp_path / "run") == ["didact.json"]
         with new_folder(tmp_path / "run", overwrite=True) as draft:
             (draft / "new").write_text("x")
         assert names(tmp_path / "run") == ["new"]
@@ -83,7 +83,7 @@ class TestAtomic:
 
     def test_what_was_there_comes_back_when_the_move_fails(self, tmp_path, monkeypatch):
         (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "old").write_text("x")
+        (tmp_path / "run" / "didact.json").write_text("x")
         move = Path.rename
 
         def fail(self, target):
@@ -100,7 +100,7 @@ class TestAtomic:
         with pytest.raises(RecordError, match="What was there is unchanged"):
             replace()
         assert names(tmp_path) == ["run"]
-        assert names(tmp_path / "run") == ["old"]
+        assert names(tmp_path / "run") == ["didact.json"]
 
 
 class TestStore:

@@ -59,6 +59,7 @@ def agree(
     out: Annotated[
         Path | None, option("--out", "FILE", "Draw the heat map: .png, .svg or .html.", options.OUTPUT)
     ] = None,
+    overwrite: options.OverwriteFile = False,
     model: Annotated[
         str | None,
         option("--model", "MODEL", "Model to explain with --methods, or for prediction.", options.MODEL),
@@ -122,7 +123,7 @@ def agree(
     check_asked(measures, by=by, level=level, has_teacher=model is not None)  # before anything is explained
     check_each(each)
     if out is not None:
-        check_picture(out)
+        check_picture(out, overwrite=overwrite)
 
     sets: list[Explanations | str | Path] = list(given)
     teacher = None

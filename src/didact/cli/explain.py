@@ -11,7 +11,7 @@ from didact.cli import options
 from didact.cli.options import flag, option
 from didact.cli.output import going_on, print_json, say, say_notes
 from didact.errors import OptionError
-from didact.records.atomic import check_new_file
+from didact.records.atomic import check_different, check_new_file, is_page
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset, Split
@@ -84,6 +84,7 @@ def explain(
     ] = None,
     out: Annotated[Path | None, option("--out", "FILE", "Write the scores to a Parquet file.", options.OUTPUT)] = None,
     html: Annotated[Path | None, option("--html", "FILE", "Write a page with heat maps.", options.OUTPUT)] = None,
+    overwrite: options.OverwriteFile = False,
     stream: Annotated[
         bool, flag("--stream", "Explain data larger than memory, shard by shard.", options.ADVANCED)
     ] = False,
@@ -160,14 +161,19 @@ def explain(
 
     if not stream and (shard is not None or workers is not None):
         raise OptionError("--shard and --workers are about data explained shard by shard: say --stream, too.")
-    for path in (out, html):
-        if path is not None:
-            check_new_file(path, reads=data)
+    check_different(out=out, html=html)
+    if out is not None:
+        from didact.records.parquet import is_explanations
+
+        check_new_file(out, reads=data, overwrite=overwrite, replaces=is_explanations)
+    if html is not None:
+        check_new_file(html, reads=data, overwrite=overwrite, replaces=is_page)
     common: dict[str, Any] = {
         "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
         "normalise": normalise, "batch_size": batch_size, "seed": seed, "precision": precision,
     }  # fmt: skip
     said = {name: value for name, value in common.items() if value is not None}  # the rest is a preset's to say
+    keeping: dict[str, Any] = {"out": out, "overwrite": overwrite}
     if stream:
         if data is None or out is None or html is not None or len(asked) > 1:
             raise OptionError("--stream explains --data with one method into --out, and draws nothing.")
@@ -177,7 +183,7 @@ def explain(
         }  # fmt: skip
         with going_on():
             _stream(
-                model, data, asked[0], out, loading, said | {"preset": preset}, split=split or "test",
+                model, data, asked[0], keeping, loading, said | {"preset": preset}, split=split or "test",
                 columns=options.parse_columns(columns), classes=options.parse_classes(classes),
                 shard=shard or 256, rows=rows, workers=workers or 0, threads=threads, background=background,
                 data_dir=data_dir, as_json=as_json,
@@ -201,7 +207,7 @@ def explain(
     if background is not None:
         others = compared_with(_data(teacher, background, None, data_dir, seed or 0, uses_splits=True))
     maps: list[Explanations | ByClass] = [
-        explained(teacher, chosen, one, preset=preset, background_rows=others, out=out, progress=True, **said)
+        explained(teacher, chosen, one, preset=preset, background_rows=others, progress=True, **keeping, **said)
         for one in asked
     ]
     if method is None:
@@ -263,7 +269,7 @@ def _stream(
     model: str,
     data: str,
     method: str | None,
-    out: Path,
+    keeping: dict[str, Any],
     loading: dict[str, Any],
     said: dict[str, Any],
     *,
@@ -286,7 +292,7 @@ def _stream(
 
     others = None if background is None else load_data(background, data_dir=data_dir, seed=said.get("seed") or 0)
     found = explain_stream(
-        model, data, method, out=out, split=split, columns=columns or None, classes=classes, notes=_note,
+        model, data, method, **keeping, split=split, columns=columns or None, classes=classes, notes=_note,
         shard=shard, rows=rows, workers=workers, threads=threads or 1,
         background_rows=None if others is None else compared_with(others), data_dir=data_dir, loading=loading,
         progress=True, **said,

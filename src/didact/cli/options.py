@@ -72,7 +72,8 @@ StudentRate = Annotated[float | None, option("--rate", "RATE", "Learning rate of
 Base = Annotated[str | None, option("--base", "MODEL", "Pretrained model that students start from.", TRAINING)]
 Seed = Annotated[int, option("--seed", "N", "Seed of rows, weights and order.", TRAINING)]
 
-Overwrite = Annotated[bool, flag("--overwrite", "Replace the folder if it exists.", OUTPUT)]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace the folder if didact made it.", OUTPUT)]
+OverwriteFile = Annotated[bool, flag("--overwrite", "Replace files that exist.", OUTPUT)]
 Json = Annotated[bool, flag("--json", "Print one JSON document on stdout.", OUTPUT)]
 
 PassSize = Annotated[

@@ -20,6 +20,7 @@ EXAMPLES: Final = (
 def report(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Folder or URL that `didact compare --out RUN` wrote.")],
     out: Annotated[Path | None, option("--out", "FILE", "The page (default: RUN/report.html).", options.OUTPUT)] = None,
+    overwrite: options.OverwriteFile = False,
     figures: Annotated[
         Path | None,
         option("--figures", "FOLDER", "Also write charts (PNG, SVG, PDF) and tables (CSV, LaTeX).", options.OUTPUT),
@@ -47,7 +48,7 @@ def report(
     began = time.monotonic()
     found = read_run(run)
     parts = parts_of(found, [read_study(one) for one in study or []])
-    path: Path | str = write(found, parts, out, figures=figures, title=title)
+    path: Path | str = write(found, parts, out, figures=figures, title=title, overwrite=overwrite)
     if out is None and is_url(run):
         store = Remote(run)
         try:

@@ -13,7 +13,7 @@ from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import flag, option
 from didact.cli.output import figure, print_json, print_table, say
 from didact.errors import MissingExtraError, OptionError
-from didact.records.atomic import check_new_file, with_folder, write_bytes
+from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
 from didact.registry import split_list
 
 if TYPE_CHECKING:
@@ -404,6 +404,8 @@ def analyze(
     from didact.reports.study_page import study_page
     from didact.study.folder import analyze_study
 
+    if figures is not None:
+        check_output_folder(figures)
     found = analyze_study(
         folder, replicates=replicates, level=level, seed=seed, difference=difference,
         leave_out=split_list(leave_out) if leave_out else (), database=database,
@@ -432,6 +434,7 @@ def analyze(
 def export(
     folder: Folder,
     out: Annotated[Path, option("--out", "FILE", "answers.csv, .json or .parquet.", options.OUTPUT)],
+    overwrite: options.OverwriteFile = False,
     names: Annotated[bool, flag("--names", "Include people's names, where known.", options.OUTPUT)] = False,
     database: Database = None,
 ) -> None:
@@ -444,7 +447,7 @@ def export(
     kind = out.suffix.removeprefix(".")
     if kind not in FORMATS:
         raise OptionError(f"Answers are exported as {', '.join(FORMATS)}, by the name of the file, not {out.name!r}.")
-    check_new_file(out)
+    check_new_file(out, overwrite=overwrite)
     design, answers = _opened(folder, database)
     known = {person.id: person.name for person in answers.people()} if names else None
     given = answers.read()

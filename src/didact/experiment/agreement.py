@@ -218,16 +218,22 @@ class Agreement:
 
 def draw(many: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
     """Several measures in one picture: .png, .svg, .html or .json."""
-    path, kind = check_picture(Path(path))
+    path = Path(path)
+    kind = _picture_kind(path)
     squares = [square for one in many for square in one.squares(each)]
     write_bytes(with_folder(path), picture_of(squares, kind, caution=CAUTION))
 
 
-def check_picture(path: Path) -> tuple[Path, str]:
-    """The path and its kind, if a picture of that kind can be written there."""
+def check_picture(path: Path, *, overwrite: bool = False) -> None:
+    """An error if no picture can be written there."""
+    _picture_kind(path)
+    check_new_file(path, overwrite=overwrite)
+
+
+def _picture_kind(path: Path) -> str:
     kind = path.suffix.removeprefix(".").lower()
     check_kind(kind)
-    return check_new_file(path), kind
+    return kind
 
 
 def check_each(each: str | None) -> None:

@@ -39,6 +39,7 @@ from didact.records.atomic import check_new_file, with_folder
 from didact.records.by_class import ByClass
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
+from didact.records.parquet import is_explanations
 from didact.records.store import key_of
 from didact.registry import check_types, parse_spec, plain
 from didact.render.progress import Progress
@@ -85,6 +86,7 @@ def explain(
     outputs: Outputs | None = None,
     classes: Sequence[str] | None = None,
     out: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool = False,
     helper: Helper | None = None,
     **options: Any,
@@ -103,7 +105,8 @@ def explain(
     what the teacher answered to these rows, where that is known already: it is not asked again. Gold labels of a split
     are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where the
     names differ. A data set that came from one file without splits is explained as a whole. With `out` the result
-    is also kept there as Parquet, and a run that was stopped goes on where it was. A `helper` (an engine that has
+    is also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
+    explanations is replaced only with `overwrite`. A `helper` (an engine that has
     machines) explains shards where that pays, to the same numbers.
     """
     rows = rows_of(teacher, data)
@@ -121,7 +124,7 @@ def explain(
     work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
     check_learned(teacher, built.explainer)
-    path = None if out is None else check_new_file(Path(out))
+    path = None if out is None else check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
     if path is not None:
         look_again(teacher)
     background = rows if background_rows is None else rows_of(teacher, background_rows)

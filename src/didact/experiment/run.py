@@ -378,7 +378,7 @@ class Run:
             if _holds(folder, start):
                 break
             try:
-                with new_folder(folder, overwrite=overwrite) as draft:
+                with new_folder(folder, overwrite=overwrite, is_own=True) as draft:
                     start.save(draft)
             except (RecordError, OptionError):
                 if overwrite and not _holds(folder, start):

@@ -29,7 +29,7 @@ from didact.explainers.default import default_method
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
-from didact.records.parquet import join_files
+from didact.records.parquet import is_explanations, join_files
 from didact.records.store import key_of
 from didact.render.progress import Progress
 
@@ -55,6 +55,7 @@ def explain_stream(
     method: Any = None,
     *,
     out: str | Path,
+    overwrite: bool = False,
     split: str = "train",
     columns: Mapping[str, str | None] | None = None,
     classes: Sequence[str] | None = None,
@@ -82,7 +83,8 @@ def explain_stream(
     This process and each of the others compute with `threads` threads, so that the bytes do not depend on how many
     processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
     names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is called
-    with what was guessed about the data. Other options are those of `didact.explain`. The file is read as others
+    with what was guessed about the data. A file at `out` that holds no explanations is replaced only with `overwrite`.
+    Other options are those of `didact.explain`. The file is read as others
     (`Explanations.load`), or shard by shard (`Explanations.shards`). Without a `method` it is chosen as
     `didact.explain` does.
     """
@@ -99,7 +101,7 @@ def explain_stream(
             "learned, or workers=0."
         )
     check_source(data)
-    path = check_new_file(Path(out), reads=data)
+    path = check_new_file(Path(out), reads=data, overwrite=overwrite, replaces=is_explanations)
     with _threads(threads):
         opened = load_teacher(str(teacher), **(loading or {})) if isinstance(teacher, str | Path) else teacher
         look_again(opened)

@@ -1,64 +1,179 @@
 """Writing that is either done or not: into a draft first, then moved into place."""
 
+import contextlib
+import json
 import os
 import re
 import secrets
 import shutil
+import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from didact.errors import OptionError, RecordError
+from didact.errors import DataError, OptionError, RecordError
+from didact.render import GENERATOR
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file at once. Two processes may write the same path; one of them wins, whole."""
-    draft = _draft(path)
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
+    with write_through(path) as draft, draft.open("wb") as file:
+        file.write(content)
 
 
 def write_text(path: Path, content: str) -> None:
-    write_bytes(path, content.encode())
+    """The text as UTF-8. Half a surrogate pair, as a terminal makes it of bytes that are not UTF-8, is an error."""
+    try:
+        encoded = content.encode()
+    except UnicodeEncodeError as error:
+        part = content[max(0, error.start - 20) : error.start + 20]
+        raise DataError(
+            f"Could not write {path}: the text {part!r} holds characters that are not valid Unicode. Write it in UTF-8."
+        ) from None
+    write_bytes(path, encoded)
 
 
 @contextmanager
 def write_through(path: Path) -> Iterator[Path]:
-    """A draft file that becomes `path` when the block ends well: for what is too large to hold in memory."""
-    draft = _draft(path)
+    """A draft file that becomes `path` when the block ends well: for what is too large to hold in memory.
+
+    Every file that didact writes is written here. A link stays, and the file it names is replaced. A device, a pipe, a
+    socket or a folder is never replaced.
+    """
+    target = regular_file(path)
+    draft = _draft(target)
     try:
         yield draft
         _sync(draft)
-        draft.replace(path)
+        draft.replace(target)
     except OSError as error:
         raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
     finally:
-        draft.unlink(missing_ok=True)
+        _remove(draft)
 
 
-def check_new_file(path: Path, *, reads: object = None) -> Path:
-    """The path, if a file can be written there and nothing is read from it: asked before hours of work, not after."""
-    if isinstance(reads, str | Path) and path.exists() and Path(reads).exists() and path.samefile(reads):
-        raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
-    if not path.name or path.is_dir():
+def regular_file(path: Path) -> Path:
+    """The file to write: `path` itself, or what a link leads to. An error if that is no regular file."""
+    try:
+        target = path.resolve() if path.is_symlink() else path
+        mode = target.stat().st_mode if target.exists() else None
+        _check_name(path)
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, links in a circle, a null character
+        raise OptionError(f"Could not write {_short(path)}: {_reason(error)}. Choose another file.") from None
+    if str(path.absolute()).startswith(("/dev/", "/proc/")):
+        raise OptionError(
+            f"{path} is no regular file, and output is written as one. Name a file; --json prints to stdout instead."
+        )
+    if mode is None and path.is_symlink():
+        raise OptionError(f"{path} is a link to {target}, which does not exist. Remove the link, or name that file.")
+    if mode is not None and stat.S_ISDIR(mode):
         raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
-    _probe(path)
+    if mode is not None and not stat.S_ISREG(mode):
+        raise OptionError(f"{path} is a {_KINDS[stat.S_IFMT(mode)]}, which output never replaces. Name a regular file.")
+    return target
+
+
+_KINDS: Final = {
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def check_new_file(
+    path: Path,
+    *,
+    reads: object = None,
+    overwrite: bool = False,
+    replaces: Callable[[Path], bool] = lambda _: False,
+) -> Path:
+    """The path, if a file can be written there and nothing is lost by it: asked before hours of work, not after.
+
+    `reads` is what the command reads. A file that exists is replaced with `overwrite`, or if `replaces` says that it is
+    an earlier output of the same kind. A file of a run, a model or a study is replaced only by its own kind.
+    """
+    if str(path) == "-":
+        raise OptionError("'-' is no file: output goes to a file with a name. --json prints to stdout instead.")
+    if not path.name:
+        raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
+    target = regular_file(path)
+    if isinstance(reads, str | Path) and target.exists() and _exists(Path(reads)) and target.samefile(reads):
+        raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
+    if target.exists():
+        is_again = replaces(target)
+        owner, is_inside = _owner(target) or (None, False)
+        if owner is not None and (is_inside or not is_again):
+            raise OptionError(f"{path} belongs to {owner}, and would be lost. Name another file to write.")
+        if not is_again and not overwrite:
+            raise OptionError(
+                f"{path} exists already, and is no earlier output of this kind. Name another file, or allow it to be "
+                "replaced (--overwrite)."
+            )
+    _probe(target)
     return path
 
 
+def check_different(**paths: Path | None) -> None:
+    """An error if two outputs are the same file. Keywords are the names of their options."""
+    given = {name: path.resolve() for name, path in paths.items() if path is not None}
+    for name, path in given.items():
+        twin = next((other for other in given if other != name and given[other] == path), None)
+        if twin is not None:
+            raise OptionError(f"--{name} and --{twin} are the same file, {path}. Name two files.")
+
+
+def check_output_folder(path: Path) -> Path:
+    """The path, if files can be written into a folder there, which may exist."""
+    if _exists(path) and not path.is_dir():
+        raise OptionError(f"{path} is a file, and a folder is to be written there. Name a folder.")
+    _probe(path / "file")
+    return path
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is an HTML page that didact wrote."""
+    try:
+        with path.open("rb") as file:
+            return GENERATOR.encode() in file.read(4096)
+    except OSError:
+        return False
+
+
+def _owner(path: Path) -> tuple[str, bool] | None:
+    """The run, model, study or explainer that a file is a part of, and whether it is in a folder inside a run."""
+    for depth, folder in enumerate(list(path.absolute().parents)[:3]):
+        kept = sum((folder / name).exists() for name in ("comparison.json", "plan.toml", "results.parquet", "cells"))
+        if kept > 1:  # one of them alone may be the user's
+            return f"the run {folder}", depth > 0
+    folder = path.absolute().parent
+    for marker, owner in (("didact.json", "model"), ("study.json", "study")):
+        if (folder / marker).is_file():
+            return f"the {owner} {folder}", False
+    return (f"the learned explainer {folder}", False) if _is_explainer(folder) else None
+
+
+def _is_made_by_us(folder: Path) -> bool:
+    """Whether nothing of the user's is lost with a folder: it is a model, a learned explainer, or empty."""
+    return (folder / "didact.json").is_file() or _is_explainer(folder) or not any(folder.iterdir())
+
+
+def _is_explainer(folder: Path) -> bool:
+    try:
+        return "explainer" in json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A draft folder that becomes `path` when the block ends well, and vanishes when it does not."""
-    path = check_new_folder(path, overwrite=overwrite)
+def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Iterator[Path]:
+    """A draft folder that becomes `path` when the block ends well, and vanishes when it does not.
+
+    `is_own` is for a folder inside a run, whose name nobody but didact gives: whatever is there is replaced.
+    """
+    path = check_new_folder(path, overwrite=overwrite, is_own=is_own)
     draft = _draft(path)
     try:
         draft.mkdir()
@@ -75,13 +190,26 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def check_new_folder(path: Path, *, overwrite: bool = False) -> Path:
-    """The absolute path, if a folder can be made there: asked before hours of work, not after."""
-    path = path.absolute()
-    if path.exists() and not overwrite:
+def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Path:
+    """The absolute path, if a folder can be made there: asked before hours of work, not after.
+
+    With `overwrite` a folder may be there if it is empty or didact made it.
+    """
+    try:
+        path = path.resolve() if path.is_symlink() else path.absolute()
+        exists = path.exists()
+        _check_name(path)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise OptionError(f"Could not write {_short(path)}: {_reason(error)}. Choose another folder.") from None
+    if exists and not overwrite:
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
-    if path.exists() and not path.is_dir():
+    if exists and not path.is_dir():
         raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
+    if exists and not is_own and not _is_made_by_us(path):
+        raise OptionError(
+            f"{path} was not made by didact: it holds neither didact.json (of a model) nor the config.json of a "
+            "learned explainer. --overwrite replaces only such folders. Choose another folder."
+        )
     _probe(path)
     return path
 
@@ -120,8 +248,8 @@ def _probe(path: Path) -> None:
         probe = _draft(path)
         probe.mkdir()
         probe.rmdir()
-    except OSError as error:
-        raise RecordError(f"Could not write {path}: {error.strerror or error}. Choose another place.") from error
+    except (OSError, ValueError) as error:
+        raise RecordError(f"Could not write {_short(path)}: {_reason(error)}. Choose another place.") from error
 
 
 def _replace(draft: Path, path: Path) -> None:
@@ -147,6 +275,33 @@ def _sync(file: Path) -> None:
 
 _DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
 _OLD: Final = 3600.0  # seconds after which a draft is nobody's
+
+
+def _remove(draft: Path) -> None:
+    with contextlib.suppress(OSError):  # a name too long was told already
+        draft.unlink(missing_ok=True)
+
+
+def _check_name(path: Path) -> None:
+    if "\0" in str(path):
+        raise ValueError("a name cannot hold a null character")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long, a null character
+        return False
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _short(path: Path) -> str:
+    """The path, cut in the middle where it is too long to read."""
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:90]}…{text[-90:]} ({len(text):,} characters)"
 
 
 def _draft(path: Path) -> Path:

@@ -168,11 +168,16 @@ def _joined(parts: "list[Explanations]") -> "Explanations":
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is Parquet that `to_parquet` wrote; nothing but its header is read."""
+    """Whether a file is named as Parquet, and `to_parquet` wrote it; nothing but its header is read."""
+    return path.name.lower().endswith(".parquet") and is_explanations(path)
+
+
+def is_explanations(path: Path) -> bool:
+    """Whether `to_parquet` wrote this file, whatever its name."""
     import pyarrow
     from pyarrow import parquet
 
-    if not path.name.lower().endswith(".parquet") or not path.is_file():
+    if not path.is_file():
         return False
     try:
         return _KEY in (parquet.read_schema(path).metadata or {})

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from didact.render import GENERATOR
 from didact.render.heat import (
     LEVELS,
     WHITE,
@@ -93,6 +94,7 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
             '<html lang="en">',
             "<head>",
             '<meta charset="utf-8">',
+            GENERATOR,
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',

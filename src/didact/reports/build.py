@@ -9,8 +9,9 @@ from typing import Final
 
 from didact import __version__
 from didact.errors import OptionError
-from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.records.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
 from didact.records.remote import Remote, is_url
+from didact.render import GENERATOR
 from didact.render.page import safe, shades
 from didact.reports.assets import asset
 from didact.reports.part import Part
@@ -54,6 +55,7 @@ def report(
     figures: Path | str | None = None,
     studies: Sequence[Path | str] = (),
     title: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write the report of a run, and tell where it is: `report.html` in the run's folder, or `path`.
 
@@ -62,7 +64,8 @@ def report(
     every chart is also written there as PNG, SVG and PDF, and every table as CSV and LaTeX. `studies` are folders of
     studies with people that `didact study analyze` has analysed; each becomes a section. `title` is the title of the
     page and of the charts in `figures`; without it charts are titled by student and size. A `Comparison` made without
-    `out` has no folder that stays, and needs a `path`.
+    `out` has no folder that stays, and needs a `path`. A file at `path` that is no page of didact is replaced only
+    with `overwrite`.
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
@@ -75,8 +78,9 @@ def report(
         )
     found = read_run(folder)
     target = write(
-        found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures, title=title
-    )
+        found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures, title=title,
+        overwrite=overwrite,
+    )  # fmt: skip
     if path is None and is_url(folder):
         Remote(str(folder)).upload(target, FILE)
     return target
@@ -89,9 +93,15 @@ def write(
     *,
     figures: Path | str | None = None,
     title: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """The page into its file, charts and tables into theirs."""
-    target = run.folder / FILE if path is None else with_folder(Path(path))
+    target = run.folder / FILE if path is None else Path(path)
+    if path is not None:
+        check_new_file(target, overwrite=overwrite, replaces=is_page)
+    if figures is not None:
+        check_output_folder(Path(figures))
+    with_folder(target)
     write_text(target, page(run, parts, title))
     if figures is not None:
         export(parts, Path(figures), title=title)
@@ -119,7 +129,7 @@ def whole(title: str, header: str, parts: Sequence[Part]) -> str:
     links = "".join(f'<li><a href="#{part.id}">{part.id.capitalize()}</a></li>' for part in parts)
     return "\n".join(
         [
-            "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
+            "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">', GENERATOR,
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">', '<link rel="icon" href="data:,">',
