@@ -170,7 +170,7 @@ class TestFit:
             train_teacher(data, rate=1e30, epochs=3, progress=False)
 
     def test_all_faults_of_the_training_at_once(self):
-        with pytest.raises(OptionError, match=r"epochs must be at least 1, not 0; rate must be above 0, not -1"):
+        with pytest.raises(OptionError, match=r"epochs must be at least 1, not 0; rate must be above 0 and fin"):
             Training(epochs=0, rate=-1)
 
 

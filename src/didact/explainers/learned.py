@@ -13,7 +13,7 @@ from torch import Tensor
 
 from didact import __version__
 from didact.core.explainer import Explainer
-from didact.errors import OptionError, RecordError
+from didact.errors import OptionError, RecordError, TrainingError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
 from didact.records.atomic import new_folder, write_text
 from didact.records.store import canonical
@@ -80,6 +80,9 @@ def save_explainer(explainer: Learned, folder: Path, *, overwrite: bool = False)
         raise OptionError(
             "This explainer has learned nothing yet: it has no weights to keep. See didact.learn_smat and learn_l2e."
         )
+    broken = [name for name, weights in explainer.weights_kept().items() if not weights.isfinite().all()]
+    if broken:
+        raise TrainingError(f"Weights of the explainer are NaN or infinite ({broken[0]}), so it is not saved.")
     with new_folder(folder, overwrite=overwrite) as draft:
         (draft / WEIGHTS).write_bytes(weights_of(explainer))
         write_text(draft / CONFIG, json.dumps(config_of(explainer), indent=2, ensure_ascii=False) + "\n")

@@ -1,6 +1,7 @@
 """The one training loop: teachers and students alike, with clipping and the best epoch on dev."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -50,10 +51,10 @@ class Training:
             for name, good, wanted in (
                 ("epochs", self.epochs >= 1, "at least 1"),
                 ("batch_size", self.batch_size >= 1, "at least 1"),
-                ("rate", self.rate > 0, "above 0"),
-                ("weight_decay", self.weight_decay >= 0, "0 or more"),
+                ("rate", 0 < self.rate < math.inf, "above 0 and finite"),
+                ("weight_decay", 0 <= self.weight_decay < math.inf, "0 or more and finite"),
                 ("warmup", 0 <= self.warmup < 1, "from 0 to below 1"),
-                ("clip", self.clip > 0, "above 0"),
+                ("clip", 0 < self.clip < math.inf, "above 0 and finite"),
                 ("patience", self.patience >= 1, "at least 1"),
                 ("optimiser", self.optimiser in _OPTIMISERS, " or ".join(_OPTIMISERS)),
                 ("schedule", self.schedule in ("linear", "constant"), "linear or constant"),
@@ -177,6 +178,7 @@ def fit(
                 losses.append(descend(loss, optimiser, parameters, training, number, scaler))
                 schedule.step()
                 shown.advance()
+            check_finite(parameters, training, number)
             model.eval()
             history.append(Epoch(number, float(np.mean(losses)), *dev_of(model, dev_parts, balanced=training.balanced)))
             seen(history[-1])
@@ -207,10 +209,7 @@ def descend(
     With a `scaler` small gradients are kept through a pass in float16; a step whose gradients overflow is left out.
     """
     if not torch.isfinite(loss):
-        raise TrainingError(
-            f"The loss became {loss.item()} in epoch {epoch}. The learning rate ({training.rate:g}) is probably too "
-            "high: lower it (rate, --rate)."
-        )
+        raise diverged(f"The loss became {loss.item()}", training, epoch)
     optimiser.zero_grad(set_to_none=True)
     if scaler is None:
         loss.backward()
@@ -223,6 +222,19 @@ def descend(
     scaler.step(optimiser)
     scaler.update()
     return loss.item()
+
+
+def check_finite(parameters: Iterable[Tensor], training: Training, epoch: int) -> None:
+    """An error if a weight is no longer a finite number: the last step of an epoch has no later loss to show it."""
+    if not all(one.isfinite().all() for one in parameters):
+        raise diverged("Weights became NaN or infinite", training, epoch)
+
+
+def diverged(what: str, training: Training, epoch: int) -> TrainingError:
+    return TrainingError(
+        f"{what} in epoch {epoch}, and nothing is kept. The learning rate ({training.rate:g}) is probably too high: "
+        "lower it (rate, --rate)."
+    )
 
 
 def best_of(history: Sequence[Epoch]) -> Epoch:

@@ -16,7 +16,7 @@ from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e import L2E
-from didact.learning.fit import Training, descend, make_optimiser, rate_at, shuffled
+from didact.learning.fit import Training, check_finite, descend, make_optimiser, rate_at, shuffled
 from didact.learning.imitation import (
     label_values,
     labelling_loss,
@@ -139,6 +139,7 @@ def learn_network(
                 loss = loss_of(explainer, teacher, train.select(chosen).to(device, dtype)).mean()
                 losses.append(descend(loss, optimiser, weights, training, number))
                 bar.advance()
+            check_finite(weights, training, number)
             explainer.eval()
             history.append(L2EEpoch(number, float(np.mean(losses)), _dev_loss(explainer, teacher, parts)))
             seen(history[-1])

@@ -1,6 +1,7 @@
 """SMaT: an explainer learns, with a student, to send what helps it (Fernandes et al. 2022, equations 6 to 9)."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from didact.learning.fit import (
     Examples,
     Training,
     best_of,
+    check_finite,
     dev_of,
     devices_of,
     goal_on,
@@ -83,11 +85,11 @@ class Smat:
             for name, good, wanted in (
                 ("outer", self.outer in ("train", "dev"), "train or dev"),
                 ("outer_batch", self.outer_batch is None or self.outer_batch >= 1, "at least 1"),
-                ("outer_rate", self.outer_rate is None or self.outer_rate > 0, "above 0"),
-                ("outer_clip", self.outer_clip > 0, "above 0"),
-                ("temperature_rate", self.temperature_rate > 0, "above 0"),
+                ("outer_rate", self.outer_rate is None or 0 < self.outer_rate < math.inf, "above 0 and finite"),
+                ("outer_clip", 0 < self.outer_clip < math.inf, "above 0 and finite"),
+                ("temperature_rate", 0 < self.temperature_rate < math.inf, "above 0 and finite"),
                 ("reset", self.reset >= 0, "0 or more"),
-                ("memory", self.memory > 0, "above 0"),
+                ("memory", 0 < self.memory < math.inf, "above 0 and finite"),
                 ("keep", self.keep in ("best", "last"), "best or last"),
                 ("choose", self.choose in ("auto", "learned", "fresh"), "auto, learned or fresh"),
             )
@@ -283,6 +285,7 @@ class SmatLoop:
             self._check_mix(number, step)
             losses.append((float(found.inner_loss), float(found.outer_loss)))
             bar.advance()
+        check_finite([*self.weights.values(), *self.learned], self.training, number)
         return np.array(losses)
 
     def _step(

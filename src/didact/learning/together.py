@@ -19,7 +19,7 @@ from didact.core.seeds import seed_from
 from didact.core.simplex import sparsemax_each
 from didact.core.task import READING
 from didact.errors import TrainingError
-from didact.learning.fit import Epoch, Examples, Training, goal_on, make_optimiser, rate_at, shuffled
+from didact.learning.fit import Epoch, Examples, Training, diverged, goal_on, make_optimiser, rate_at, shuffled
 from didact.models.stack import Heard, Noise, Packed, Shelf, Stack, why_not_stacked
 from didact.models.transformer import TransformerModel
 from didact.records.explanations import Explanations
@@ -228,6 +228,9 @@ class _School:
         for chosen in zip(*orders, strict=True):
             rows = [one + seed * self.size for seed, one in enumerate(chosen)]
             found.append(self._step(rows, number))
+        is_finite = torch.stack([one.detach().isfinite().all(1) for one in self.flats]).all(0)
+        for seed in torch.nonzero(~is_finite).flatten().tolist():
+            self._fail(seed, "Weights became NaN or infinite", number)
         return np.stack(found, 1)
 
     def _step(self, rows: Sequence[Int[np.ndarray, " _"]], epoch: int) -> Float[np.ndarray, " seed"]:
@@ -243,7 +246,7 @@ class _School:
         means = losses.new_zeros(len(stack)).index_add(0, packed.row_seed, losses * packed.worth)
         values = means.detach().cpu().double().numpy()
         for seed in np.flatnonzero(~np.isfinite(values)):
-            self._fail(int(seed), float(values[seed]), epoch)
+            self._fail(int(seed), f"The loss became {values[seed]}", epoch)
         slopes = torch.autograd.grad(means.sum(), self.leaves)
         known = len(stack.weights)
         self._descend(
@@ -267,9 +270,6 @@ class _School:
         self.optimiser.step()
         self.schedule.step()
 
-    def _fail(self, seed: int, value: float, epoch: int) -> None:
+    def _fail(self, seed: int, what: str, epoch: int) -> None:
         """The seed goes on at rest: the others do not know of it."""
-        self.errors[seed] = self.errors[seed] or TrainingError(
-            f"The loss became {value} in epoch {epoch}. The learning rate ({self.training.rate:g}) is probably too "
-            "high: lower it (rate, --rate)."
-        )
+        self.errors[seed] = self.errors[seed] or diverged(what, self.training, epoch)

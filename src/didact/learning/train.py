@@ -20,7 +20,7 @@ from didact.core.row import Row
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
-from didact.errors import OptionError
+from didact.errors import DataError, OptionError, TrainingError
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
 from didact.models.load import RECORD, checked_device
@@ -98,6 +98,7 @@ def train_teacher(
     if device is not None:
         teacher = teacher.to(checked_device(device))
     gold = HumanTeacher(data.task, data.classes)
+    _check_classes(data)
     train, dev = (Examples.of(teacher, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
     history = fit(teacher, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
     metrics = {"epochs": len(history), **_measured(teacher, data)}
@@ -122,10 +123,24 @@ def train_teacher(
 
 def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None:
     """Write weights, configuration, tokenizer, `metrics.json` and `didact.json`; all of it or nothing."""
+    broken = [name for name, weights in model.state_dict().items() if not weights.isfinite().all()]
+    if broken:
+        raise TrainingError(f"Weights of the model are NaN or infinite ({broken[0]}), so it is not saved.")
     with new_folder(folder, overwrite=overwrite) as draft:
         model.save(draft)
         _write(draft / "metrics.json", model.record.get("metrics", {}))
         _write(draft / RECORD, model.record)
+
+
+def _check_classes(data: Dataset) -> None:
+    """An error if all rows to learn from have one label: a model that always answers it would be perfect."""
+    labels = {row.label for row in data["teach"].rows}
+    if data.classes is not None and len(labels) == 1 and None not in labels:
+        name = data.classes[int(next(iter(labels)))]  # type: ignore[arg-type]
+        raise DataError(
+            f"All {len(data['teach']):,} rows of {data.name} to learn from have the class {name!r}: there is nothing "
+            "to learn. Give rows of at least two classes."
+        )
 
 
 def training_of(model: Model) -> Training:

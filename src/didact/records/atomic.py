@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from safetensors import SafetensorError
+
 from didact.errors import DataError, OptionError, RecordError
 from didact.render import GENERATOR
 
@@ -184,8 +186,8 @@ def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> 
             _replace(draft, path)
         else:
             draft.rename(path)  # fails if somebody else made it meanwhile
-    except OSError as error:
-        raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
+    except (OSError, SafetensorError) as error:  # safetensors has its own error for a disk that is full
+        raise RecordError(f"Could not write {path}: {_reason(error)}. What was there is unchanged.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
