@@ -82,6 +82,11 @@ def main() -> None:
     except DidactError as error:
         typer.echo(f"didact: {error}", err=True)
         sys.exit(2 if isinstance(error, RequestError) else 1)
+    except OSError as error:  # of a file or folder that nothing else speaks of
+        if error.filename is None:
+            raise
+        typer.echo(f"didact: {error.filename} cannot be used: {error.strerror}.", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

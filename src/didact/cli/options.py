@@ -108,7 +108,9 @@ def methods_of(text: str) -> list[str]:
 
 def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
     """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
-    missing = [str(one) for one in files if not one.exists()]
+    from didact.records.paths import kind_at, short
+
+    missing = [short(one) for one in files if kind_at(one) in ("nothing", "special")]
     if missing:
         raise OptionError(
             f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."

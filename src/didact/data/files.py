@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from didact.data.table import Record, Table
 from didact.errors import DataError
+from didact.records.paths import check_readable
 
 
 def read_table(path: Path) -> Table:
@@ -27,6 +28,7 @@ def read_table(path: Path) -> Table:
             f"{path} has an ending that didact does not read. Known endings: {', '.join(ENDINGS)}. "
             "Rename the file if it is one of these, or load it yourself and pass a pandas DataFrame."
         )
+    check_readable(path)
     if not path.stat().st_size:
         raise DataError(f"{path} is empty (0 bytes). Write the file again.")
     table = ENDINGS[ending](path)

@@ -16,6 +16,7 @@ from didact.data.recipe import Recipe
 from didact.data.rows import read_rows
 from didact.data.sources import KNOWN, WHOLE, tables_of
 from didact.errors import DataError, OptionError
+from didact.records.paths import kind_at, short
 from didact.registry import Spec, checked_options, parse_spec, unknown
 
 _LOG = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ def load_data(
             )
         if isinstance(source, str):
             source = Path(source)
-        if isinstance(source, Path) and not source.exists():
-            raise _nothing_there(str(source))
+        if isinstance(source, Path):
+            _check_path(source)
         data = _own(source, task=task, columns=columns, classes=classes)
     for note in data.notes:
         _LOG.info("%s: %s", data.name, note)
@@ -108,6 +109,14 @@ def _cut(
         return {}, [f"No splits: {error}"], str(error)
     is_cut = any(not isinstance(goal, str) for goal in plan.values())
     return splits, [*([f"Cut: {cut.told(plan)}."] if is_cut else []), *dropped], ""
+
+
+def _check_path(path: Path) -> None:
+    kind = kind_at(path)
+    if kind == "nothing":
+        raise _nothing_there(short(path))
+    if kind == "special":
+        raise DataError(f"{path} is a device, a pipe or a socket. Data are read from files: save them to one.")
 
 
 def _nothing_there(source: str) -> DataError:

@@ -7,6 +7,7 @@ from typing import Any
 from didact.data.files import data_files, read_table, stem_of
 from didact.data.table import Table
 from didact.errors import DataError
+from didact.records.paths import kind_at, short, unreadable
 
 WHOLE = ""  # the split name of data that come without splits
 
@@ -26,8 +27,8 @@ def _single(split: str, source: Any) -> Table:
     """One table from one source without splits."""
     if isinstance(source, str | Path):
         path = Path(source)
-        if not path.is_file():
-            raise DataError(f"There is no file {str(path)!r} for split {split!r}. Check the path.")
+        if kind_at(path) != "file":
+            raise DataError(f"There is no file {short(path)!r} for split {split!r}. Check the path.")
         return read_table(path)
     kind = type(source)
     origin = kind.__module__.partition(".")[0]
@@ -44,7 +45,10 @@ def _single(split: str, source: Any) -> Table:
 def _from_path(path: Path) -> dict[str, Table]:
     if path.is_file():
         return {WHOLE: read_table(path)}
-    files = list(data_files(path))
+    try:
+        files = list(data_files(path))
+    except OSError as error:
+        raise unreadable(path, error) from None
     if not files:
         raise DataError(
             f"Folder {path} holds no file that didact reads. Name files after splits: train.jsonl, test.jsonl, …"

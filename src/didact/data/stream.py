@@ -23,6 +23,7 @@ from didact.data.load import load_data
 from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
+from didact.records.paths import check_readable, kind_at, short
 from didact.registry import unknown
 
 _LOG = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ def stream_rows(
     known: Mapping[str, tuple[str, ...]] = {}
     if isinstance(source, str | Path):
         name, path = str(source), Path(source)
-        if path.is_file():
+        if kind_at(path) == "file":
             records, total = _from_file(path)
         elif _is_named(source):
             records, total = _from_set(name, split, asked, data_dir=data_dir, seed=seed)
@@ -118,16 +119,18 @@ def check_source(source: Any) -> None:
         if not isinstance(source, Iterable):
             raise DataError(f"Records, rows or texts are streamed from something to iterate over, not {type(source)}.")
         return
-    name, path = str(source), Path(source)
-    if path.is_file():
+    name, path = short(source), Path(source)
+    kind = kind_at(path)
+    if kind == "file":
         if not path.name.lower().endswith(_STREAMED):
             raise DataError(f"{path} cannot be streamed. Files that can: {', '.join(_STREAMED)}.")
+        check_readable(path)
         return
     if _is_named(source):
         return
-    if path.is_dir():
+    if kind == "folder":
         raise DataError(f"{path} is a folder, and files are streamed one by one. Name a file ({', '.join(_STREAMED)}).")
-    is_nested = path.parent != Path() and path.parent.is_dir()
+    is_nested = path.parent != Path() and kind_at(path.parent) == "folder"
     if isinstance(source, Path) or name.lower().endswith(_ENDINGS) or is_nested or name.startswith("."):
         raise DataError(f"There is no file {name}. Files that can be streamed: {', '.join(_STREAMED)}.")
     if not _HUB.fullmatch(name):

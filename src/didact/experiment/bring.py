@@ -22,6 +22,7 @@ from didact.records.foreign.find import format_of, is_bare
 from didact.records.foreign.given import Asked
 from didact.records.foreign.place import Placed, placed
 from didact.records.parquet import is_ours
+from didact.records.paths import check_readable, kind_at, short
 from didact.registry import checked_options, parse_spec, plain, unknown
 
 _LOG = logging.getLogger(__name__)
@@ -76,8 +77,9 @@ def _brought(
     rows, is_split = _rows(data)
     if isinstance(source, str | Path):
         source = Path(source)
-        if not source.exists():
-            raise OptionError(f"There is no file or folder {source} to read explanations from.")
+        if kind_at(source) in ("nothing", "special"):
+            raise OptionError(f"There is no file or folder {short(source)} to read explanations from.")
+        check_readable(source)
         if format is None and is_ours(source):
             return _own(source, rows, method=method, kind=kind)
     elif format is None and tokens is not None and is_bare(source):
@@ -141,7 +143,7 @@ def opened(given: Iterable[Any], data: Any, teacher: Teacher | None = None) -> t
 
 def is_foreign(one: Any) -> bool:
     """Whether this is a file or folder of another tool."""
-    return not isinstance(one, Explanations) and Path(one).exists() and not is_ours(Path(one))
+    return not isinstance(one, Explanations) and kind_at(one) != "nothing" and not is_ours(Path(one))
 
 
 def without_data(files: Iterable[Any]) -> OptionError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from didact.explainers.aliases import ALIASES
+from didact.records.paths import kind_at
 from didact.registry import Entry, Registry
 
 # What the folder of a learned explainer holds.
@@ -23,7 +24,7 @@ def is_learned(method: object) -> bool:
         return method.suffix != ".parquet"
     if not isinstance(method, str) or method.endswith(".parquet"):
         return False
-    holds = (Path(method) / CONFIG).is_file() and (Path(method) / WEIGHTS).is_file()
+    holds = all(kind_at(Path(method) / name) == "file" for name in (CONFIG, WEIGHTS))
     return holds or "/" in method.partition("(")[0]
 
 

@@ -16,6 +16,7 @@ from didact.core.explainer import Explainer
 from didact.errors import OptionError, RecordError, TrainingError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
 from didact.records.atomic import new_folder, write_text
+from didact.records.paths import check_readable, kind_at, short
 from didact.records.store import canonical
 from didact.registry import check_types, checked_options
 
@@ -91,7 +92,8 @@ def save_explainer(explainer: Learned, folder: Path, *, overwrite: bool = False)
 
 def load_explainer(source: str | Path, *, revision: str | None = None) -> Learned:
     """The explainer in a folder, or on the hub as owner/name."""
-    folder = Path(source) if Path(source).is_dir() else _downloaded(str(source), revision)
+    folder = Path(source) if kind_at(source) == "folder" else _downloaded(short(source), revision)
+    check_readable(folder)
     try:
         config = json.loads((folder / CONFIG).read_bytes())
         state = load((folder / WEIGHTS).read_bytes())

@@ -9,28 +9,31 @@ from pathlib import Path
 from typing import Final
 
 from didact.errors import UnknownNameError
+from didact.records.paths import kind_at, short
 
 _TRIES: Final = 2  # the first, and one retry
 _WAIT: Final = 1.0  # seconds before the retry
 _REFUSALS: Final = range(400, 500)  # the hub answered: transformers says what is wrong
+_LONGEST: Final = 200  # characters; the hub allows 96 for each of owner and name
 _BUSY: Final = (408, 429)
 
 
 def check_folder(name: str) -> None:
     """An error at once where `name` is meant as a path and holds no model; the hub is not asked."""
     folder = Path(name)
-    if folder.is_dir():
+    kind = kind_at(folder)
+    if kind == "folder":
         if not (folder / "config.json").is_file():
             raise UnknownNameError(
                 f"Folder {name!r} holds no model: there is no config.json in it. Name the folder that didact train "
                 "--out or save_pretrained wrote."
             )
         return
-    if folder.is_file():
+    if kind != "nothing":
         raise UnknownNameError(f"{name!r} is a file. Name the folder of a model: the one that has a config.json.")
     if looks_like_path(name):
         raise UnknownNameError(
-            f"There is no folder {name!r}.{_nearest(folder)} Name the folder that didact train --out or "
+            f"There is no folder {short(name)!r}.{_nearest(folder)} Name the folder that didact train --out or "
             "save_pretrained wrote, or a model on the Hugging Face hub (name, or owner/name)."
         )
 
@@ -39,12 +42,12 @@ def looks_like_path(name: str) -> bool:
     """Whether a name that is no folder was meant as one: no name on the hub looks so, or its parent is a folder."""
     if name.startswith((".", "~", os.sep, "/")) or name.count("/") > 1 or "\\" in name or name.endswith("/"):
         return True
-    return "/" in name and Path(name).parent.is_dir()
+    return len(name) > _LONGEST or ("/" in name and kind_at(Path(name).parent) == "folder")
 
 
 def _nearest(folder: Path) -> str:
     """A folder of a similar name beside the one that is not there."""
-    if not folder.parent.is_dir():
+    if kind_at(folder.parent) != "folder":
         return ""
     beside = sorted(entry.parent.name for entry in folder.parent.glob("*/config.json"))
     close = difflib.get_close_matches(folder.name, beside, n=1)

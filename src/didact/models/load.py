@@ -16,6 +16,7 @@ from didact.errors import OptionError, RecordError, UnsupportedError
 from didact.models.hub import check_folder
 from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
+from didact.records.paths import check_readable, kind_at
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel
@@ -168,7 +169,9 @@ def _kept(
 def read_record(folder: Path) -> dict[str, Any]:
     """What `didact train` wrote about a model; empty for models from elsewhere."""
     path = folder / RECORD
-    if not path.is_file():
+    if kind_at(folder) == "folder":
+        check_readable(folder)
+    if kind_at(path) != "file":
         return {}
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -16,6 +16,7 @@ from typing import Final
 from safetensors import SafetensorError
 
 from didact.errors import DataError, OptionError, RecordError
+from didact.records.paths import kind_at, reason_of, short
 from didact.render import GENERATOR
 
 
@@ -63,7 +64,7 @@ def regular_file(path: Path) -> Path:
         mode = target.stat().st_mode if target.exists() else None
         _check_name(path)
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, links in a circle, a null character
-        raise OptionError(f"Could not write {_short(path)}: {_reason(error)}. Choose another file.") from None
+        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another file.") from None
     if str(path.absolute()).startswith(("/dev/", "/proc/")):
         raise OptionError(
             f"{path} is no regular file, and output is written as one. Name a file; --json prints to stdout instead."
@@ -102,7 +103,12 @@ def check_new_file(
     if not path.name:
         raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
     target = regular_file(path)
-    if isinstance(reads, str | Path) and target.exists() and _exists(Path(reads)) and target.samefile(reads):
+    if (
+        isinstance(reads, str | Path)
+        and target.exists()
+        and kind_at(Path(reads)) != "nothing"
+        and target.samefile(reads)
+    ):
         raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
     if target.exists():
         is_again = replaces(target)
@@ -129,7 +135,7 @@ def check_different(**paths: Path | None) -> None:
 
 def check_output_folder(path: Path) -> Path:
     """The path, if files can be written into a folder there, which may exist."""
-    if _exists(path) and not path.is_dir():
+    if kind_at(path) in ("file", "special"):
         raise OptionError(f"{path} is a file, and a folder is to be written there. Name a folder.")
     _probe(path / "file")
     return path
@@ -187,7 +193,7 @@ def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> 
         else:
             draft.rename(path)  # fails if somebody else made it meanwhile
     except (OSError, SafetensorError) as error:  # safetensors has its own error for a disk that is full
-        raise RecordError(f"Could not write {path}: {_reason(error)}. What was there is unchanged.") from error
+        raise RecordError(f"Could not write {path}: {reason_of(error)}. What was there is unchanged.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
@@ -202,7 +208,7 @@ def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = Fals
         exists = path.exists()
         _check_name(path)
     except (OSError, RuntimeError, ValueError) as error:
-        raise OptionError(f"Could not write {_short(path)}: {_reason(error)}. Choose another folder.") from None
+        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another folder.") from None
     if exists and not overwrite:
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
     if exists and not path.is_dir():
@@ -251,7 +257,7 @@ def _probe(path: Path) -> None:
         probe.mkdir()
         probe.rmdir()
     except (OSError, ValueError) as error:
-        raise RecordError(f"Could not write {_short(path)}: {_reason(error)}. Choose another place.") from error
+        raise RecordError(f"Could not write {short(path)}: {reason_of(error)}. Choose another place.") from error
 
 
 def _replace(draft: Path, path: Path) -> None:
@@ -287,23 +293,6 @@ def _remove(draft: Path) -> None:
 def _check_name(path: Path) -> None:
     if "\0" in str(path):
         raise ValueError("a name cannot hold a null character")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name too long, a null character
-        return False
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _short(path: Path) -> str:
-    """The path, cut in the middle where it is too long to read."""
-    text = str(path)
-    return text if len(text) <= 200 else f"{text[:90]}…{text[-90:]} ({len(text):,} characters)"
 
 
 def _draft(path: Path) -> Path:

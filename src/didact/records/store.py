@@ -45,6 +45,8 @@ class Store:
             content = path.read_bytes()
         except FileNotFoundError:
             raise RecordError(f"There is no record {key} in {self.folder}.") from None
+        except OSError as error:
+            raise RecordError(f"Record {path} cannot be read: {error.strerror or error}.") from error
         return opened(content, key, path)
 
     def is_done(self, key: str) -> bool:

@@ -1,0 +1,51 @@
+"""What is at a path, where looking itself can fail: no right to read, a name that no file can have."""
+
+import stat
+from pathlib import Path
+from typing import Literal
+
+from didact.errors import OptionError
+
+Kind = Literal["file", "folder", "special", "nothing"]
+
+
+def kind_at(path: Path | str) -> Kind:
+    """What is there. A name that is too long, or holds a null character, is the name of nothing."""
+    try:
+        mode = Path(path).stat().st_mode
+    except PermissionError as error:
+        raise unreadable(path, error) from None
+    except (OSError, ValueError):
+        return "nothing"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "special"
+
+
+def check_readable(path: Path) -> None:
+    """An error if a file, or what is directly in a folder, cannot be opened."""
+    try:
+        if kind_at(path) == "folder":
+            for inside in sorted(path.iterdir()):
+                if kind_at(inside) == "file":
+                    check_readable(inside)
+        else:
+            path.open("rb").close()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path | str, error: OSError) -> OptionError:
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    advice = " Ask its owner for the right to read it." if isinstance(error, PermissionError) else ""
+    return OptionError(f"{short(path)} cannot be read: {reason}.{advice}")
+
+
+def reason_of(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def short(path: Path | str) -> str:
+    """The path, cut in the middle where it is too long to read."""
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:90]}…{text[-90:]} ({len(text):,} characters)"
