@@ -248,17 +248,16 @@ def test_a_file_instead_of_an_answer_is_refused(folder):
 
 
 @pytest.mark.slow
-def test_a_thousand_wrong_codes_are_stopped_after_ten_and_people_inside_go_on(folder):
+def test_a_thousand_wrong_codes_let_nobody_in_and_keep_nobody_out(folder):
     app = create_app(folder)
     inside = Someone(folder, 2, app=app).agree()
     thief = Someone(folder, 1, app=app)
     statuses = [thief.client.get(f"/i/{number:026d}").status_code for number in range(1000)]
     assert statuses[:10] == [403] * 10
     assert set(statuses[10:]) == {429}
-    assert thief.client.get(f"/i/{thief.code}").status_code == 429  # not even a right one now
-    assert thief.client.get(f"/o/{read_keys(folder).organiser}").status_code == 429
     assert thief.cookie not in thief.client.cookies
     assert inside.answer(1).status_code == 200
+    assert thief.client.get(f"/i/{thief.code}").status_code == 200  # the owner, from the same address
 
 
 def test_the_limit_counts_one_household_together_and_no_two():

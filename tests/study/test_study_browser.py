@@ -13,7 +13,7 @@ from didact.study.app import create_app
 from didact.study.database import open_answers
 from didact.study.design import read_design
 from didact.study.guard import read_keys
-from didact.study.serve import _listener
+from didact.study.serve import _listener, server_config
 from didact.study.steps import steps_of
 from study.people import study_of
 
@@ -24,7 +24,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> \u202eright
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     listener = _listener("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(create_app(folder), log_level="error", access_log=False))
+    server = uvicorn.Server(server_config(create_app(folder)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

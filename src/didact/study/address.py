@@ -2,6 +2,7 @@
 
 import csv
 import ipaddress
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,11 @@ def links_for(folder: Path, address: str, *, is_proxied: bool) -> Links:
         address,
         f"The links in {folder / INVITES} lead to {written or 'nowhere'}, not here. Rewrite them: {rewrite} {address}",
     )
+
+
+def is_root(root: str) -> bool:
+    """Whether pages can be served below `root`: "" or a plain path. `//host` would send redirects to another host."""
+    return re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", root) is not None
 
 
 def is_loopback(host: str) -> bool:

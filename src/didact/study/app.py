@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from didact.errors import OptionError
+from didact.study.address import is_root
 from didact.study.database import Answers, GoneError, Person, RepeatedError, open_answers
 from didact.study.design import Design, read_design
 from didact.study.export import FORMATS, exported
-from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in
+from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in, whole_number
 from didact.study.guard import KEPT, Keys, Limiter, read_keys
 from didact.study.overview import overview
 from didact.study.sheet import example_of, sheet_of
@@ -94,14 +95,24 @@ class Study:
         return found
 
     def enter(self, code: str, address: str) -> RedirectResponse:
-        """Let somebody in by their code. Wrong codes are counted."""
-        if self.limiter.is_blocked(address):
-            raise CodeError(429, "Too many codes were tried from here. Wait ten minutes, then use your link.")
+        """Let a participant in by their code."""
         person = self.answers.person_with(code) if len(code) <= 100 else None
         if person is None:
-            self.limiter.count(address)
-            raise CodeError(403, "This invitation is not known. Use the whole link that you were sent.")
+            raise CodeError(
+                self.wrong_code(address), "This invitation is not known. Use the whole link that you were sent."
+            )
         return self.with_cookie(self.cookie, person.number)
+
+    def wrong_code(self, address: str) -> int:
+        """The status of a wrong code: 403, and 429 after ten from one address.
+
+        A right code is never refused, because many people can share one address: a proxy, an office, a mobile network.
+        Refusing it would protect nothing. Codes have 130 random bits: a million guesses per second for a year hit one
+        of 1,000 codes with a probability of 2e-23.
+        """
+        is_blocked = self.limiter.is_blocked(address)
+        self.limiter.count(address)
+        return 429 if is_blocked else 403
 
     def person(self, request: Request) -> Person:
         """Whose request this is; who is not known is asked for a code."""
@@ -145,15 +156,19 @@ class Study:
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """The fields of a form, each once, none of them a file."""
+    """The fields of a form, each once."""
     if is_too_large(request.headers):
         raise TooLargeError
+    # Pages send this type alone. A multipart form may name its character set, and some give text that has no UTF-8.
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise ProblemError(400, "This is not a form of the study. Load the page again.")
     try:
-        async with request.form(max_files=0, max_fields=60) as form:
+        async with request.form(max_fields=60) as form:
             pairs = list(form.multi_items())
-    except HTTPException as error:
+    except (HTTPException, ClientDisconnect) as error:
         raise ProblemError(400, "This form cannot be read. Load the page again.") from error
-    found = {name: value for name, value in pairs if not isinstance(value, UploadFile)}
+    found = {name: value for name, value in pairs if isinstance(value, str)}
     if len(found) != len(pairs):
         raise ProblemError(400, "This form holds something twice. Load the page again.")
     return found
@@ -164,8 +179,11 @@ Fields = Annotated[dict[str, str], Depends(_fields)]
 
 def create_app(folder: Path | str, *, database: str | None = None, root: str = "", is_secure: bool = False) -> FastAPI:
     """The pages of the study in `folder`. `root` is a path before all others; `is_secure` keeps cookies to https."""
+    if not is_root(root):
+        raise OptionError(f"root must be a plain path such as /study, got {root!r}.")
     study = Study(Path(folder), database=database, root=root.rstrip("/"), is_secure=is_secure)
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    # redirect_slashes would redirect to http, and to whatever host the request names. The wall drops the slash instead.
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.study = study
     _add_doors(app, study)
     _add_tasks(app, study)
@@ -208,7 +226,8 @@ def _add_doors(app: FastAPI, study: Study) -> None:
     @app.post("/enter")
     def enter(request: Request, fields: Fields) -> Response:
         origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        scheme = "https" if study.is_secure else request.scope["scheme"]
+        if origin is not None and origin != f"{scheme}://{request.headers.get('host')}":
             raise ProblemError(403, "This form is not from this study.", f"{study.root}/")
         return study.enter(fields.get("code", "").strip().rsplit("/", 1)[-1], _address(request))
 
@@ -260,10 +279,11 @@ def _add_tasks(app: FastAPI, study: Study) -> None:
         done = study.answers.done(person.number)
         return study.goto("/thanks" if done >= len(study.steps(person)) else f"/task/{done + 1}")
 
-    @app.get("/task/{number}")
-    def task(request: Request, number: int) -> Response:
+    @app.get("/task/{page}")
+    def task(request: Request, page: str) -> Response:
         person = study.participant(request)
-        step = _step(study, person, number)
+        step = _step(study, person, page)
+        number = step.number
         done = study.answers.done(person.number)
         if number > done + 1:
             return study.goto("/task")
@@ -276,11 +296,12 @@ def _add_tasks(app: FastAPI, study: Study) -> None:
             study.answers.see(person.number, number)
         return _shown(study, request, person, step, given, done)
 
-    @app.post("/task/{number}")
-    def answer(request: Request, number: int, fields: Fields) -> Response:
+    @app.post("/task/{page}")
+    def answer(request: Request, page: str, fields: Fields) -> Response:
         person = study.participant(request)
         study.check_form(request, fields, study.cookie)
-        step = _step(study, person, number)
+        step = _step(study, person, page)
+        number = step.number
         done = study.answers.done(person.number)
         if number <= done:
             raise _repeated(study, step)
@@ -307,11 +328,8 @@ def _add_organiser(app: FastAPI, study: Study) -> None:
 
     @app.get("/o/{code}")
     def door(request: Request, code: str) -> Response:
-        if study.limiter.is_blocked(_address(request)):
-            raise ProblemError(429, "Too many codes were tried from here. Wait ten minutes.")
         if not study.keys.is_organiser(code):
-            study.limiter.count(_address(request))
-            raise ProblemError(403, "This is not the organiser's link.")
+            raise ProblemError(study.wrong_code(_address(request)), "This is not the organiser's link.")
         return study.with_cookie(study.organiser, "organiser")
 
     @app.get("/organiser")
@@ -402,10 +420,6 @@ def _add_problems(app: FastAPI, study: Study) -> None:
     async def refused(request: Request, error: HTTPException) -> Response:
         return told(request, error.status_code, "Nothing was stored by this request.", f"{study.root}/")
 
-    @app.exception_handler(RequestValidationError)
-    async def unreadable(request: Request, _: RequestValidationError) -> Response:
-        return told(request, 404, "There is no such page.", f"{study.root}/")
-
     @app.exception_handler(Exception)
     async def failed(request: Request, _: Exception) -> Response:
         found = told(request, 500, "This is our fault, and was noted. Nothing you saved is lost.", f"{study.root}/")
@@ -434,9 +448,10 @@ def _shown(
     return study.page(f"{study.design.kind}.html", request.cookies[study.cookie], status=status, page=page)
 
 
-def _step(study: Study, person: Person, number: int) -> Step:
+def _step(study: Study, person: Person, page: str) -> Step:
     steps = study.steps(person)
-    if not 1 <= number <= len(steps):
+    number = whole_number(page)
+    if number is None or not 1 <= number <= len(steps):
         raise ProblemError(404, "You have no such page.", f"{study.root}/task")
     return steps[number - 1]
 

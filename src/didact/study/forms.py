@@ -1,6 +1,6 @@
 """What a browser sent, made into an answer; anything else is refused with a reason, and nothing of it is stored."""
 
-import math
+import re
 from collections.abc import Mapping
 from string import ascii_lowercase
 from typing import Any
@@ -40,7 +40,8 @@ def draft_in(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
     if design.kind == "ranking":
         return {code: fields.get(f"rank-{code}", "") for code in codes_of(step)}
     told = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no answer is longer
-    return int(told) if design.kind == "rating" and told.isdecimal() else told
+    number = whole_number(told)
+    return told if design.kind == "simulation" or number is None else number
 
 
 def seconds_in(fields: Mapping[str, str]) -> float | None:
@@ -48,13 +49,9 @@ def seconds_in(fields: Mapping[str, str]) -> float | None:
     told = fields.get("seconds", "")
     if not told:
         return None
-    try:
-        seconds = float(told)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= LONGEST:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,6})?", told) or float(told) > LONGEST:
         raise FormError("The time on this page cannot be read. Load the page again.")
-    return seconds
+    return float(told)
 
 
 def is_touched(fields: Mapping[str, str]) -> bool:
@@ -75,6 +72,12 @@ def _check_names(fields: Mapping[str, str], own: set[str]) -> None:
 def _whole(value: str | None, low: int, high: int) -> int:
     if value is None or value == "":
         raise FormError("Something is not answered yet.")
-    if not (value.isascii() and value.isdecimal() and len(value) <= 3 and low <= int(value) <= high):
+    number = whole_number(value)
+    if number is None or not low <= number <= high:
         raise FormError("An answer is none of those that can be chosen. Load the page again.")
-    return int(value)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """The number in ASCII digits, None for anything else. `int` also takes `1_0`, `+1` and digits of other scripts."""
+    return int(text) if re.fullmatch(r"0|[1-9][0-9]{0,5}", text) else None

@@ -1,11 +1,17 @@
 """The study as a server on this machine."""
 
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
 
 from didact.errors import OptionError
 from didact.study.app import create_app
+from didact.study.connections import BACKLOG, LogLimit, TimedProtocol
 
 
 def serve(
@@ -20,12 +26,25 @@ def serve(
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Answer requests until stopped. `proxy` is the address of a server in front whose word about clients is taken."""
-    import uvicorn
-
     app = create_app(folder, database=database, root=root, is_secure=is_secure)
     listener = _listener(host, port)
-    config = uvicorn.Config(
+    config = server_config(app, proxy=proxy)
+    if ready is not None:
+        ready(f"http://{_shown(host)}:{listener.getsockname()[1]}")
+    try:
+        with _limited_logs():
+            uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+
+
+def server_config(app: FastAPI, *, proxy: str | None = None) -> uvicorn.Config:
+    """How uvicorn serves `app`: bounded connections, deadlines for clients, no access log, no WebSockets."""
+    return uvicorn.Config(
         app,
+        http=TimedProtocol,
+        ws="none",  # a WebSocket would leave the protocol, and its deadlines
+        backlog=BACKLOG,
         log_level="warning",
         access_log=False,  # links hold codes
         server_header=False,
@@ -33,12 +52,20 @@ def serve(
         forwarded_allow_ips=proxy or "",
         timeout_graceful_shutdown=10,
     )
-    if ready is not None:
-        ready(f"http://{_shown(host)}:{listener.getsockname()[1]}")
+
+
+@contextmanager
+def _limited_logs() -> Iterator[None]:
+    """Bad requests and failed accepts are logged, but cannot fill the disk."""
+    limit = LogLimit()
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    for logger in loggers:
+        logger.addFilter(limit)
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        yield
     finally:
-        listener.close()
+        for logger in loggers:
+            logger.removeFilter(limit)
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -52,7 +79,7 @@ def _listener(host: str, port: int) -> socket.socket:
         raise OptionError(
             f"The study cannot be served at {host}, port {port}: {error.strerror or error}. Choose another with --port."
         ) from error
-    listener.listen(2048)
+    listener.listen(BACKLOG)
     return listener
 
 

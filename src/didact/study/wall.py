@@ -1,6 +1,6 @@
 """What stands before every page: a limit on what may be sent, and headers that keep a browser from doing harm."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 LARGEST: Final = 64 * 1024  # bytes of a request; an answer has a few hundred
@@ -40,6 +40,16 @@ class Wall:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        path = scope["path"].rstrip("/")
+        if self.root and scope["path"] == self.root:
+            await _send(send, 308, {"location": f"{self.root}/"})
+            return
+        names = {name for name, _ in scope["headers"]}
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # Servers disagree where such a request ends: what follows could be taken for somebody else's request.
+            await _send(send, 400, {"connection": "close"})
+            return
+        scope["path"] = f"{path}/" if path in ("", self.root) else path
         scope["root_path"] = self.root
         received = 0
 
@@ -63,7 +73,15 @@ class Wall:
         await self.app(scope, counted, guarded)
 
 
+async def _send(send: Send, status: int, headers: Mapping[str, str]) -> None:
+    """A response without a body."""
+    every = {"content-length": "0", **HEADERS, **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in every.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": b""})
+
+
 def is_too_large(headers: Any) -> bool:
     """Whether a request says of itself that it is too large: then not a byte of it is read."""
     told = headers.get("content-length", "0")
-    return not told.isdecimal() or int(told) > LARGEST
+    return not told.isdecimal() or len(told) > 9 or int(told) > LARGEST
