@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import didact
 from didact.cli.main import app
-from didact.errors import DidactError
+from didact.errors import DidactError, RecordError
 from didact.study.guard import read_keys
 from study.people import CLASSES, maps_of, rows_of, study_of
 
@@ -113,6 +113,13 @@ def test_more_links_lead_where_the_first_ones_do(tmp_path):
     assert "https://moved.example/i/" in run("invite", folder, "--url", "https://moved.example").stdout
 
 
+@pytest.fixture
+def terminal(monkeypatch):
+    """The command's stderr is a terminal."""
+    monkeypatch.setattr("didact.cli.study.sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("root", ["/study", "/study/"])
 def test_the_links_that_serve_prints_lead_to_pages(tmp_path, monkeypatch, root):
     folder = study_of(tmp_path / "s")
@@ -125,6 +132,7 @@ def test_the_links_that_serve_prints_lead_to_pages(tmp_path, monkeypatch, root):
     assert "2 synthetic people have answered" in run("serve", folder, "--root", root).output
 
 
+@pytest.mark.usefixtures("terminal")
 def test_serve_prints_links_for_its_own_address(tmp_path, monkeypatch):
     folder = study_of(tmp_path / "s")
     monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:8123"))
@@ -137,6 +145,48 @@ def test_serve_prints_links_for_its_own_address(tmp_path, monkeypatch):
     assert "warning" not in run("serve", folder, "--port", 8123).output
     run("invite", folder, "--more", 1)  # the address stays the rewritten one
     assert all(line["link"].startswith("http://127.0.0.1:8123/i/") for line in lines_of(folder / "invites.csv"))
+
+
+def test_a_log_file_holds_no_code(tmp_path, monkeypatch):
+    folder = study_of(tmp_path / "s", url="https://study.example")
+    keys = read_keys(folder)
+    monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:8000"))
+    for arguments, base in (([], "http://127.0.0.1:8000"), (["--https"], "https://study.example")):
+        printed = run("serve", folder, *arguments).output
+        assert not any(code in printed for code in (keys.organiser, keys.code(1), keys.code(2)))
+        path = folder / "organiser.txt"
+        assert f"The organiser's link is in {path}, those of participants in {folder / 'invites.csv'}.\n" in printed
+        assert path.read_text() == f"{base}/o/{keys.organiser}\n"
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_cannot_be_written_is_served(tmp_path, monkeypatch):
+    def refused(*_):
+        raise RecordError("Could not write organiser.txt: Read-only file system.")
+
+    folder = study_of(tmp_path / "s")
+    monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:8000"))
+    monkeypatch.setattr("didact.study.guard.write_private", refused)
+    result = run("serve", folder)
+    assert result.exit_code == 0
+    assert "Read-only file system. The organiser's link is printed if" in result.output
+
+
+@pytest.mark.parametrize("option", ["--title", "--about", "--question", "--contact", "--url"])
+def test_bytes_that_are_no_utf8_are_refused_by_the_name_of_their_option(place, tmp_path, option):
+    result = made(place, tmp_path / "s", option, "a\udcffb")
+    name = option.removeprefix("--")
+    assert str(result.exception) == (
+        f"{name} ({option}) must be valid Unicode text, got 'a\\udcffb'. Write it in UTF-8."
+    )
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_address_that_is_no_utf8_does_not_replace_the_links(tmp_path):
+    folder = study_of(tmp_path / "s")
+    before = (folder / "invites.csv").read_text()
+    assert "must be valid Unicode text" in str(run("invite", folder, "--url", "http://\udcff").exception)
+    assert (folder / "invites.csv").read_text() == before
 
 
 def test_new_prints_how_to_serve_its_address(place, tmp_path):
@@ -228,7 +278,8 @@ def test_synthetic_people_are_never_mixed_with_real_ones(tmp_path):
     (["erase", "p99"], "Nobody is called 'p99'"),
     (["export", "--out", "answers.xlsx"], "csv, json, parquet"),
     (["analyze"], "no answers to analyse"),
-    (["serve", "--root", "study"], "--root must begin with a slash"),
+    (["serve", "--root", "study"], "--root must be a plain path that begins with a slash"),
+    (["serve", "--root", "//evil.com"], "--root must be a plain path that begins with a slash"),
     (["serve", "--host", "300.1.1.1"], "cannot be served at 300.1.1.1"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_told(tmp_path, arguments, said):

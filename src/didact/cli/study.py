@@ -12,7 +12,7 @@ from didact.cli import options
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import flag, option
 from didact.cli.output import figure, print_json, print_table, say
-from didact.errors import MissingExtraError, OptionError
+from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
 from didact.registry import split_list
 
@@ -178,25 +178,27 @@ def serve(
     Runs until it is stopped (Ctrl-C). Stopping loses nothing: every answer is on disk before the page confirms it.
     """
     _check_extra()
-    from didact.study.address import is_loopback, links_for
+    from didact.study.address import is_loopback, is_root, links_for
     from didact.study.guard import read_keys
     from didact.study.invitations import invitations
     from didact.study.serve import serve as run
 
-    if root and not root.startswith("/"):
-        raise OptionError(f"--root must begin with a slash: /{root}, not {root}.")
+    if not is_root(root):
+        raise OptionError(f"--root must be a plain path that begins with a slash, such as /study, got {root!r}.")
     root = root.rstrip("/")
     design, answers = _opened(folder, database)
     keys = read_keys(folder)
-    organiser = keys.organiser
     people = answers.people()
     synthetic = sum(person.is_synthetic for person in people)
     answers.close()
     invited = invitations(design, keys, [one.number for one in people if not one.is_erased and not one.is_synthetic])
 
     def ready(address: str) -> None:
-        say(f"The study is at {address}{root}/\nThe organiser's page: {address}{root}/o/{organiser}")
-        _print_links(folder, invited, links_for(folder, f"{address}{root}", is_proxied=https or proxy is not None))
+        say(f"The study is at {address}{root}/")
+        is_proxied = https or proxy is not None
+        links = links_for(folder, f"{address}{root}", is_proxied=is_proxied)
+        base = links.base if is_proxied else f"{address}{root}"
+        _print_links(folder, f"{base}/o/{keys.organiser}", invited, links)
         if synthetic:
             say(
                 f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
@@ -237,11 +239,13 @@ def invite(
     """
     design, answers = _opened(folder, database)
     from didact.study.address import written_base
+    from didact.study.design import check_text
     from didact.study.guard import read_keys, write_private
     from didact.study.invitations import INVITES, invitations, listed
 
     keys = read_keys(folder)
     url = url or written_base(folder) or str(design.facts.get("url", LOCAL))
+    check_text("url", url)
     called = [line.strip() for line in _text(names).splitlines() if line.strip()] if names is not None else []
     if len(called) > more:
         raise OptionError(f"{names} has {len(called)} names, and {more} people are invited. Give --more {len(called)}.")
@@ -498,16 +502,26 @@ def _check_extra() -> None:
         )
 
 
-def _print_links(folder: Path, invited: "Sequence[Invitation]", links: "Links") -> None:
-    """The links of participants on stderr, and a warning where those in invites.csv lead elsewhere."""
+def _print_links(folder: Path, organiser: str, invited: "Sequence[Invitation]", links: "Links") -> None:
+    """The links on a terminal. They let people in: a log file or a journal is told only where they are."""
     from didact.study.design import person_name
+    from didact.study.guard import write_private
+    from didact.study.invitations import INVITES, ORGANISER
 
-    if invited:
-        say("Links for participants:")
-    for invitation in invited[:SHOWN]:
-        say(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
-    if len(invited) > SHOWN:
-        say(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
+    if sys.stderr.isatty():
+        say(f"The organiser's page: {organiser}")
+        if invited:
+            say("Links for participants:")
+        for invitation in invited[:SHOWN]:
+            say(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
+        if len(invited) > SHOWN:
+            say(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
+    else:
+        try:
+            write_private(folder / ORGANISER, f"{organiser}\n")
+            say(f"The organiser's link is in {folder / ORGANISER}, those of participants in {folder / INVITES}.")
+        except RecordError as error:  # a folder that is only read, with the answers in another database
+            say(f"warning: {error} The organiser's link is printed if you serve the study from a terminal.")
     if links.warning:
         say(f"warning: {links.warning}")
 

@@ -90,6 +90,17 @@ def read_design(folder: Path) -> Design:
         ) from error
 
 
+def check_text(name: str, *texts: str) -> None:
+    """An error if a text cannot be stored as UTF-8: bytes of another encoding on the command line become surrogates."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise OptionError(
+                f"{name} (--{name}) must be valid Unicode text, got {text[:80]!a}. Write it in UTF-8."
+            ) from None
+
+
 def person_name(number: int) -> str:
     """What a person is called everywhere: p01, p02, …"""
     return f"p{number:02d}"

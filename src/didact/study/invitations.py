@@ -10,6 +10,7 @@ from didact.study.design import Design, person_name
 from didact.study.guard import Keys
 
 INVITES: Final = "invites.csv"
+ORGANISER: Final = "organiser.txt"  # the organiser's link, at the address of the last `didact study serve`
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from didact.records.atomic import check_new_folder, new_folder
 from didact.registry import unknown
 from didact.study.about import TITLE, default_about
 from didact.study.database import open_answers
-from didact.study.design import KINDS, QUESTIONS, Design, Item
+from didact.study.design import KINDS, QUESTIONS, Design, Item, check_text
 from didact.study.example import example_for
 from didact.study.guard import new_keys, write_private
 from didact.study.invitations import INVITES, invitations, listed
@@ -73,6 +73,9 @@ def new_study(
         raise OptionError(f"{folder} exists already, and might hold people's answers. Choose another folder.")
     check_new_folder(folder)
     _check_options(kind, items, annotators, errors, points, pause, signs)
+    for name, text in {"title": title, "question": question, "about": about, "contact": contact, "url": url}.items():
+        check_text(name, text)
+    check_text("consent", *consent)
     named = _named(explanations)
     if kind == "ranking" and not 2 <= len(named) <= MOST:
         raise OptionError(
