@@ -169,11 +169,12 @@ def test_a_log_is_bounded_and_says_what_is_left_out(monkeypatch):
     monkeypatch.setattr("didact.study.connections.time.monotonic", lambda: now[0])
     limit = LogLimit(most=3)
 
-    def passed() -> logging.LogRecord | None:
-        record = logging.LogRecord("asyncio", logging.ERROR, "", 0, "accept failed: %s", ("too many files",), None)
+    def passed(level: int = logging.WARNING) -> logging.LogRecord | None:
+        record = logging.LogRecord("asyncio", level, "", 0, "accept failed: %s", ("too many files",), None)
         return record if limit.filter(record) else None
 
     assert sum(passed() is not None for _ in range(1000)) == 3
+    assert passed(logging.ERROR) is not None  # warnings do not hide errors
     now[0] = 61.0
     record = passed()
     assert record is not None

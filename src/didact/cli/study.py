@@ -244,6 +244,7 @@ def invite(
     from didact.study.invitations import INVITES, invitations, listed
 
     keys = read_keys(folder)
+    answers.check_keys(keys)
     url = url or written_base(folder) or str(design.facts.get("url", LOCAL))
     check_text("url", url)
     called = [line.strip() for line in _text(names).splitlines() if line.strip()] if names is not None else []

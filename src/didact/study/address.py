@@ -3,12 +3,12 @@
 import csv
 import ipaddress
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from didact.errors import RecordError
 from didact.study.invitations import INVITES
 
 PORT: Final = 8000
@@ -43,8 +43,13 @@ def written_base(folder: Path) -> str:
     path = folder / INVITES
     if not path.is_file():
         return ""
-    rows: Sequence[dict[str, str]] = list(csv.DictReader(path.read_text("utf-8").splitlines()))
-    return rows[0].get("link", "").rpartition("/i/")[0] if rows else ""
+    try:
+        first = next(csv.DictReader(path.read_text("utf-8").splitlines()), {})
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RecordError(
+            f"{path} cannot be read ({error}). Write it again: didact study invite {folder} --url ADDRESS"
+        ) from error
+    return (first.get("link") or "").rpartition("/i/")[0]
 
 
 def links_for(folder: Path, address: str, *, is_proxied: bool) -> Links:

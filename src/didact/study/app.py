@@ -61,6 +61,7 @@ class Study:
         self.stimuli: Stimuli = read_stimuli(folder)
         self.keys: Keys = read_keys(folder)
         self.answers: Answers = open_answers(folder, self.design, database)
+        self.answers.check_keys(self.keys)
         self.cookie, self.organiser = self.keys.cookie_name("person"), self.keys.cookie_name("organiser")
         self.pictures = folder / PICTURES
         self.root, self.is_secure = root, is_secure

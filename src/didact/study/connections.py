@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -96,18 +97,24 @@ class TimedProtocol(H11Protocol):
 
 
 class LogLimit(logging.Filter):
-    """Passes at most `most` messages per minute. The next one that passes says how many were left out."""
+    """Passes at most `most` messages per minute, logger and level, so that bad requests do not hide errors.
+
+    The first message of the next minute says how many were left out.
+    """
 
     def __init__(self, most: int = 20) -> None:
         super().__init__()
-        self.most, self._passed, self._dropped, self._began = most, 0, 0, time.monotonic()
+        self.most, self._began = most, time.monotonic()
+        self._counts: Counter[tuple[str, int]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
         if now - self._began >= 60.0:
-            if self._dropped:
-                record.msg, record.args = f"({self._dropped} messages left out before) {record.getMessage()}", ()
-            self._passed, self._dropped, self._began = 0, 0, now
-        self._passed += 1
-        self._dropped += self._passed > self.most
-        return self._passed <= self.most
+            dropped = sum(max(0, count - self.most) for count in self._counts.values())
+            if dropped:
+                record.msg, record.args = f"({dropped} messages left out before) {record.getMessage()}", ()
+            self._counts.clear()
+            self._began = now
+        key = (record.name, record.levelno)
+        self._counts[key] += 1
+        return self._counts[key] <= self.most

@@ -14,7 +14,8 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from didact.errors import OptionError, RecordError
 from didact.study.answers import Answer
 from didact.study.design import Design, person_name
-from didact.study.guard import hashed
+from didact.study.guard import FILE as SECRET
+from didact.study.guard import Keys, hashed
 from didact.study.steps import Step
 
 FILE: Final = "answers.sqlite"
@@ -84,11 +85,17 @@ class GoneError(Exception):
 class Answers:
     """The people of a study and what they said. Every method is one transaction; any number of threads may call."""
 
-    def __init__(self, url: str, study: str) -> None:
+    def __init__(self, url: str, study: str, *, is_new: bool = False) -> None:
         try:
             self._engine = _engine(url)
             self._writer = self._engine.execution_options(writes=True)
-            _META.create_all(self._engine)
+            if is_new:
+                _META.create_all(self._engine)
+            elif not sql.inspect(self._engine).has_table(_STATE.name):
+                raise RecordError(
+                    f"The database {_named(url)} holds no study. Name the database that didact study new wrote "
+                    "(--database URL), or restore it."
+                )
             self._claim(study)
         except (SQLAlchemyError, ImportError, ValueError) as error:  # a port that is no number is a ValueError
             raise RecordError(f"The database {_named(url)} cannot be used: {_first_line(error)}.") from error
@@ -97,6 +104,17 @@ class Answers:
         self._engine.dispose()
 
     # People
+
+    def check_keys(self, keys: Keys) -> None:
+        """An error if people's codes do not come from `keys`: then every link that is printed would be refused."""
+        for person in self.people():
+            if not person.is_erased and not person.is_synthetic:
+                if self.person_with(keys.code(person.number)) != person:
+                    raise RecordError(
+                        f"The study's secret ({SECRET}) does not belong to its answers: it does not give the code of "
+                        f"{person.id}. Restore the file, or name the database of this study (--database URL)."
+                    )
+                return
 
     def invite(self, design: Design, codes: Sequence[tuple[int, str]], names: Sequence[str] = ()) -> None:
         """Let people in by their codes, (number, code) each, of which hashes are kept."""
@@ -291,7 +309,7 @@ def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new
             "DIDACT_STUDY_DATABASE); else restore the file."
         )
     study = hashed(f"{design.seed}/{design.kind}/{'/'.join(item.id for item in design.items)}/{design.methods}")
-    return Answers(url or f"sqlite:///{(folder / FILE).absolute()}", study)
+    return Answers(url or f"sqlite:///{(folder / FILE).absolute()}", study, is_new=is_new)
 
 
 def number_of(people: Sequence[Person], asked: str) -> int:

@@ -84,7 +84,7 @@ def read_design(folder: Path) -> Design:
         if unknown:
             raise ValueError(f"unknown entries {', '.join(sorted(unknown))}")
         return Design(**held)
-    except (ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{path} is not a study's design ({error}). Make the study anew, or restore the file."
         ) from error

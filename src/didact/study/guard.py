@@ -93,7 +93,7 @@ def read_keys(folder: Path) -> Keys:
             f"The study's secret cannot be read from {path} ({error.strerror}). Without it no invitation is valid; "
             "restore the file."
         ) from error
-    if len(secret) < 32:
+    if len(secret) != 32:
         raise RecordError(f"{path} is damaged: a secret has 32 bytes, not {len(secret)}. Restore the file.")
     return Keys(secret)
 
@@ -105,7 +105,7 @@ def write_private(path: Path, content: str) -> None:
 
 
 class Limiter:
-    """Counts wrong codes of each address: after `most` within `window` seconds no code of it is looked at."""
+    """Counts wrong codes per address. An address is blocked after `most` of them within `window` seconds."""
 
     ADDRESSES: Final = 10_000  # so that memory stays bounded; the longest unseen are forgotten
 

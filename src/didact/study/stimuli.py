@@ -67,7 +67,7 @@ def read_stimuli(folder: Path) -> Stimuli:
         held = json.loads(path.read_text("utf-8"))
         items = {name: _stimulus(one) for name, one in held["items"].items()}
         return Stimuli(items, _stimulus(held["example"]))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}). Restore the file, or make the study anew.") from error
 
 
