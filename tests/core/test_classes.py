@@ -193,6 +193,12 @@ class TestLibrary:
         maps = didact.explain(model, data["all"][:2], "occlusion", preset="l2e")
         assert maps.targets == ("acceptable", "bad")
 
+    def test_case_does_not_matter(self, model, data):
+        other = replace(data, classes=("ACCEPTABLE", " Bad"))
+        for asked in ({"target": "gold"}, {"preset": "l2e"}):
+            assert didact.explain(model, other["all"][:2], "occlusion", **asked).targets == ("acceptable", "bad")
+        assert didact.explain(model, other["all"][:2], "lime(samples=10, target=gold)").targets == ("acceptable", "bad")
+
     def test_plain_rows_keep_their_meaning(self, model, data):
         maps = didact.explain(model, list(data["all"])[:2], "gradient_norm", target="gold")
         assert maps.targets == ("bad", "acceptable")
@@ -227,6 +233,11 @@ class TestLibrary:
         is_gold.better = "higher"
         frame = didact.evaluate(maps, model, data, metrics=is_gold, control=False)
         assert frame["value"].tolist() == [1.0]
+        other = replace(data, classes=("yes", "no"))
+        frame = didact.evaluate(maps, model, other, metrics=is_gold, control=False, classes=["no", "yes"])
+        assert frame["value"].tolist() == [1.0]
+        with pytest.raises(OptionError, match="no class names"):
+            didact.evaluate(maps, model, list(data["all"]), metrics=is_gold, control=False, classes=["no", "yes"])
 
     def test_learning_from_gold(self, model, data):
         asked = {"initialisations": 1, "training": {"epochs": 1}, "imitate": "occlusion(target=gold)"}

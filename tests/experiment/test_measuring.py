@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,25 @@ class TestWhatIsKept:
             assert one["sureness"] == pytest.approx(said.probabilities[place].max())
             assert one["rationale"] == [list(span) for span in row.rationale]
             assert one["agreement"] is None, "one method agrees with nobody"
+
+    @pytest.mark.slow
+    def test_class_names_of_another_case_and_order(self, compare, school):
+        teacher, data = school()
+        splits = {
+            name: Split(name, [replace(row, label=1 - row.label) for row in rows]) for name, rows in data.splits.items()
+        }
+        other = replace(data, splits=splits, classes=tuple(name.upper() for name in data.classes[::-1]), all_rows=None)
+        found = compare(teacher, other, explainers=["lime(samples=10, target=gold)"], measure=16)
+        kept = documents(found)
+        rows = {row.id: row for row in data["test"]}
+        said = dict(zip(rows, teacher.predict(data["test"].rows).labels, strict=True))
+        assert [one["is_right"] for one in kept["rows"]] == [
+            rows[one["id"]].label == said[one["id"]] for one in kept["rows"]
+        ]
+        assert {one["gold"] for one in kept["rows"]} == set(teacher.classes)
+        file = next(one["file"] for one in kept["methods"] if one["label"].startswith("lime"))
+        targets = Explanations.load(found.folder / file).targets
+        assert targets == tuple(data.classes[rows[one["id"]].label] for one in kept["rows"])
 
     @pytest.mark.slow
     def test_agreement_of_a_row_leaves_controls_out(self, compare):

@@ -34,6 +34,7 @@ def metrics(
         str | None, option("--data", "DATA", "Data that were explained, for plausibility.", options.DATA)
     ] = None,
     columns: options.Columns = None,
+    classes: options.Classes = None,
     split: Annotated[
         str | None, option("--split", "SPLIT", "Split of the data, if ids are in several.", options.DATA)
     ] = None,
@@ -84,6 +85,8 @@ def metrics(
     for one in named or ():  # a wrong name is told before anything heavy is loaded
         METRICS[parse_spec(one).name]
     options.check_files(given, has_data=data is not None)
+    if data is None and (columns or classes):
+        raise OptionError("--columns and --classes are about the data. Name them with --data.")
 
     from didact.experiment.evaluate import evaluated
 
@@ -96,7 +99,7 @@ def metrics(
         )  # fmt: skip
     found = evaluated(
         given, teacher, loaded, metrics=named, remove=remove, preset=preset, level=level, encoder=encoder,
-        control=control, seed=seed, batch_size=batch_size, progress=True,
+        control=control, seed=seed, batch_size=batch_size, progress=True, classes=options.parse_classes(classes),
     )  # fmt: skip
     if as_json:
         print_json(found.to_document())

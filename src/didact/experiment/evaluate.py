@@ -134,8 +134,9 @@ def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options
     number with an attribute `better`, higher or lower. What is taken away is replaced by the mask token
     (`remove=mask`), deleted, padded or zero; `preset` is eraser or l2e. `level=word` joins pieces first. `encoder`
     tells which rows mean the same: a model, or minilm; the teacher by default. A `random` explanation stands beside
-    the others unless `control=False`; `seed` draws it. `value` is the mean over rows, `low` and `high` its 95 %
-    interval. `frame.attrs` holds notes, and tests between the methods.
+    the others unless `control=False`; `seed` draws it. `classes` names the data's classes in the teacher's order
+    where the names differ, for a metric of your own that reads labels. `value` is the mean over rows, `low` and `high`
+    its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
     """
     return evaluated(explanations, teacher, data, **options).to_pandas()
 
@@ -154,6 +155,7 @@ def evaluated(
     seed: int = 0,
     batch_size: int = 64,
     progress: bool = False,
+    classes: Sequence[str] | None = None,
 ) -> Evaluation:
     """As `evaluate`, with the numbers of every row."""
     asked = (
@@ -170,7 +172,7 @@ def evaluated(
     first = next(iter(maps.values()))
     if control and RANDOM not in maps:
         maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
-    rows, note = _labelled(_rows(first, loaded), loaded, first if known is None else known)
+    rows, note = _labelled(_rows(first, loaded), loaded, first if known is None else known, classes)
     work = _Work(maps, rows, known, loaded, encoder, remove, batch_size, said)
     if note is not None and any(parse_spec(name).name not in METRICS for name in asked or ()):
         work.notes.append(note)
@@ -455,14 +457,15 @@ def _rows(maps: Explanations, data: Any) -> list[Row]:
     return found
 
 
-def _labelled(rows: list[Row], data: Any, model: Teacher | Explanations) -> tuple[list[Row], str | None]:
+def _labelled(
+    rows: list[Row], data: Any, model: Teacher | Explanations, classes: Sequence[str] | None
+) -> tuple[list[Row], str | None]:
     """The rows with labels as indices into the classes of what was explained: a metric of the caller's may read them.
 
-    Labels that do not fit are left out, with a note.
+    Labels that do not fit are left out, with a note, unless `classes` says which is which.
     """
-    if not isinstance(data, Dataset | Split):
-        return rows, None
-    found, note = align_rows(Split("explained", rows, data.classes), model.classes, required=False)
+    known = Split("explained", rows, data.classes if isinstance(data, Dataset | Split) else None)
+    found, note = align_rows(known, model.classes, classes=classes, required=False)
     return list(found), note
 
 
