@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from didact.experiment.agree import agree
     from didact.experiment.agreement import Agreement
     from didact.experiment.bring import read_explanations
+    from didact.experiment.check import check_explainer
     from didact.experiment.compare import compare, forecast
     from didact.experiment.comparison import Comparison
     from didact.experiment.distil import learn_l2e
@@ -36,6 +37,7 @@ __all__ = [
     "__version__",
     "agree",
     "analyze_study",
+    "check_explainer",
     "compare",
     "evaluate",
     "explain",
@@ -62,6 +64,7 @@ _PUBLIC = {
     "Forecast": "didact.experiment.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",
     "analyze_study": "didact.study.folder:analyze_study",
+    "check_explainer": "didact.experiment.check:check_explainer",
     "compare": "didact.experiment.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
     "explain": "didact.experiment.explain:explain",

@@ -66,6 +66,10 @@ class TrainingError(DidactError, RuntimeError):
     """Training went wrong: a loss that is not a number, a model that cannot learn the task."""
 
 
+class ContractError(DidactError, AssertionError):
+    """An explainer that breaks a promise all explainers make."""
+
+
 def kind_of(error: DidactError) -> str:
     """The name of the error's nearest kind among those of this module: what another process can raise again."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)

@@ -1,5 +1,6 @@
 """`didact methods`: what can be asked for as an explanation."""
 
+from dataclasses import asdict
 from textwrap import fill
 from typing import Annotated, Any, Final
 
@@ -7,6 +8,7 @@ import typer
 
 from didact.cli import options
 from didact.cli.output import print_json, print_table
+from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, ExplainerEntry
 
 START = (
@@ -21,24 +23,45 @@ NEEDS = {
     "attention": "attention of a model",
 }
 
-EXAMPLES: Final = ("didact methods", "didact methods lime")
+EXAMPLES: Final = ("didact methods", "didact methods lime", "didact methods lime --check")
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show one method with all its options.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check that the method keeps what all methods promise.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """List every explanation method, or show one with its options.
 
-    Says what a method does, what it needs of a model, and what it costs per row. Loads nothing heavy.
+    Says what a method does, what it needs of a model, and what it costs per row. Loads nothing heavy. With --check the
+    method, of your own package for instance, explains tiny models made on the spot.
     """
-    if name is not None:
+    if check:
+        _check(name, as_json=as_json)
+    elif name is not None:
         _show_one(name, EXPLAINERS[name], as_json=as_json)
     elif as_json:
         facts = [_facts(name, entry) for name, entry in EXPLAINERS.items()]
         print_json({"rows": facts} | ({"broken": dict(EXPLAINERS.broken)} if EXPLAINERS.broken else {}))
     else:
         _show_all()
+
+
+def _check(name: str | None, *, as_json: bool) -> None:
+    """The promises of a method, one line for each; ends with exit code 1 if one is broken."""
+    from didact.experiment.check import check_explainer
+
+    if name is None:
+        raise OptionError("--check needs the NAME of a method: didact methods lime --check.")
+    found = check_explainer(name, raises=False)
+    if as_json:
+        print_json({"name": found.method, "passed": found.passed, "promises": [asdict(one) for one in found.promises]})
+    else:
+        typer.echo(str(found))
+    if not found.passed:
+        raise typer.Exit(1)
 
 
 def _show_all() -> None:

@@ -1,8 +1,9 @@
 """How units are scored: one module per method, each an `Explainer` that receives a teacher and never builds one.
 
 `EXPLAINERS` lists them as plain text, so that `didact methods` imports nothing heavy. To add one: a module with an
-`Explainer`, a line here, and it is in the contract suite of tests/explainers. Packages outside add theirs through the
-entry point group `didact.explainers`.
+`Explainer`, a line here, and it is in the contract suite of tests/explainers. `contract.py` holds the promises that are
+checked there and by `didact.check_explainer`. Packages outside add theirs through the entry point group
+`didact.explainers`.
 """
 
 from dataclasses import dataclass

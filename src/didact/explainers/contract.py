@@ -1,0 +1,178 @@
+"""What every explainer promises, as checks that run on any explainer, teacher and rows.
+
+The tests of our own explainers and `didact.check_explainer` run the same checks.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+import torch
+from torch import Tensor, nn
+
+from didact.core.aim import aim
+from didact.core.batch import Batch
+from didact.core.encode import encoded
+from didact.core.explanation import Explanation, Kind
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+
+# Gives an explainer that was prepared with these rows, ready to be called with (teacher, batch, target).
+Prepared = Callable[[Sequence[Row]], Callable[..., Any]]
+NOT_APPLICABLE: Final = "not applicable"
+PROMISES: Final = {
+    "result": "It returns an Explanation.",
+    "shape": "There is one score for every position of the batch.",
+    "kind": "Scores are signed, magnitude, distribution or binary: the kind it says.",
+    "finite": "Scores are finite.",
+    "units": "Padding and special tokens score exactly 0.",
+    "range": "Magnitudes, distributions and marks are not negative, and a distribution sums to 1.",
+    "content": "Every row has a score other than 0.",
+    "residual": "Residuals are finite and not negative.",
+    "detached": "Scores carry no gradient graph.",
+    "model": "The model is left as it was: weights, gradients, modes and hooks.",
+    "deterministic": "The same call gives the same scores.",
+    "alone": "A row's scores do not depend on the other rows of its batch.",
+}
+
+
+def check_promises(
+    prepared: Prepared, teacher: Teacher, rows: Sequence[Row], *, kind: str | None = None, tolerance: float = 1e-8
+) -> dict[str, str]:
+    """For each promise "" if it is kept, `NOT_APPLICABLE`, or what was seen instead.
+
+    `kind` is what the scores are said to be. `tolerance` is for rows alone against rows in a batch, as a share of the
+    largest score. Errors of the explainer are not caught.
+    """
+    before = _ModelState(teacher)
+    try:
+        result, batch = explained(prepared, teacher, rows)
+    finally:
+        changed = before.changes()
+    seen = dict.fromkeys(PROMISES, NOT_APPLICABLE) | {"model": changed}
+    seen["result"] = "" if isinstance(result, Explanation) else f"It returned {type(result).__name__}."
+    if seen["result"]:
+        return seen
+    shape = tuple(result.scores.shape)
+    seen["shape"] = "" if shape == tuple(batch.tokens.shape) else f"{shape} scores for {tuple(batch.tokens.shape)}."
+    if seen["shape"]:
+        return seen
+    seen |= _scores(result, batch, kind)
+    again, _ = explained(prepared, teacher, rows)
+    gap = _gap(result.scores, again.scores)
+    seen["deterministic"] = "" if gap == 0 else f"A second call differs by {gap:.1e} of the largest score."
+    seen["alone"] = row_by_row(prepared, teacher, rows, tolerance=tolerance)
+    return seen
+
+
+def row_by_row(prepared: Prepared, teacher: Teacher, rows: Sequence[Row], *, tolerance: float) -> str:
+    """ "" if each row alone gets the scores that it gets in a batch, else what was seen."""
+    together, _ = explained(prepared, teacher, rows)
+    for index, row in enumerate(rows):
+        alone, own = explained(prepared, teacher, [row], everyone=rows)
+        gap = _gap(alone.scores[0], together.scores[index, : own.tokens.shape[1]])
+        if not gap <= tolerance:
+            return f"Alone, row {row.id!r} differs by {gap:.1e} of its largest score."
+        if alone.residual is not None and together.residual is not None:
+            difference = float((together.residual[index] - alone.residual[0]).abs())
+            if difference > 100 * tolerance + 0.01 * float(alone.residual[0].abs()):
+                return f"Alone, the residual of row {row.id!r} differs by {difference:.1e}."
+    return ""
+
+
+def explained(
+    prepared: Prepared, teacher: Teacher, rows: Sequence[Row], *, everyone: Sequence[Row] | None = None
+) -> tuple[Any, Batch]:
+    """What the explainer says of the predicted class of these rows; it is prepared with `everyone`."""
+    explainer = prepared(everyone or rows)
+    batch = encoded(teacher, rows)
+    if isinstance(teacher, nn.Module):
+        with torch.no_grad():
+            logits = teacher(batch).logits
+    else:
+        logits = torch.from_numpy(teacher.predict(list(rows)).values)
+    return explainer(teacher, batch, aim(teacher, rows, batch, logits)), batch
+
+
+def _scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:
+    """The promises that one look at the scores tells."""
+    scores, sums = result.scores, result.scores.sum(-1)
+    seen = {"kind": "", "finite": "", "units": "", "content": "", "detached": ""}
+    if result.kind not in get_args(Kind) or result.kind != (kind or result.kind):
+        seen["kind"] = f"Its kind is {result.kind!r}" + (f", and it says {kind!r}." if kind else ".")
+    if not scores.isfinite().all():
+        seen["finite"] = f"{int((~scores.isfinite()).sum())} scores are NaN or infinite."
+    outside = int((scores[~batch.units] != 0).sum())
+    if outside:
+        seen["units"] = f"{outside} scores outside `batch.units` are not 0."
+    if result.kind == "binary":
+        seen["content"] = NOT_APPLICABLE
+    elif (scores.abs().sum(-1) == 0).any():
+        seen["content"] = f"Row {batch.ids[int((scores.abs().sum(-1) == 0).int().argmax())]!r} has none."
+    if scores.requires_grad:
+        seen["detached"] = "The scores require a gradient: detach them."
+    if result.kind != "signed":
+        negative = int((scores < 0).sum())
+        seen["range"] = f"{negative} scores of kind {result.kind!r} are negative." if negative else ""
+        if result.kind == "distribution" and not torch.allclose(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5):
+            seen["range"] = f"A row of the distribution sums to {float(sums[(sums - 1).abs().argmax()]):.4g}."
+    if result.residual is not None:
+        good = bool(result.residual.isfinite().all() and (result.residual >= 0).all())
+        seen["residual"] = "" if good else f"Residuals are {result.residual.tolist()}."
+    return seen
+
+
+def _gap(scores: Tensor, others: Tensor) -> float:
+    """The largest difference as a share of the largest score; infinite where shapes or missing values differ."""
+    if scores.shape != others.shape or not torch.equal(scores.isnan(), others.isnan()):
+        return float("inf")
+    difference = (scores - others).detach().nan_to_num().abs()
+    return float(difference.max() / scores.detach().nan_to_num().abs().max().clamp_min(1e-12)) if len(scores) else 0.0
+
+
+@dataclass(eq=False)
+class _ModelState:
+    """What of a model an explainer must leave as it was. One module is put into training mode meanwhile."""
+
+    teacher: Teacher
+
+    def __post_init__(self) -> None:
+        self.model = self.teacher if isinstance(self.teacher, nn.Module) else None
+        if self.model is None:
+            return
+        self.weights = copy.deepcopy(self.model.state_dict())
+        self.switched = next(module for module in self.model.modules() if not list(module.children()))
+        self.was_training = self.switched.training
+        self.switched.training = True
+        self.modes = [module.training for module in self.model.modules()]
+        self.needs_gradient = [one.requires_grad for one in self.model.parameters()]
+        self.hooks = _hooks(self.model)
+
+    def changes(self) -> str:
+        """What changed since; "" if nothing did."""
+        if self.model is None:
+            return NOT_APPLICABLE
+        modes = [module.training for module in self.model.modules()]
+        self.switched.training = self.was_training
+        state, parameters = self.model.state_dict(), list(self.model.parameters())
+        for what, is_changed in (
+            ("Weights", any(not torch.equal(one, self.weights[name]) for name, one in state.items())),
+            ("Training modes", modes != self.modes),
+            ("Gradients of parameters", any(one.grad is not None for one in parameters)),
+            ("requires_grad of parameters", [one.requires_grad for one in parameters] != self.needs_gradient),
+            ("Hooks", _hooks(self.model) > self.hooks),
+        ):
+            if is_changed:
+                return f"{what} of the model changed."
+        return ""
+
+
+def _hooks(model: nn.Module) -> int:
+    """Hooks of the model; transformers leaves its own where hidden states were asked for."""
+    hooks = [
+        hook
+        for module in model.modules()
+        for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    ]
+    return sum(not str(getattr(hook, "__module__", "")).startswith("transformers") for hook in hooks)
