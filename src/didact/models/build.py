@@ -45,8 +45,9 @@ def build_model(
             )
         # Imported here: transformers takes seconds to import, and native models do without it.
         from didact.models.pretrained import new_head
+        from didact.models.selfcheck import check_model
 
-        return new_head(
+        model = new_head(
             spec,
             data,
             max_length=max_length,
@@ -54,6 +55,8 @@ def build_model(
             revision=revision,
             trust_remote_code=trust_remote_code,
         )
+        check_model(model)  # before it is trained for hours
+        return model
 
 
 def is_native(spec: str) -> bool:

@@ -59,6 +59,7 @@ class HuggingFaceModel(Model):
         self.truncate = truncate
         self._reading: Reading | None = None
         self._attention: AttentionSource | None = None
+        self._is_measured = False
         self.max_length = _max_length(model, tokenizer, max_length)
         self._layers = _layers(model)
         self._first_layer = self._layers[0]
@@ -101,6 +102,7 @@ class HuggingFaceModel(Model):
     # -- rows to tensors ----------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Row]) -> Batch:
+        self.measure()
         if not self.task.is_text:
             return self._encode_images(rows)
         options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
@@ -264,6 +266,21 @@ class HuggingFaceModel(Model):
         return logits.to(batch.device)  # of a spread model it may be elsewhere
 
     # -- what is measured ---------------------------------------------------------------------------------------------
+
+    def measure(self) -> None:
+        """Measure where the head pools and whether attention is recorded, once.
+
+        Rows are encoded before a method puts hooks or derivatives of its own into the model; later would be too late.
+        """
+        if self._is_measured:
+            return
+        self._is_measured = True  # the rows to measure with are encoded, too
+        try:
+            assert self.reading
+            assert self._attention_source
+        except BaseException:
+            self._is_measured = False
+            raise
 
     @property
     def reading(self) -> Reading:  # type: ignore[override]
