@@ -10,9 +10,12 @@ from transformers import AttentionInterface
 
 import didact
 from didact.core.row import Row
+from didact.data.load import load_data
 from didact.errors import UnsupportedError
+from didact.experiment import parcel
 from didact.models import selfcheck
 from didact.models.attention import NAME, attend, split_mask
+from didact.models.build import build_model
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import load_teacher
 from didact.students.build import build_strategy, parse_student
@@ -352,6 +355,36 @@ class TestTheCheckItself:
         if architecture == "bert":
             with pytest.raises(UnsupportedError, match="head has no gradient"):
                 didact.explain(model, rows(), "attention_cls")
+
+    def test_measures_before_a_method_hooks_into_the_model(self):
+        """A worker loads without a check; value zeroing replaces the outputs of layers, and of the probe's, too."""
+        network, tokenizer = huggingface("albert")
+        unchecked = load_teacher((network, tokenizer), check=False)
+        found = didact.explain(unchecked, rows(), "value_zeroing")[0].scores
+        selfcheck._READINGS.clear()
+        selfcheck._SOURCES.clear()
+        expected = didact.explain(load_teacher((network, tokenizer)), rows(), "value_zeroing")[0].scores
+        np.testing.assert_array_equal(found, expected)
+        assert unchecked._attention_source.fault is None
+
+    def test_a_base_is_checked_before_it_is_trained(self, tmp_path):
+        model, tokenizer = tiny("ConvBert")
+        model.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        data = load_data("planted/sentiment(test=4,dev=4,train=4,teach=4,explain=4)")
+        with pytest.raises(UnsupportedError, match="cannot be a white box"):
+            build_model(str(tmp_path), data)
+
+    def test_workers_skip_it(self, tmp_path, monkeypatch):
+        model, tokenizer = huggingface("bert")
+        model.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        monkeypatch.setattr(selfcheck, "check_model", lambda _: pytest.fail("a worker checked"))
+        about = {
+            "folder": ".", "task": "classification", "classes": None, "max_length": None, "truncate": False,
+            "device": "cpu", "said": {}, "name": "teacher",
+        }  # fmt: skip
+        assert parcel._opened(tmp_path, about).name == "teacher"
 
     def test_two_ragged_rows_whatever_the_tokenizer_and_the_task(self):
         network, tokenizer = huggingface("bert")
