@@ -45,6 +45,19 @@ _CONFIGS = {
     "CTRL": {"vocab_size": 300, "n_embd": 16, "dff": 24, "n_layer": 2, "n_head": 4, "num_labels": 3, "pad_token_id": 1},
     "FNet": _SMALL,
     "BigBird": _SMALL | {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1},
+    "Reformer": {
+        "vocab_size": 300,
+        "hidden_size": 16,
+        "attention_head_size": 4,
+        "num_attention_heads": 4,
+        "num_labels": 3,
+        "feed_forward_size": 24,
+        "axial_pos_embds": False,
+        "attn_layers": ["local", "lsh"],
+        "num_buckets": 2,
+    },
+    "SqueezeBert": _SMALL | {"embedding_size": 16, "q_groups": 1, "k_groups": 1, "v_groups": 1, "output_groups": 1},
+    "XLNet": {"vocab_size": 300, "d_model": 16, "n_layer": 2, "n_head": 4, "d_inner": 24, "num_labels": 3},
     "Bloom": {"vocab_size": 300, "hidden_size": 16, "n_layer": 2, "n_head": 4, "num_labels": 3, "pad_token_id": 1},
     "Beit": _IMAGE | {"intermediate_size": 24, "use_relative_position_bias": True},
     "IJepa": _IMAGE | {"intermediate_size": 24},
@@ -275,6 +288,7 @@ class TestRefusals:
             ("CTRL", r"attention function, in a padded batch, differ"),
             ("FNet", r"in a padded batch, differ"),
             ("BigBird", "block_sparse"),
+            ("Reformer", "local_attn_chunk_length"),
         ],
     )
     def test_with_figures_and_the_way_out(self, family, reason):
@@ -284,6 +298,16 @@ class TestRefusals:
     def test_a_crash_inside_the_model_is_quoted(self):
         with pytest.raises(UnsupportedError, match="'Longformer.*raises TypeError: zeros_like.*teacher_from_function"):
             load_teacher(huggingface("longformer"))
+
+    def test_a_model_whose_layers_are_not_called_is_refused(self):
+        with pytest.raises(UnsupportedError, match="squeezebert.*does not call its first layer.*teacher_from_function"):
+            load_teacher(tiny("SqueezeBert"))
+
+    def test_one_that_was_refused_by_name_and_answers_right(self):
+        model = load_teacher(tiny("XLNet"))
+        with torch.no_grad():
+            logits = model(model.encode(rows())).logits
+        torch.testing.assert_close(logits, alone(model, rows()), atol=1e-5, rtol=0)
 
     def test_can_be_skipped(self):
         assert len(load_teacher(tiny("ConvBert"), check=False).predict(rows())) == 3

@@ -361,7 +361,10 @@ class HuggingFaceModel(Model):
             return entered.hidden.to(self.device)
         finally:
             hook.remove()
-        raise UnsupportedError(f"The first layer of {self.name!r} was not reached; at='embedding' does not work here.")
+        raise UnsupportedError(
+            f"Model {self.name!r} ({self.model.config.model_type}) cannot be a white box: it does not call its first "
+            "layer as a module, so nothing can enter there. Wrap its predictions instead: didact.teacher_from_function(…)."
+        )
 
     @property
     def layers_in_order(self) -> Sequence[nn.Module]:
