@@ -363,7 +363,7 @@ class HuggingFaceModel(Model):
             hook.remove()
         raise UnsupportedError(
             f"Model {self.name!r} ({self.model.config.model_type}) cannot be a white box: it does not call its first "
-            "layer as a module, so nothing can enter there. Wrap its predictions instead: didact.teacher_from_function(…)."
+            "layer as a module, so nothing can enter there. Wrap its predictions: didact.teacher_from_function(…)."
         )
 
     @property
