@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import DidactError, RecordError
+from didact.records.sealed import read_json
 from didact.study.guard import read_keys
 from study.people import CLASSES, maps_of, rows_of, study_of
 
@@ -244,7 +245,7 @@ def test_simulate_analyze_export_erase(tmp_path):
     document = json.loads(result.stdout)
     assert document["headline"].startswith("4 of 4 people are synthetic")
     assert [row["method"] for row in document["methods"]] == ["secret_alpha", "secret_beta", "secret_gamma"]
-    assert json.loads((folder / "analysis.json").read_text()) == document
+    assert read_json(folder / "analysis.json", advice="") == document
     assert "<h2" in (folder / "analysis.html").read_text()
     shown = run("analyze", folder, "--replicates", 200, "--leave-out", "p03", "--difference", 0.5)
     assert "Left out on request: p03" in shown.stdout

@@ -250,7 +250,7 @@ class TestCollecting:
         monkeypatch.setattr(module, "learn_network", stopped)
         with pytest.raises(KeyboardInterrupt):
             learn_l2e(teacher, data, imitate="lime(samples=20)", out=tmp_path / "mine", **SMALL)
-        spent = json.loads((tmp_path / "mine.learning" / "cost.json").read_text())["lime(samples=20)"]
+        spent = json.loads((tmp_path / "mine.learning" / "cost.json").read_text())["seconds"]["lime(samples=20)"]
         monkeypatch.setattr(module, "learn_network", work)
         asked = []
         monkeypatch.setattr("didact.explainers.lime.Lime.forward", lambda *_: asked.append(1))

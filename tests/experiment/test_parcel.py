@@ -22,6 +22,7 @@ from didact.explainers.lime import Lime
 from didact.explainers.mix import AttentionMix
 from didact.models.load import load_teacher
 from didact.records.parquet import to_parquet
+from didact.records.sealed import read_json, write_json
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ class TestSameNumbers:
         work = work_of(teacher, rows, "gradient_norm")
         parcel = packer.packed(work, work.rows)
         order = packer.folder / parcel.order
-        order.write_text(json.dumps(json.loads(order.read_text()) | {"dtype": "float64"}))
+        write_json(order, read_json(order, advice="") | {"dtype": "float64"})
         with pytest.raises(UnsupportedError, match="reads the teacher .* otherwise.*same versions"):
             Bench(packer.folder).explained(parcel.order, 0, 8)
         assert torch.get_default_dtype() is torch.float32

@@ -1,6 +1,5 @@
 """Learned explainers: what they are unlearned, what one part alone gives, and that they survive being kept."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from didact.explainers.learned import load_explainer
 from didact.explainers.mix import AttentionMix, Blend, GradientMix, Mix
 from didact.explainers.parts import blended, explained_by
 from didact.records.parts import Parts
+from didact.records.sealed import read_json, write_json
 from didact.records.sharpness import matching_temperature, mean_entropy, tempered
 from teachers import black_box, examples, teacher
 
@@ -179,8 +179,8 @@ def test_damaged_folders_are_told(tmp_path):
 
 
 def _change(folder, **changes):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
+    config = read_json(folder / "config.json", advice="")
+    write_json(folder / "config.json", config | changes)
 
 
 def test_another_teacher_is_refused():

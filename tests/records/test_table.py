@@ -44,7 +44,7 @@ def test_what_is_no_table(tmp_path, content):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(RecordError, match="missing or damaged"):
+    with pytest.raises(RecordError, match="There is no file"):
         read_table(tmp_path / "a.parquet")
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from didact.errors import RecordError
 from didact.explainers import EXPLAINERS
 from didact.reports.build import page, parts_of
 from didact.reports.describe import OWN, method_text, student_text
@@ -108,13 +109,20 @@ class TestProvenance:
         when = "2026-11-17 09:30 UTC · 3,000 rows in the data · students learn from 250 rows · 300 dev rows"
         assert f"{when} · 2,000 test rows · 6 measured rows" in found.text
 
-    @pytest.mark.parametrize("content", [None, "", "[]", '{"started": 3}', '{"finished": "yesterday"}'])
-    def test_older_runs_and_damaged_files_do_without(self, tmp_path, content):
+    @pytest.mark.parametrize("content", [None, '{"started": 3}', '{"finished": "yesterday"}'])
+    def test_older_runs_do_without(self, tmp_path, content):
         folder = write_run(tmp_path / "run")
         if content is not None:
             (folder / "run.json").write_text(content)
         table = provenance.part(read_run(folder)).tables[0]
         assert not {line[0] for line in table.rows} & {"date", "command"}
+
+    @pytest.mark.parametrize("content", ["", "[]", '{"started": "2026", "checksum": "0"}'])
+    def test_a_damaged_file_is_told(self, tmp_path, content):
+        folder = write_run(tmp_path / "run")
+        (folder / "run.json").write_text(content)
+        with pytest.raises(RecordError, match=r"run\.json is damaged.*Run the same comparison again"):
+            read_run(folder)
 
     def test_where_a_model_lay_is_not_told(self, tmp_path):
         assert read_run(write_run(tmp_path / "run", teacher="/home/ann/models/mine")).name == "mine"

@@ -200,9 +200,15 @@ class TestWhatIsMissing:
             with pytest.raises(RecordError, match=rf"{file} is damaged"):
                 read_run(folder)
 
-    def test_results_that_cannot_be_read_are_done_without(self, tmp_path):
+    def test_damaged_results_are_told(self, tmp_path):
         folder = write_run(tmp_path / "run")
         (folder / "results.parquet").write_bytes(b"PAR1")
+        with pytest.raises(RecordError, match=r"results\.parquet is missing or damaged.*Run the same comparison again"):
+            read_run(folder)
+
+    def test_a_run_without_results(self, tmp_path):
+        folder = write_run(tmp_path / "run")
+        (folder / "results.parquet").unlink()
         assert "pairs of students" not in page_of(folder).text
 
     def test_no_run(self, tmp_path):

@@ -25,7 +25,7 @@ from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
-from didact.records.store import Record, Store
+from didact.records.store import Record, Store, UnreadableError
 from didact.records.table import Table, read_table, write_table
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
@@ -270,6 +270,8 @@ def finished(store: Store, key: str) -> Record | None:
         if record.status != "done":
             return None
         load_outputs(store, record)
+    except UnreadableError:
+        raise
     except RecordError:
         return None
     return record

@@ -1,7 +1,6 @@
 """What a comparison found: gains with intervals, ranks, and how far students agree. Read without torch."""
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from didact.errors import OptionError, RecordError
+from didact.errors import OptionError
 from didact.records.atomic import with_folder, write_text
 from didact.records.remote import fetched_run, is_url
-from didact.records.store import canonical
+from didact.records.sealed import damaged, missing_entry, read_json, write_json
 from didact.render.grid import Cell, Line, grid
 from didact.render.mix import MixView
 from didact.stats.bootstrap import Interval
@@ -27,6 +26,14 @@ ADVICE: Final = (
     "Try more rows to learn from (--sizes), more epochs (--epochs), another student (--students), or a pretrained base "
     "for them (--base)."
 )
+_AGAIN: Final = "Run the same comparison again: finished runs are kept."
+_COUNT, _MAYBE = (int,), (int, float, type(None))
+# The entries that a row of a stored table must have, and their types.
+_ROW: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("explainer", "student", "measure"), (str,)),
+    **dict.fromkeys(("size", "seeds", "test_rows"), _COUNT),
+    **dict.fromkeys(("median", "mean", "gain", "low", "high", "p", "rank"), _MAYBE), "p_reason": (str, type(None)),
+}  # fmt: skip
 FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
 
 
@@ -158,7 +165,7 @@ class Comparison:
         """Write the table as .json, .csv or .parquet. The run's own folder holds it already."""
         path = with_folder(Path(path))
         if path.suffix == ".json":
-            write_text(path, canonical(self.to_document()) + "\n")
+            write_json(path, self.to_document())
         elif path.suffix == ".csv":
             write_text(path, self.to_pandas().to_csv(index=False))
         elif path.suffix == ".parquet":
@@ -177,7 +184,8 @@ class Comparison:
             folder = fetched_run(str(folder))
         path = Path(folder) / "comparison.json"
         try:
-            found = json.loads(path.read_bytes())
+            found = read_json(path, advice=_AGAIN)
+            _check_rows(found)
             return cls(
                 rows=tuple(found["rows"]), failed=tuple(found["failed"]), notes=tuple(found["notes"]),
                 about=found["about"], agreement=found["agreement"], folder=Path(folder),
@@ -187,10 +195,8 @@ class Comparison:
             raise OptionError(
                 f"{folder} holds no finished comparison. Run `didact compare … --out {folder}`."
             ) from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RecordError(
-                f"{path} is damaged ({error}). Run the same comparison again: finished runs are kept."
-            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise damaged(path, missing_entry(error), _AGAIN) from error
 
     def table(self, *, width: int | None = None) -> str:
         """The table for people: one line per explainer, a column per student and size."""
@@ -272,6 +278,21 @@ class Comparison:
         if self.failed:
             said.append(f"{len(self.failed)} runs failed: the first with {self.failed[0]['error']!r}.")
         return said
+
+
+def _check_rows(document: Mapping[str, Any]) -> None:
+    """A KeyError or TypeError if a row lacks an entry or has one of another type. Files without a checksum may."""
+    for row in document["rows"]:
+        for name, kinds in _ROW.items():
+            if not isinstance(row[name], kinds) or isinstance(row[name], bool):
+                raise TypeError(f"{name} of a row is {row[name]!r}")
+    for entry, names in (("failed", ("error",)), ("learned", ("explainer", "student", "size", "names", "weights"))):
+        for line in document.get(entry, ()):
+            for name in names:
+                line[name]
+    for entry in ("about", "agreement"):
+        if not isinstance(document[entry], Mapping):
+            raise TypeError(f"{entry} is {document[entry]!r}")
 
 
 _STYLES: Final = {"above": "bold green", "below": "red", "": ""}

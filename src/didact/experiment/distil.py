@@ -26,7 +26,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
-from didact.errors import DataError, OptionError, TrainingError
+from didact.errors import DataError, OptionError, RecordError, TrainingError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
 from didact.experiment.learn import METRICS, checked_training, plain_numbers
@@ -42,6 +42,7 @@ from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out,
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_folder, write_text
 from didact.records.explanations import Explanations
+from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
 
 PRESETS: Final = ("default", "paper")
@@ -115,6 +116,14 @@ def learn_l2e(
         write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
         shutil.rmtree(_beside(folder), ignore_errors=True)
     return explainer
+
+
+def _seconds_spent(path: Path) -> dict[str, float]:
+    """By method the seconds that earlier calls spent on explaining; none where the file is missing or damaged."""
+    try:
+        return dict(read_json(path, advice="")["seconds"])
+    except (FileNotFoundError, RecordError, KeyError, TypeError, ValueError):
+        return {}
 
 
 def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> str | None:
@@ -306,7 +315,7 @@ class _Work:
             if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
                 explain(self.teacher, self.rows[:1], _at_level(method, self.explainer.level), background_rows=self.rows)
         cost = place / _COST
-        spent: dict[str, float] = json.loads(cost.read_text()) if cost.is_file() else {}
+        spent = _seconds_spent(cost)
         found = []
         for number, method in enumerate(self.methods):
             if not isinstance(method, str):
@@ -322,7 +331,7 @@ class _Work:
             finally:
                 if place.is_dir():
                     spent[spec] = spent.get(spec, 0.0) + time.monotonic() - began
-                    write_text(cost, json.dumps(spent))
+                    write_json(cost, {"seconds": spent})
             found.append(Explanations.load(place / kept.file))
         named = [_at_level(one, self.explainer.level) for one in self.methods if isinstance(one, str)]
         return found, sum(spent[spec] for spec in named)

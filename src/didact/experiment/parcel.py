@@ -44,9 +44,10 @@ from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import RECORD, load_teacher
 from didact.models.native import NativeModel
 from didact.models.pretrained import quietly
-from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.records.atomic import with_folder, write_bytes
 from didact.records.explanations import Explanations
 from didact.records.parquet import from_parquet, to_parquet
+from didact.records.sealed import read_json, write_json
 from didact.records.store import canonical, key_of
 from didact.render.progress import Progress
 
@@ -101,7 +102,7 @@ class Packer:
             "threads": torch.get_num_threads(), "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         }  # fmt: skip
         name = f"orders/{key_of(order)}.json"
-        write_text(with_folder(self.folder / name), canonical(order) + "\n")
+        write_json(with_folder(self.folder / name), order)
         told = [order[one] for one in ("rows", "background", "outputs")]
         told += [teacher["folder"], method["folder"]]
         return Parcel(name, (name, *(file for one in dict.fromkeys(told) if one for file in self._below(str(one)))))
@@ -178,7 +179,7 @@ class Packer:
             with _as_it_was(teacher), quietly():
                 teacher.save(folder)
             if isinstance(teacher, NativeModel):
-                write_text(folder / RECORD, json.dumps({"kind": "native"}))
+                write_json(folder / RECORD, {"kind": "native"})
             copy = _opened(self.folder, about)
             is_same = type(copy) is type(teacher) and copy.fingerprint() == fingerprint
             is_same = is_same and np.array_equal(copy.predict(rows).values, teacher.predict(rows).values)
@@ -257,8 +258,7 @@ class Bench:
         return found
 
     def _order(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / name).read_bytes())
-        return found
+        return read_json(self.folder / name, advice="Run the same command again.")
 
     def _work(self, name: str) -> Work:
         order = self.order(name)

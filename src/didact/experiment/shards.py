@@ -4,7 +4,6 @@
 and the method are given by name or folder, rows as files beside the manifest.
 """
 
-import json
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,8 @@ from didact.experiment.explain import Work, model_fingerprint, resolve
 from didact.experiment.rows import rows_of
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.models.load import load_teacher
-from didact.records.atomic import with_folder, write_text
+from didact.records.atomic import with_folder
+from didact.records.sealed import read_json, write_json
 from didact.records.store import canonical, key_of
 from didact.registry import plain
 from didact.render.progress import Progress
@@ -117,7 +117,7 @@ def write_manifest(
     path = with_folder(folder / "manifest.json")
     if background is not None:
         write_whole_rows(folder / "background.parquet", background)
-    write_text(path, canonical(told) + "\n")
+    write_json(path, told)
     return path
 
 
@@ -149,7 +149,7 @@ class Desk:
 
     def __init__(self, manifest: Path) -> None:
         self.folder = manifest.parent
-        self.told: dict[str, Any] = json.loads(manifest.read_bytes())
+        self.told: dict[str, Any] = read_json(manifest, advice="Run the same command again.")
         self.threads: int = self.told["threads"]
 
     def work(self, key: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import RecordError
+from didact.records.sealed import read_json
 from didact.records.store import Record, Store
 
 
@@ -46,7 +47,7 @@ class Desk:
         from didact.experiment.cell import Cell
         from didact.experiment.classroom import Classroom
 
-        content = json.loads(manifest.read_bytes())
+        content = read_json(manifest, advice="Run the same command again.")
         self.threads: int = content["threads"]
         self.cells = {cell["key"]: Cell(**cell) for cell in content["cells"]}
         self.classroom = Classroom(manifest.parent, content["rows"])

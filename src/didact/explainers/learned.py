@@ -17,6 +17,7 @@ from didact.errors import OptionError, RecordError, TrainingError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
 from didact.records.atomic import new_folder, write_text
 from didact.records.paths import check_readable, kind_at, short
+from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
 from didact.records.store import canonical
 from didact.registry import check_types, checked_options
 
@@ -24,6 +25,9 @@ _FORMAT: Final = 1
 
 
 L = TypeVar("L", bound="Learned")
+
+
+_LEARN_AGAIN: Final = "Take another copy, or learn it again with `didact learn`."
 
 
 class Learned(Explainer):
@@ -85,8 +89,8 @@ def save_explainer(explainer: Learned, folder: Path, *, overwrite: bool = False)
     if broken:
         raise TrainingError(f"Weights of the explainer are NaN or infinite ({broken[0]}), so it is not saved.")
     with new_folder(folder, overwrite=overwrite) as draft:
-        (draft / WEIGHTS).write_bytes(weights_of(explainer))
-        write_text(draft / CONFIG, json.dumps(config_of(explainer), indent=2, ensure_ascii=False) + "\n")
+        write_tensors(draft / WEIGHTS, weights_of(explainer))
+        write_json(draft / CONFIG, config_of(explainer), indent=2)
         write_text(draft / "README.md", _card(explainer))
 
 
@@ -95,13 +99,16 @@ def load_explainer(source: str | Path, *, revision: str | None = None) -> Learne
     folder = Path(source) if kind_at(source) == "folder" else _downloaded(short(source), revision)
     check_readable(folder)
     try:
-        config = json.loads((folder / CONFIG).read_bytes())
+        config = read_json(folder / CONFIG, advice=_LEARN_AGAIN)
+        check_tensors(folder / WEIGHTS, advice=_LEARN_AGAIN)
         state = load((folder / WEIGHTS).read_bytes())
     except FileNotFoundError as error:
         raise OptionError(
             f"{str(source)!r} holds no learned explainer ({Path(str(error.filename)).name} is missing). "
             "`didact learn` writes one."
         ) from None
+    except RecordError:
+        raise
     except Exception as error:  # whatever safetensors or JSON say of damaged bytes
         raise RecordError(f"The explainer in {str(source)!r} is damaged: {error}") from error
     return _built(config, state, str(source))

@@ -20,7 +20,7 @@ from didact.core.loss import task_loss
 from didact.core.model import Model, evaluating
 from didact.core.precision import SINGLE
 from didact.core.seeds import seed_from
-from didact.errors import OptionError, TrainingError, UnsupportedError
+from didact.errors import OptionError, RecordError, TrainingError, UnsupportedError
 from didact.explainers.mix import Mix
 from didact.learning.fit import (
     Epoch,
@@ -38,8 +38,8 @@ from didact.learning.fit import (
 from didact.learning.hypergradient import Hypergradient, Route, Step, Weights, check_route, hypergradient, preview
 from didact.learning.mixed import MixedLessons
 from didact.learning.outer_rows import OuterRows
-from didact.records.atomic import write_bytes
 from didact.records.parts import Parts
+from didact.records.sealed import check_tensors, write_tensors
 from didact.render.progress import Progress
 from didact.students.attention import Attention
 from didact.students.lesson import Lesson
@@ -491,17 +491,18 @@ class SmatLoop:
             "route": self.route,
         }  # fmt: skip
         plain = {name: one.detach().cpu().contiguous() for name, one in state.items()}
-        write_bytes(self.checkpoint, save(plain, metadata={"about": json.dumps(about)}))
+        write_tensors(self.checkpoint, save(plain, metadata={"about": json.dumps(about)}))
 
     def _resume(self) -> None:
         """Go on from the checkpoint, if there is one that fits; a damaged one is started over."""
         if self.checkpoint is None or not self.checkpoint.is_file():
             return
         try:
+            check_tensors(self.checkpoint, advice="")
             with safe_open(self.checkpoint, framework="pt", device=str(self.student.device)) as file:
                 about = json.loads(file.metadata()["about"])
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (RecordError, OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             self.notes.append(f"The checkpoint {self.checkpoint} is damaged ({_first_line(error)}): started over.")
             return
         self.history = [MixEpoch(**one) for one in about["history"]]

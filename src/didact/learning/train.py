@@ -26,6 +26,7 @@ from didact.models.build import build_model
 from didact.models.load import RECORD, checked_device
 from didact.models.native import NativeModel
 from didact.records.atomic import check_new_folder, new_folder
+from didact.records.sealed import write_json
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
     with new_folder(folder, overwrite=overwrite) as draft:
         model.save(draft)
         _write(draft / "metrics.json", model.record.get("metrics", {}))
-        _write(draft / RECORD, model.record)
+        write_json(draft / RECORD, model.record, indent=1)
 
 
 def _check_classes(data: Dataset) -> None:

@@ -1,6 +1,5 @@
 """From a name, a folder or a live model to a teacher."""
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +11,12 @@ from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Teacher
-from didact.errors import OptionError, RecordError, UnsupportedError
+from didact.errors import OptionError, UnsupportedError
 from didact.models.hub import check_folder
 from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.paths import check_readable, kind_at
+from didact.records.sealed import read_json
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel
@@ -174,12 +174,9 @@ def read_record(folder: Path) -> dict[str, Any]:
     if kind_at(path) != "file":
         return {}
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict):
-            raise ValueError("it holds no object")
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path} cannot be read ({error}). Train the model again, or restore the file.") from error
-    return record
+        return read_json(path, advice="Train the model again, or restore the file.")
+    except FileNotFoundError:  # removed meanwhile
+        return {}
 
 
 def checked_device(device: str | torch.device) -> torch.device:

@@ -27,6 +27,7 @@ from didact.models.frozen import LEARNED, TEACHER, teacher_reader
 from didact.models.native import NativeModel, native_like
 from didact.models.spread import whole_weights
 from didact.models.tokenizer import PieceReader
+from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
 
 if TYPE_CHECKING:
@@ -98,16 +99,21 @@ class Start:
 
     def save(self, folder: Path) -> None:
         """Write the start into an existing folder."""
-        record = {"spec": self.spec, "origin": self.origin, "facts": self.facts, "files": sorted(self.files)}
+        hashes = {name: hashlib.sha256(self.files[name]).hexdigest() for name in sorted(self.files)}
+        record = {"spec": self.spec, "origin": self.origin, "facts": self.facts, "files": hashes}
         _write(folder / FOLDER, self.files)
-        (folder / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_json(folder / RECORD, record, indent=1)
 
     @classmethod
     def load(cls, folder: Path) -> "Start":
         """The start kept in a folder."""
         try:
-            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            record = read_json(folder / RECORD, advice="Run the same comparison again.")
             files = {name: (folder / FOLDER / name).read_bytes() for name in record["files"]}
+            hashes = record["files"] if isinstance(record["files"], dict) else {}  # a list in earlier versions
+            for name, expected in hashes.items():
+                if hashlib.sha256(files[name]).hexdigest() != expected:
+                    raise ValueError(f"the checksum of {name} does not match")
             return cls(record["spec"], record["origin"], record["facts"], files)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RecordError(

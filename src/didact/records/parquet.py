@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from didact.errors import DataError, DidactError, RecordError
+from didact.records.sealed import checksum_of
 from didact.records.store import canonical
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
         if own != about:
             raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
         checksums.append(told["checksum"])
-    header = {"format": SHARDED, **about, "checksums": checksums, "data": data}
+    header: dict[str, Any] = {"format": SHARDED, **about, "checksums": checksums, "data": data}
+    header["checksum"] = checksum_of(header)  # of the header: each row group has its own
     first = _with_all_columns(parquet.read_table(parts[0], memory_map=False))
     schema = first.schema.with_metadata({_KEY: canonical(header).encode()})
     try:
@@ -144,6 +146,9 @@ def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
             raise RecordError(
                 f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
             )
+        stored = header.pop("checksum", None) if version == SHARDED else None
+        if stored is not None and stored != checksum_of(header):
+            raise RecordError(f"The checksum of {path} does not fit its header. {damaged}")
         sums = header["checksums"] if version == SHARDED else [header["checksum"]]
         if version == SHARDED and len(sums) != file.num_row_groups:
             raise RecordError(f"{path} has {file.num_row_groups} shards of {len(sums)}. {damaged}")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float
@@ -11,8 +12,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from didact.errors import OptionError, RecordError, ShapeError
-from didact.records.atomic import with_folder, write_bytes
+from didact.records.atomic import with_folder
 from didact.records.explanations import Explanations
+from didact.records.sealed import check_tensors, write_tensors
+
+_AGAIN: Final = "Run the same command again: the scores will be computed again."
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +47,15 @@ class Parts:
         """Two files: the maps as .parquet, the values beside them as .safetensors."""
         about = {"names": json.dumps(list(self.names), ensure_ascii=False)}
         content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
-        write_bytes(with_folder(path.with_suffix(".safetensors")), content)
+        write_tensors(with_folder(path.with_suffix(".safetensors")), content)
         self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
 
     @staticmethod
     def is_whole(path: Path) -> bool:
-        """Whether both files are there and fit each other; the values are not read."""
+        """Whether both files are there, intact, and fit each other."""
         try:
             units = len(Explanations.load(path.with_suffix(".parquet")).scores)
+            check_tensors(path.with_suffix(".safetensors"), advice=_AGAIN)
             with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
                 names = json.loads(file.metadata()["names"])
                 return bool(file.get_slice("values").get_shape() == [units, len(names)])
@@ -63,7 +68,8 @@ class Parts:
             raise RecordError(f"There are no parts of an explainer in {path}.")
         maps = Explanations.load(path.with_suffix(".parquet"))
         try:
+            check_tensors(path.with_suffix(".safetensors"), advice=_AGAIN)
             with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
                 return cls(maps, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, ShapeError) as error:
-            raise RecordError(f"{path.with_suffix('.safetensors')} is damaged: {error}") from error
+            raise RecordError(f"{path.with_suffix('.safetensors')} is damaged: {error}. {_AGAIN}") from error

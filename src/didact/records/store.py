@@ -25,6 +25,16 @@ class Record:
     payload: Mapping[str, Any]
 
 
+class UnreadableError(RecordError):
+    """A file is there and the system refuses to read it. It is not taken for missing: its content may be fine."""
+
+
+def unreadable(path: Path, error: OSError) -> UnreadableError:
+    return UnreadableError(
+        f"Could not read {path}: {error.strerror or error}. Make it readable, or remove it to have it computed again."
+    )
+
+
 class Store:
     """Records by key. A damaged record counts as missing for `is_done`, and is an error when it is read."""
 
@@ -46,12 +56,14 @@ class Store:
         except FileNotFoundError:
             raise RecordError(f"There is no record {key} in {self.folder}.") from None
         except OSError as error:
-            raise RecordError(f"Record {path} cannot be read: {error.strerror or error}.") from error
+            raise unreadable(path, error) from error
         return opened(content, key, path)
 
     def is_done(self, key: str) -> bool:
         try:
             return self.load(key).status == "done"
+        except UnreadableError:
+            raise
         except RecordError:
             return False
 
@@ -75,11 +87,12 @@ def opened(content: bytes, key: str, path: Path | str) -> Record:
         sealed = json.loads(content)
         body = sealed["body"]
         intact = sealed["checksum"] == _checksum(body) and body["key"] == key
-    except (ValueError, KeyError, TypeError) as error:
+        record = Record(key, body["status"], body["payload"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
     if not intact:
         raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
-    return Record(key, body["status"], body["payload"])
+    return record
 
 
 def canonical(value: object) -> str:

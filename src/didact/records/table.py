@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from didact.errors import RecordError
 from didact.records.atomic import with_folder, write_bytes
-from didact.records.store import canonical
+from didact.records.store import canonical, unreadable
 
 _KEY: Final = b"didact"
 # What reading a flipped bit can raise, in Arrow or in what is made of it.
@@ -48,9 +48,14 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
 
     try:
         content = path.read_bytes()
+    except FileNotFoundError:
+        raise RecordError(f"There is no file {path}; it will be computed again.") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
         if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
             raise RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
-        found = parquet.read_table(pyarrow.BufferReader(content), page_checksum_verification=True)
+        found = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True).read()
         header = json.loads((found.schema.metadata or {})[_KEY])
         table = Table(_lists(found), header["about"])
         intact = header["checksum"] == _checksum(table.columns, table.about)

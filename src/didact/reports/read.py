@@ -1,6 +1,5 @@
 """What a run kept in its folder, read for a report. What is missing is told, what is damaged is an error."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, Final
 from didact.errors import DidactError, OptionError, RecordError
 from didact.records.explanations import Explanations
 from didact.records.remote import fetched_run, is_url
+from didact.records.sealed import read_json
 from didact.records.table import read_table
 from didact.reports.measured import Measured, Method, list_of, measured_of, number
 
@@ -291,13 +291,9 @@ def _fields(run: Run) -> dict[str, Any]:
 def _json(path: Path, again: str) -> Any:
     """The content of a file; None if there is none."""
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path, advice=again)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise RecordError(f"Could not read {path}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged ({_reason(error)}). {again}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -336,12 +332,10 @@ def _unlearned(columns: Any, rows: Sequence[Gain]) -> dict[Column, str]:
 
 
 def _launch(path: Path) -> Launch:
-    """How the run was started. A missing or damaged file leaves it open: no number depends on it."""
+    """How the run was started. Runs of earlier versions have no such file, which leaves it open."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return Launch()
-    if not isinstance(content, dict):
+        content = read_json(path, advice="Run the same comparison again, or remove the file.")
+    except FileNotFoundError:
         return Launch()
     texts = {name: str(content.get(name) or "") for name in ("command", "started", "finished")}
     return Launch(**texts, seconds=number(content.get("seconds")))
@@ -363,12 +357,14 @@ def _rounded(text: str) -> str:
 
 
 def _values(path: Path) -> dict[tuple[str, str, int], dict[int, float]]:
-    """By explainer, student and size the measure of each seed. The report does without where they cannot be read."""
+    """By explainer, student and size the measure of each seed; none where the run has no such file."""
+    if not path.exists():
+        return {}
     try:
         columns = read_table(path).columns
-        lines = zip(*(columns[name] for name in ("explainer", "student", "size", "seed", "value")), strict=True)
-    except (RecordError, LookupError):
-        return {}
+    except RecordError as error:
+        raise RecordError(f"{error} Run the same comparison again: finished training is kept.") from error
+    lines = zip(*(columns[name] for name in ("explainer", "student", "size", "seed", "value")), strict=True)
     found: dict[tuple[str, str, int], dict[int, float]] = {}
     for explainer, student, size, seed, value in lines:
         known = number(value)

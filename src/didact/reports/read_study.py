@@ -1,12 +1,12 @@
 """What `didact study analyze` found, read for a report. Nothing of the study itself is needed."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError, RecordError
+from didact.records.sealed import read_json
 from didact.reports.measured import number
 from didact.reports.read import minus
 
@@ -103,13 +103,9 @@ def read_study(folder: Path) -> Study:
     if not folder.is_dir():
         raise OptionError(f"There is no folder {folder}. Name the folder of a study that was analysed.")
     try:
-        found = json.loads(path.read_bytes())
+        found = read_json(path, advice=again)
     except FileNotFoundError as error:
         raise OptionError(f"{folder} holds no {FILE}: the study was not analysed yet. {again}") from error
-    except OSError as error:
-        raise RecordError(f"Could not read {path}: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged ({' '.join(str(error).split())[:200]}). {again}") from error
     try:
         return _study(folder, found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:

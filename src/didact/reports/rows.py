@@ -213,9 +213,10 @@ def _image(path: Path) -> tuple[str, list[int]] | None:
         content = path.read_bytes()
         with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
             size = [image.height, image.width]
+            image.verify()  # its checksums; what was verified must be opened again
             if len(content) <= _LIGHT:
-                image.verify()
                 return f"data:image/png;base64,{base64.b64encode(content).decode()}", size
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
             small = image.convert("RGB")
             small.thumbnail((_WIDEST, _WIDEST))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):

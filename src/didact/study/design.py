@@ -1,15 +1,15 @@
 """What a study asks of whom, fixed before the first person comes: `study.json`."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import DataError, OptionError
-from didact.records.atomic import write_text
+from didact.records.sealed import read_json, write_json
 
 FILE: Final = "study.json"
+_AGAIN: Final = "Restore the file, or make the study again."
 KINDS: Final = ("ranking", "simulation", "rating")
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
 QUESTIONS: Final = {
@@ -65,7 +65,7 @@ class Design:
         return self.cohorts[(number - 1) % len(self.cohorts)]
 
     def save(self, folder: Path) -> None:
-        write_text(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
+        write_json(folder / FILE, asdict(self), indent=1)
 
 
 def read_design(folder: Path) -> Design:
@@ -76,7 +76,7 @@ def read_design(folder: Path) -> Design:
             f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
         )
     try:
-        held = json.loads(path.read_text("utf-8"))
+        held = read_json(path, advice=_AGAIN)
         held["items"] = tuple(Item(**one) for one in held["items"])
         for name in ("classes", "methods", "consent"):
             held[name] = tuple(held[name])

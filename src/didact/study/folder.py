@@ -1,10 +1,9 @@
 """The analysis of a study by its folder."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from didact.records.atomic import write_text
+from didact.records.sealed import write_json
 from didact.study.analyze import FILE, Analysis, analyze
 from didact.study.database import open_answers
 from didact.study.design import read_design
@@ -35,5 +34,5 @@ def analyze_study(
     found = analyze(
         design, given, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
     )
-    write_text(folder / FILE, json.dumps(found.to_document(), ensure_ascii=False, indent=1) + "\n")
+    write_json(folder / FILE, found.to_document(), indent=1)
     return found

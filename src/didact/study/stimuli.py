@@ -2,20 +2,21 @@
 
 import hashlib
 import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import DataError
-from didact.records.atomic import write_bytes, write_text
+from didact.records.atomic import write_bytes
+from didact.records.sealed import read_json, write_json
 
 if TYPE_CHECKING:
     from didact.records.explanations import Explained
     from didact.render.heat import Heat
 
 FILE: Final = "stimuli.json"
+_AGAIN: Final = "Restore the file, or make the study again."
 PICTURES: Final = "images"
 
 
@@ -53,7 +54,7 @@ class Stimuli:
 
     def save(self, folder: Path) -> None:
         held = {"items": {name: asdict(one) for name, one in self.items.items()}, "example": asdict(self.example)}
-        write_text(folder / FILE, json.dumps(held, ensure_ascii=False) + "\n")
+        write_json(folder / FILE, held)
 
     @property
     def pictures(self) -> frozenset[str]:
@@ -64,7 +65,7 @@ class Stimuli:
 def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
     try:
-        held = json.loads(path.read_text("utf-8"))
+        held = read_json(path, advice=_AGAIN)
         items = {name: _stimulus(one) for name, one in held["items"].items()}
         return Stimuli(items, _stimulus(held["example"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -6,7 +6,6 @@ whose process or machine dies is done again.
 """
 
 import contextlib
-import json
 import logging
 import os
 import secrets
@@ -23,7 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.experiment.engines import Told
 from didact.experiment.engines.far import Errand, do_cell, do_shard, forget
+from didact.models.start import Start
 from didact.records.atomic import with_folder, write_bytes
+from didact.records.sealed import read_json
 from didact.records.store import Store
 
 if TYPE_CHECKING:
@@ -431,7 +432,7 @@ class _Files:
 
     def __init__(self, manifest: Path) -> None:
         self.folder = manifest.parent.parent
-        content = json.loads(manifest.read_bytes())
+        content = read_json(manifest, advice="Run the same command again.")
         self._common = [f"classroom/{name}" for name in (manifest.name, content.get("rows")) if name]
         self._cells = {cell["key"]: cell for cell in content["cells"]}
         self._found: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
@@ -439,12 +440,12 @@ class _Files:
     def check_bases(self) -> None:
         """An error if a student starts from weights in a folder that other machines cannot find by its name."""
         for start in sorted({cell["start"] for cell in self._cells.values() if cell.get("start")}):
-            about = json.loads((self.folder / "classroom" / "starts" / start / "start.json").read_bytes())
-            facts = about["facts"]
+            kept = Start.load(self.folder / "classroom" / "starts" / start)
+            facts = kept.facts
             for base in (facts.get("base"), facts.get("options", {}).get("embeddings")):
                 if base is not None and Path(base).is_dir() and not Path(base).is_absolute():
                     raise OptionError(
-                        f"Student {about['spec']!r} starts from the folder {base!r}, which the machines of a cluster "
+                        f"Student {kept.spec!r} starts from the folder {base!r}, which the machines of a cluster "
                         "look for by its name. Train the teacher from, or name the student with, its full path, at "
                         "which every machine has it; or take a base by its name on the hub, or the engine local."
                     )
