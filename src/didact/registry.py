@@ -21,6 +21,7 @@ from pathlib import PurePath
 from typing import Any, Final, Generic, TypeVar
 
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
+from didact.limits import MOST_AT_ONCE, shown
 
 UNSTATED: Final = "not stated"
 
@@ -258,8 +259,9 @@ def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: 
         kind = kinds.get(name, Any)
         if not _is_a(value, kind):
             raise OptionError(f"Option {name!r} of {of} is {_described(kind)}, not {value!r}.")
-    if isinstance(options.get("batch_size"), int) and options["batch_size"] < 1:
-        raise OptionError(f"Option 'batch_size' of {of} is at least 1, not {options['batch_size']}.")
+    if isinstance(options.get("batch_size"), int) and not 1 <= options["batch_size"] <= MOST_AT_ONCE:
+        got = shown(options["batch_size"])
+        raise OptionError(f"Option 'batch_size' of {of} must be an integer from 1 to {MOST_AT_ONCE:,}, got {got}.")
 
 
 def _annotations(allowed: Callable[..., Any]) -> dict[str, Any]:

@@ -17,7 +17,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, RequestError, UnsupportedError
+from didact.errors import (
+    DidactError,
+    MissingExtraError,
+    OptionError,
+    PlanError,
+    RecordError,
+    RequestError,
+    UnsupportedError,
+)
 from didact.experiment import compare as module
 from didact.experiment.engines import Engine, Helper, Told, far
 from didact.experiment.engines import ray as ray_module
@@ -169,7 +177,7 @@ class TestRequests:
             compare(engine="ray", workers=0)
 
     def test_engines_by_name(self, compare):
-        with pytest.raises(OptionError, match="rey.*ray"):
+        with pytest.raises(PlanError, match="rey.*ray"):
             compare(engine="rey")
         with pytest.raises(OptionError, match="address and gpus are for a cluster"):
             compare(address="auto")
@@ -418,7 +426,7 @@ class TestRecords:
 
         def check(base):
             facts = {"base": base} if name == "base" else {"options": {"embeddings": base}}
-            start.write_text(json.dumps({"spec": "same", "facts": facts}))
+            start.write_text(json.dumps({"spec": "same", "origin": "", "facts": facts, "files": []}))
             ray_module._Files(manifest).check_bases()
 
         for fine in (str(tmp_path / "bert"), "minilm", "owner/name", "learned", None):

@@ -17,6 +17,8 @@ from didact.registry import parse_spec, split_list
 if TYPE_CHECKING:
     from didact.experiment.comparison import Comparison
 
+# What --leave-out knows; as `didact.experiment.plan.SPARED`, which is not imported before a command runs.
+_SPARED: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
 EXAMPLES: Final = (
     "didact compare --model my-model --data reviews.csv --columns text=comment \\\n    --budget 20m",
     "didact compare --model my-model --data sst --explainers lrp,lime --seeds 8 \\\n    --out runs/first",
@@ -46,6 +48,15 @@ def compare(
         int | None, option("--test-rows", "N", "Maximum test rows (default: 2000; 0: all).", options.DATA, min=0)
     ] = None,
     data_dir: options.DataDir = None,
+    data_seed: Annotated[
+        int | None, option("--data-seed", "N", "Seed of planted data (default: 0).", options.DATA)
+    ] = None,
+    train_rows: Annotated[
+        int | None, option("--train-rows", "N", "Maximum rows students learn from (default: all).", options.DATA, min=0)
+    ] = None,
+    dev_rows: Annotated[
+        int | None, option("--dev-rows", "N", "Maximum dev rows (default: all).", options.DATA, min=0)
+    ] = None,
     explainers: Annotated[
         str | None,
         option("--explainers", "NAMES", "Methods or files (default: some that suit the model).", options.METHODS),
@@ -56,6 +67,14 @@ def compare(
     base: options.Base = None,
     tune: Annotated[
         str | None, option("--tune", "WHAT", "yes, no, or temperature=[1,0.5]: chosen on dev.", options.TRAINING)
+    ] = None,
+    sharpness: Annotated[
+        str | None,
+        option("--sharpness", "T,T", "Temperatures tried beside a learned method: 1,0.5.", options.TRAINING),
+    ] = None,
+    leave_out: Annotated[
+        str | None,
+        option("--leave-out", "NAMES", f"Rows left out of the table: {', '.join(_SPARED)}.", options.METHODS),
     ] = None,
     sizes: Annotated[
         str | None, option("--sizes", "N,N", "Rows each student learns from: 250,500.", options.TRAINING)
@@ -95,6 +114,10 @@ def compare(
         bool | None, flag("--together", "Train the seeds of native students as one model.", options.ADVANCED)
     ] = None,
     precision: options.Precision = None,
+    recheck: Annotated[
+        int | None,
+        option("--recheck", "N", "Rows a function is asked again on resuming (default: 8).", options.ADVANCED, min=0),
+    ] = None,
     engine: Annotated[str, option("--engine", "NAME", "local, or ray for a cluster.", options.ADVANCED)] = "local",
     address: Annotated[
         str | None, option("--address", "HOST:PORT", "Address of the ray cluster, or auto.", options.ADVANCED)
@@ -121,7 +144,9 @@ def compare(
         "length": length, "truncate": truncate, "data_dir": data_dir, "device": device, "precision": precision,
         "revision": revision, "trust_remote_code": trust_remote_code, "budget": budget, "test_rows": test_rows,
         "balance": _balance(balance), "columns": options.parse_columns(columns) or None,
-        "classes": options.parse_classes(classes),
+        "classes": options.parse_classes(classes), "data_seed": data_seed, "train_rows": train_rows,
+        "dev_rows": dev_rows, "sharpness": _decimals(sharpness),
+        "leave_out": None if leave_out is None else split_list(leave_out),
     }  # fmt: skip
     if out is not None and out.startswith("memory://"):
         raise OptionError(f"--out {out} would be gone with this command. Give a folder, or an s3:// URL.")
@@ -142,16 +167,15 @@ def compare(
             forecast = forecast_plan(request, progress=True, **place)
             print_json(forecast.to_document()) if as_json else typer.echo(forecast.table())
             return
-        result = run_plan(request, progress=True, command=_command(), **place)
+        result = run_plan(request, progress=True, command=_command(), recheck=recheck, **place)
     _show(result, out if out is not None and is_url(out) else str(result.folder), as_json=as_json)
 
 
 def _request(plan: Path | None, fields: dict[str, Any], training: dict[str, Any]) -> dict[str, Any]:
     """What the file says, overridden by what was given on the command line."""
-    from didact.experiment.plan import read_plan
+    from didact.experiment.compare import plan_entries
 
-    request = {} if plan is None else read_plan(plan)
-    request |= {name: value for name, value in fields.items() if value is not None}
+    request = plan_entries(plan, fields)
     training = {name: value for name, value in training.items() if value is not None}
     if training and isinstance(request.get("training", {}), dict):  # what is no table is a fault of the plan
         request["training"] = {**request.get("training", {}), **training}
@@ -189,6 +213,19 @@ def _balance(text: str | None) -> bool | str | None:
 def _numbers(text: str | None) -> list[int | str] | None:
     """Whole numbers; what is none stays as it is, to be told with the plan's other faults."""
     return None if text is None else [_number(part) for part in split_list(text)]
+
+
+def _decimals(text: str | None) -> list[float | str] | None:
+    """Numbers; what is none stays as it is, to be told with the plan's other faults."""
+    if text is None:
+        return None
+    found: list[float | str] = []
+    for part in split_list(text):
+        try:
+            found.append(float(part))
+        except ValueError:
+            found.append(part)
+    return found
 
 
 def _number(text: str) -> int | str:

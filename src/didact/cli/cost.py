@@ -27,6 +27,8 @@ def cost(
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     data_dir: options.DataDir = None,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -45,7 +47,8 @@ def cost(
         data, columns=columns, data_dir=data_dir, seed=seed, uses_splits=split not in (None, "all")
     )
     teacher = options.teacher_of(
-        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate
+        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+        trust_remote_code=trust_remote_code,
     )  # fmt: skip
     loaded = options.aligned(loaded, teacher, classes, required=asks_for_gold(*asked))
     chosen = loaded[options.chosen_split(loaded, split)][:rows]

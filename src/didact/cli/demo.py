@@ -34,6 +34,8 @@ def demo(
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     data_dir: options.DataDir = None,
     device: options.TeacherDevice = None,
     workers: options.Workers = None,
@@ -57,7 +59,8 @@ def demo(
 
     found = Demo(
         "quick" if quick else "full" if full else "default", out=out, seed=seed, model=model, data=data,
-        data_dir=data_dir, task=task, length=length, truncate=truncate, device=device, workers=workers, progress=True,
+        data_dir=data_dir, task=task, length=length, truncate=truncate, revision=revision,
+        trust_remote_code=trust_remote_code, device=device, workers=workers, progress=True,
     )  # fmt: skip
     one_thread(found)
     with going_on():

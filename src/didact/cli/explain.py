@@ -138,6 +138,7 @@ def explain(
             "CPU threads (per process with --stream, default 1). Another number changes the last digits.",
             options.ADVANCED,
             min=1,
+            max=options.MOST,
         ),
     ] = None,
     revision: options.Revision = None,

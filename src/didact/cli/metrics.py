@@ -58,7 +58,10 @@ def metrics(
     tests: Annotated[bool, flag("--tests", "Also test the difference of each two methods.", options.OUTPUT)] = False,
     seed: Annotated[int, option("--seed", "N", "Seed of control and planted data.", options.ADVANCED)] = 0,
     batch_size: Annotated[
-        int, option("--batch-size", "N", "Perturbed rows per forward pass.", options.ADVANCED, min=1)
+        int,
+        option(
+            "--batch-size", "N", "Perturbed rows per forward pass.", options.ADVANCED, min=1, max=options.MOST_AT_ONCE
+        ),
     ] = 64,
     task: options.Task = None,
     length: options.Length = None,

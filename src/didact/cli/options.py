@@ -10,12 +10,16 @@ import typer
 from didact.cli.output import say_notes
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
+from didact.limits import MOST_AT_ONCE, MOST_WORKERS, most_threads
 from didact.registry import parse_spec, split_list
 
 # Titles of the panels in which `--help` lists options, in their order, for all commands.
 MODEL, DATA, METHODS, TRAINING, STATISTICS = "Model", "Data", "Methods", "Training", "Statistics"
 STUDY, PARTICIPANTS, OUTPUT, ADVANCED = "Study", "Participants", "Output", "Advanced"
 PANELS = (MODEL, DATA, METHODS, STUDY, PARTICIPANTS, TRAINING, STATISTICS, OUTPUT, ADVANCED)
+
+
+MOST = most_threads()
 
 
 def option(name: str, metavar: str, text: str, panel: str | None = None, **more: Any) -> Any:
@@ -78,20 +82,28 @@ Json = Annotated[bool, flag("--json", "Print one JSON document on stdout.", OUTP
 
 PassSize = Annotated[
     int | None,
-    option("--batch-size", "N", "Perturbed rows per forward pass (default: 64).", ADVANCED, min=1),
+    option("--batch-size", "N", "Perturbed rows per forward pass (default: 64).", ADVANCED, min=1, max=MOST_AT_ONCE),
 ]
 DrawSeed = Annotated[int | None, option("--seed", "N", "Seed of random draws and planted data (default: 0).", ADVANCED)]
 PlantedSeed = Annotated[int, option("--seed", "N", "Seed of planted data.", ADVANCED)]
 Workers = Annotated[
     int | None,
-    option("--workers", "N", "Worker processes (default: one per core; 0 runs in this process).", ADVANCED, min=0),
+    option(
+        "--workers",
+        "N",
+        "Worker processes (default: one per core; 0 runs in this process).",
+        ADVANCED,
+        min=0,
+        max=MOST_WORKERS,
+    ),
 ]
 Precision = Annotated[str | None, option("--precision", "NAME", "single (default), bfloat16 or float16.", ADVANCED)]
 Threads = Annotated[
-    int | None, option("--threads", "N", "CPU threads (another number changes the last digits).", ADVANCED, min=1)
+    int | None,
+    option("--threads", "N", "CPU threads (another number changes the last digits).", ADVANCED, min=1, max=MOST),
 ]
 TrainingThreads = Annotated[
-    int | None, option("--threads", "N", "CPU threads (another number changes the weights).", ADVANCED, min=1)
+    int | None, option("--threads", "N", "CPU threads (another number changes the weights).", ADVANCED, min=1, max=MOST)
 ]
 
 

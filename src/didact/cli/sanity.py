@@ -40,6 +40,8 @@ def sanity(
     task: options.Task = None,
     length: options.Length = None,
     truncate: options.Truncate = False,
+    revision: options.Revision = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     data_dir: options.DataDir = None,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -56,7 +58,8 @@ def sanity(
 
     loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=seed)
     teacher = options.teacher_of(
-        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate
+        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
+        trust_remote_code=trust_remote_code,
     )  # fmt: skip
     found = checked(
         teacher, loaded, asked, checks=None if checks is None else split_list(checks), split=split, rows=rows,

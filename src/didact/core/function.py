@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,13 @@ class FunctionTeacher:
         if classes is None and self.task.has_classes:
             raise OptionError(f"Task {self.task} has classes: name them in the order of the columns, classes=[…].")
         self.classes = None if classes is None else tuple(classes)
+        self._stored: Callable[[Row], Float[np.ndarray, " width"] | None] | None = None
+
+    def with_stored(self, stored: Callable[[Row], Float[np.ndarray, " width"] | None]) -> "FunctionTeacher":
+        """The same teacher, which answers the rows that `stored` knows without calling the function."""
+        found = copy(self)
+        found._stored = stored
+        return found
 
     def __repr__(self) -> str:
         return described(self, "function", {"returns": self.output})
@@ -97,6 +105,14 @@ class FunctionTeacher:
         return hashlib.sha256(facts.encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
 
     def _ask(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
+        if self._stored is None:
+            return self._call(rows, width)
+        known = [self._stored(row) for row in rows]
+        missing = [row for row, values in zip(rows, known, strict=True) if values is None]
+        asked = iter(self._call(missing, width)) if missing else iter(())
+        return np.stack([next(asked) if values is None else values for values in known])
+
+    def _call(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
         answer = self.function([_input(row) for row in rows])
         try:
             values = np.asarray(answer, dtype=np.float64)

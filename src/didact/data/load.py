@@ -40,6 +40,8 @@ def load_data(
     sets lie (else the variable DIDACT_DATA). `seed` makes planted data; a cut never depends on it, so that a teacher
     trained yesterday has not seen the test rows of today. See docs/data.md.
     """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
+        raise OptionError(f"seed must be an integer from 0 to 2^31 - 1, got {seed!r}.")
     if isinstance(source, str) and source.partition("(")[0].strip() in DATASETS:
         given = [
             name for name, value in (("task", task), ("columns", columns), ("classes", classes)) if value is not None

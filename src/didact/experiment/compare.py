@@ -23,9 +23,10 @@ from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
 from didact.experiment.forecast import Forecast
 from didact.experiment.place import Place, place_of
-from didact.experiment.plan import Method, Plan, make_plan, read_plan
+from didact.experiment.plan import TRUST, Method, Plan, make_plan, read_plan
 from didact.experiment.prepare import prepare
 from didact.experiment.run import Run
+from didact.limits import MOST_ROWS, MOST_WORKERS, most_threads, shown
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
@@ -50,6 +51,7 @@ def compare(
     engine: str = "local",
     address: str | None = None,
     gpus: float | None = None,
+    recheck: int | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Comparison:
@@ -63,12 +65,14 @@ def compare(
     s3://bucket/run, with a folder `cache` on this machine to work in (docs/scale.md). `workers` processes share the
     cells (as many as there are cores); 0 does them in this process. With `engine="ray"` a Ray cluster does them: the
     one at `address`, or one started here for the run; docs/scale.md says more. `gpus` is the share of a GPU that a cell
-    takes there where the device is cuda.
+    takes there where the device is cuda. A function that is resumed is asked again about `recheck` rows (8) that it
+    answered before; other answers than then are an error.
     """
-    said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
-    said |= {name: value for name, value in given.items() if value is not None}
-    asked: dict[str, Any] = {"workers": workers, "engine": engine, "address": address, "gpus": gpus}
+    said = plan_entries(plan, given)
+    asked: dict[str, Any] = {
+        "workers": workers, "engine": engine, "address": address, "gpus": gpus, "recheck": recheck,
+    }  # fmt: skip
     if out is not None:
         return run_plan(said, teacher=teacher, data=data, out=out, cache=cache, progress=progress, **asked)
     folder = tempfile.mkdtemp(prefix="didact-")
@@ -106,14 +110,21 @@ def forecast(
     kind of student learns for one epoch. Nothing is stored. What `out` holds already takes no more time; where that is
     a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
     """
-    said: dict[str, Any] = {} if plan is None else read_plan(Path(plan))
     given = {"students": students, "sizes": sizes, "seeds": seeds, "explainers": explainers, **options}
-    said |= {name: value for name, value in given.items() if value is not None}
+    said = plan_entries(plan, given)
     with tempfile.TemporaryDirectory(prefix="didact-forecast-") as nowhere:  # as `compare`, which keeps nothing then
         return forecast_plan(
             said, teacher=teacher, data=data, out=Path(nowhere) / "run" if out is None else out, cache=cache,
             workers=workers, engine=engine, address=address, gpus=gpus, progress=progress,
         )  # fmt: skip
+
+
+def plan_entries(plan: str | Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan file says, and what was given beside it, which wins."""
+    if plan is not None and not isinstance(plan, str | Path):
+        raise OptionError(f"plan must be the path of a TOML file, got {shown(plan)}.")
+    entries = {} if plan is None else read_plan(Path(plan), trust_remote_code=given.get(TRUST) is True)
+    return entries | {name: value for name, value in given.items() if value is not None}
 
 
 def forecast_plan(
@@ -132,7 +143,8 @@ def forecast_plan(
     """What it would take to carry out what a plan says, not yet checked."""
     began = time.perf_counter()
     said, objects = _named(dict(said), teacher, data)
-    plan = make_plan(said, objects=[name for name in objects if name != "explainers"])
+    faults = _call_faults(out, workers, engine, None)
+    plan = make_plan(said, objects=[name for name in objects if name != "explainers"], faults=faults)
     crew = _engine(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
     place = place_of(_folder(plan, out), cache, progress=progress)
@@ -142,10 +154,12 @@ def forecast_plan(
         loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
         announce_notes(loaded, shown=progress)
         if is_url(place.name):
-            place.use("plan.toml", "cells/*", "classroom/rows-*", "explanations/*", "measured.json")
+            place.use(
+                "plan.toml", "cells/*", "classroom/rows-*", "classroom/answers-*", "explanations/*", "measured.json"
+            )
         prepared = prepare(
             plan, known, loaded, objects["explainers"], folder=place.folder, workers=crew.at_once(), began=began,
-            progress=progress, estimate="always",
+            progress=progress, estimate="always", recheck=0,
         )  # fmt: skip
     assert prepared.forecast is not None
     return prepared.forecast
@@ -168,6 +182,7 @@ def run_plan(
     engine: str = "local",
     address: str | None = None,
     gpus: float | None = None,
+    recheck: int | None = None,
     progress: bool = False,
     keeps: bool = True,
     command: str = "",
@@ -178,7 +193,8 @@ def run_plan(
     """
     began = time.perf_counter()
     said, objects = _named(dict(said), teacher, data)
-    plan = make_plan(said, objects=[name for name in objects if name != "explainers"])
+    faults = _call_faults(out, workers, engine, recheck)
+    plan = make_plan(said, objects=[name for name in objects if name != "explainers"], faults=faults)
     crew = _engine(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
     place = place_of(_folder(plan, out), cache, progress=progress)
@@ -186,11 +202,11 @@ def run_plan(
         loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
         announce_notes(loaded, shown=progress)
         with place:
-            place.use("plan.toml")
+            place.use("plan.toml", "classroom/answers-*")
             prepared = prepare(
                 plan, known, loaded, objects["explainers"], folder=place.folder if keeps else None,
                 workers=crew.at_once(), began=began, progress=progress,
-                estimate="open" if progress else "never",
+                estimate="open" if progress else "never", recheck=recheck,
             )  # fmt: skip
             if prepared.forecast is not None:
                 announce(prepared.forecast.summary, shown=progress)
@@ -200,16 +216,31 @@ def run_plan(
 
 @contextlib.contextmanager
 def _new_folder(place: Place) -> Iterator[None]:
-    """The place of a run, checked; a folder that was made for one that is then refused goes again."""
-    is_new = not place.folder.exists()
+    """The place of a run, checked. Folders that were made for a run that is then refused are removed."""
+    folder = place.folder.absolute()
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     place.check()
     try:
         yield
     except RequestError:
-        if is_new:
-            with contextlib.suppress(OSError):  # what holds anything stays
-                place.folder.rmdir()
+        with contextlib.suppress(OSError):  # what holds anything stays
+            for path in made:
+                path.rmdir()
         raise
+
+
+def _call_faults(out: Any, workers: Any, engine: Any, recheck: Any) -> list[str]:
+    """What is wrong with the arguments that no plan holds; told together with the faults of the plan."""
+    faults = []
+    if engine not in ENGINES:
+        faults.append(f"engine: {unknown('engine', str(engine), list(ENGINES))}")
+    if out is not None and (not isinstance(out, str | Path) or not str(out).strip() or "\0" in str(out)):
+        faults.append(f"out: must be the path of a folder, or a URL, got {shown(out)}.")
+    most = {"workers": most_threads() if engine == "local" else MOST_WORKERS, "recheck": MOST_ROWS}
+    for name, value in (("workers", workers), ("recheck", recheck)):
+        if value is not None and (type(value) is not int or not 0 <= value <= most[name]):
+            faults.append(f"{name}: must be an integer from 0 to {most[name]:,}, got {shown(value)}.")
+    return faults
 
 
 def _check_devices(plan: Plan, objects: Mapping[str, Any], engine: str) -> None:
@@ -293,10 +324,6 @@ def _engine(
     address: str | None,
     gpus: float | None,
 ) -> Engine:
-    if name not in ENGINES:
-        raise OptionError(unknown("engine", name, list(ENGINES)))
-    if workers is not None and workers < 0:
-        raise OptionError(f"workers is the number of processes, 0 for none beside this one, not {workers}.")
     if name == "ray":
         from didact.experiment.engines.ray import Ray
 

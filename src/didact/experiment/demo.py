@@ -116,13 +116,18 @@ class Demo:
         task: str | None = None,
         length: int | None = None,
         truncate: bool = False,
+        revision: str | None = None,
+        trust_remote_code: bool = False,
         device: str | None = None,
         workers: int | None = None,
         progress: bool = False,
     ) -> None:
         self.size, self.seed, self.device, self.workers, self.progress = SIZES[size], seed, device, workers, progress
         self.model, self.source, self.data_dir = model, data, data_dir
-        self.reading: dict[str, Any] = {"task": task, "max_length": length, "truncate": truncate}
+        self.reading: dict[str, Any] = {
+            "task": task, "max_length": length, "truncate": truncate, "revision": revision,
+            "trust_remote_code": trust_remote_code,
+        }  # fmt: skip
         self._check()
         self.is_own = model is not None
         self.home = Path(out) if out is not None else _home(data)
@@ -142,7 +147,9 @@ class Demo:
         if str(self.model) == "human":
             raise OptionError("The teacher 'human' computes nothing that could be explained. Give a model.")
         if self.model is None and any(self.reading.values()):
-            asked = ", ".join(f"--{name.replace('max_', '')}" for name, value in self.reading.items() if value)
+            asked = ", ".join(
+                f"--{name.replace('max_', '').replace('_', '-')}" for name, value in self.reading.items() if value
+            )
             raise OptionError(f"{asked} is about a model of your own: give --model and --data, too.")
         if not 0 <= self.seed < _SEEDS:
             raise OptionError(f"The seed of a demo is from 0 to {_SEEDS:,}, not {self.seed}.")

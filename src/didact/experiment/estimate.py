@@ -40,9 +40,9 @@ class Workload:
             len(roster.data["dev"]), len(roster.data["test"]), measured, max(workers, 1),
         )  # fmt: skip
 
-    @property
-    def runs(self) -> int:
-        return len(self.labels) * len(self.sizes) * self.seeds
+    def runs(self, roster: Roster) -> int:
+        """The different runs, each counted once however many rows of the table show it."""
+        return roster.kinds_of_runs(self.labels) * len(self.sizes) * self.seeds
 
 
 def expected_used(pool: int, size: int, seeds: int) -> int:
@@ -60,7 +60,7 @@ def stages(roster: Roster, costs: Costs, work: Workload) -> list[Stage]:
         count = work.seeds * max(work.sizes) if one.redrawn else work.used
         found.append(Stage(f"{EXPLAINING}{one.label}", count, "rows", costs.explain[one.label] * count))
     seconds = sum(_training_seconds(roster, costs, work, one) for one in entrants) * work.seeds
-    found.append(Stage("training students", work.runs * len(roster.students), "runs", _START + seconds / work.workers))
+    found.append(Stage("training students", work.runs(roster), "runs", _START + seconds / work.workers))
     if work.measured:
         own = [one for one in explained if one.role not in _SAME]
         explaining = sum(costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED)) for one in own)
@@ -78,7 +78,7 @@ def _training_seconds(roster: Roster, costs: Costs, work: Workload, entrant: Ent
     """Of one seed, over students and sizes."""
     seconds = 0.0
     for student in roster.students:
-        if (entrant.label, str(student)) in roster.skipped:
+        if not roster.takes_part(entrant, student):
             continue
         cost = costs.students[str(student)]
         epochs = roster.training(student).epochs

@@ -4,7 +4,6 @@ docs/decisions/016-report.md tells what is written.
 """
 
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,6 +19,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.errors import DidactError, RecordError
 from didact.experiment.agree import agreements
 from didact.experiment.agreement import Agreement
+from didact.experiment.classroom import Labelled
 from didact.experiment.cost import cost_of
 from didact.experiment.engines import Helper
 from didact.experiment.evaluate import evaluated
@@ -27,12 +27,17 @@ from didact.experiment.explained import keep_explanations
 from didact.experiment.plan import Method
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.subset import subset
-from didact.records.atomic import write_bytes, write_text
+from didact.metrics import METRICS
+from didact.metrics.agreement import AGREEMENT
+from didact.records.atomic import write_bytes
 from didact.records.explanations import Explanations
-from didact.records.store import canonical, key_of
+from didact.records.sealed import read_json, write_json
+from didact.records.store import key_of
+from didact.registry import parse_spec
 from didact.render.progress import Progress
 
 FILE: Final = "measured.json"
+VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
 _FOLDER: Final = "measured"
 _MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
 TIMED: Final = 16  # rows on which cost is measured
@@ -42,7 +47,10 @@ _SAME: Final = ("cotrained", "flattened", "matched", "sharpened", "extra")
 
 @dataclass
 class Measuring:
-    """The methods of a roster on some rows of `test`. `learned` are explainers that cells of the run have learned."""
+    """The methods of a roster on some rows of `test`. `learned` are explainers that cells of the run have learned.
+
+    `labelled` is the split with the teacher's answers, where they are known.
+    """
 
     roster: Roster
     folder: Path
@@ -51,13 +59,14 @@ class Measuring:
     learned: Mapping[str, Any]
     progress: bool = False
     helper: Helper | None = None
+    labelled: Labelled | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[dict[str, str]] = field(default_factory=list)
 
     def done(self, rows: int) -> dict[str, Any]:
         """Measure so many rows; what an earlier call measured of the same is read again."""
         chosen = self._rows(rows)
-        outputs = self.roster.teacher.predict(chosen)
+        outputs = self._outputs(chosen)
         files: dict[str, str] = {}
         maps: dict[str, Explanations] = {}
         for one in self.roster.entrants:
@@ -66,7 +75,7 @@ class Measuring:
                 files[one.label] = found
                 # Here a set goes by its name in the table.
                 maps[one.label] = replace(Explanations.load(self.folder / found), method=one.label)
-        key = key_of({"version": 1, "files": files, "rows": fingerprint_of(chosen), "teacher": self.fingerprint})
+        key = key_of({**versions(), "files": files, "rows": fingerprint_of(chosen), "teacher": self.fingerprint})
         kept = read_measured(self.folder)
         if kept is not None and kept.get("key") == key:
             return kept
@@ -83,8 +92,15 @@ class Measuring:
             "notes": self.notes,
         }  # fmt: skip
         plain: dict[str, Any] = _plain(document)
-        write_text(self.folder / FILE, canonical(plain) + "\n")
+        write_json(self.folder / FILE, plain)
         return plain
+
+    def _outputs(self, rows: Sequence[Row]) -> Outputs:
+        """The teacher's answers to these rows: those it gave when the split was labelled."""
+        if self.labelled is None:
+            return self.roster.teacher.predict(rows)
+        places = {row: place for place, row in enumerate(self.labelled.outputs.ids)}
+        return self.labelled.outputs.select(np.array([places[row.id] for row in rows], dtype=np.int64))
 
     def has(self, count: int) -> bool:
         """Whether so many rows were measured in this folder, by everybody who is in the table."""
@@ -212,13 +228,18 @@ class Measuring:
         return found
 
 
+def versions() -> dict[str, Any]:
+    """The versions of everything that decides the stored scores, beside the explanations. Part of their key."""
+    measures = {name: AGREEMENT[parse_spec(name).name].version for name in _MEASURES}
+    return {"version": VERSION, "metrics": {name: METRICS[name].version for name in METRICS}, "agreement": measures}
+
+
 def read_measured(folder: Path) -> dict[str, Any] | None:
     """What was measured in a run; None if nothing was, or it cannot be read."""
     try:
-        found = json.loads((folder / FILE).read_bytes())
-    except (OSError, ValueError):
+        return read_json(folder / FILE, advice="")
+    except (FileNotFoundError, RecordError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _gold(row: Row, classes: Sequence[str] | None) -> str | None:

@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
@@ -20,6 +21,7 @@ from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.learning.fit import Training
+from didact.limits import MOST_LENGTH, MOST_REPLICATES, MOST_ROWS, MOST_SEEDS, most_threads, shown
 from didact.models import MODELS
 from didact.models.load import named_device, usual_device
 from didact.models.spread import AUTO
@@ -36,6 +38,7 @@ SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
 # Rows that stand in a table by themselves, and may be left out of it where time is short.
 SPARED: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
 _TRAINING: Final = ("epochs", "batch_size", "rate", "weight_decay", "warmup", "clip", "schedule", "momentum")
+TRUST: Final = "trust_remote_code"
 _TESTS: Final = ("wilcoxon", "sign_flip")
 # How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
 Method = str | Explainer | Explanations | Callable[..., Any]
@@ -113,9 +116,19 @@ class Plan:
         return [{name: alike(value, known[name]) for name, value in one.items()} for one in found]
 
     def to_toml(self) -> str:
-        """The plan as a file says it; what was not asked for is left out."""
+        """The plan as a file says it; what was not asked for is left out, and so is what no file may allow."""
         import tomli_w
 
+        return tomli_w.dumps({name: value for name, value in self.entries().items() if name != TRUST})
+
+    def request_text(self) -> str:
+        """All entries as TOML: what a fitted plan is known by."""
+        import tomli_w
+
+        return tomli_w.dumps(self.entries())
+
+    def entries(self) -> dict[str, Any]:
+        """What was asked for, as TOML can hold it."""
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
         unsaid = {"sharpness": SHARPNESS, "together": False, "precision": SINGLE}
         said = {name: value for name, value in said.items() if name not in unsaid or value != unsaid[name]}
@@ -124,27 +137,43 @@ class Plan:
         if self.students:
             said["students"] = [str(student) for student in self.students]
         said["tune"] = {name: list(values) for name, values in self.tune.items()}
-        return tomli_w.dumps({name: list(v) if isinstance(v, tuple) else v for name, v in said.items() if v != {}})
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in said.items() if v != {}}
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """What a plan file says, not yet checked."""
+def read_plan(path: Path, *, trust_remote_code: bool = False) -> dict[str, Any]:
+    """What a plan file says, not yet checked.
+
+    A file cannot allow code of a model to run: only the caller can, with `trust_remote_code`.
+    """
+    entries = _read_toml(path)
+    if entries.pop(TRUST, False) is not False and not trust_remote_code:
+        raise OptionError(
+            f"The plan {str(path)!r} asks for trust_remote_code, which runs code that comes with a model. A file "
+            "cannot allow that. Read that code; if you trust it, pass --trust-remote-code (trust_remote_code=True)."
+        )
+    return entries
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise OptionError(
             f"There is no plan {str(path)!r}. A plan is a TOML file; docs/compare.md shows one."
         ) from None
+    except RecursionError:
+        raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: lists are nested too deeply.") from None
     except (OSError, ValueError) as error:
         raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: {error}") from error
 
 
-def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = ()) -> Plan:
+def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: Sequence[str] = ()) -> Plan:
     """A plan of what was said, all of it checked; nothing is loaded.
 
-    `objects` are the entries (model, data) that are handed over beside.
+    `objects` are the entries (model, data) that are handed over beside; `faults` were found elsewhere and are told
+    with those of the plan.
     """
-    faults: list[str] = []
+    faults = list(faults)
     known = [one.name for one in fields(Plan)]
     said = _with_training(said)
     for name in said:
@@ -156,13 +185,13 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = ()) -> Plan:
         "training": _training, "test": _test, "data": _data, "data_seed": _seed,
         **dict.fromkeys(("model", "base", "task", "data_dir", "revision"), _word), "device": _device,
         **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
-        **dict.fromkeys(("threads", "length"), _count),
-        "replicates": lambda value: _count(value) if value != 0 else 0,
-        "measure": lambda value: _count(value, what="a number of rows") if value != 0 else 0,
+        "threads": lambda value: _whole(value, most=most_threads()),
+        "length": lambda value: _whole(value, most=MOST_LENGTH),
+        "replicates": lambda value: _whole(value, least=0, most=MOST_REPLICATES),
+        **dict.fromkeys(("train_rows", "dev_rows", "test_rows", "measure"), _row_count),
         "sharpness": _sharpness, "leave_out": _leave_out, "precision": _precision, "columns": _columns,
         "classes": lambda value: _each(value, _word, "classes"), "balance": _switch, "budget": _budget,
         "fitted_from": _word, "left_out": lambda value: _each(value, _word, "sentences"),
-        **dict.fromkeys(("train_rows", "dev_rows", "test_rows"), lambda value: _count(value) if value != 0 else 0),
     }  # fmt: skip
     kept: dict[str, Any] = {}
     for name, value in given.items():
@@ -177,6 +206,7 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = ()) -> Plan:
         if options and not any(name in known_here for known_here in options):
             faults.append(f"tune: {name!r} is an option of none of the students' strategies.")
     faults += _too_coarse(kept)
+    faults += _unused_base(kept)
     wanted = {"model": "a folder or hub name", "data": "a data set or file"}
     for name, what in wanted.items():
         if said.get(name) is None and name not in objects:
@@ -229,7 +259,7 @@ def _each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...
             found.append(check(plain(value)))
         except DidactError as error:
             faults.append(str(error))
-    twice = sorted({str(one) for one in found if found.count(one) > 1})
+    twice = sorted(name for name, count in Counter(map(str, found)).items() if count > 1)
     faults += [f"{one} is there twice." for one in twice]
     if faults:
         raise PlanError("", faults)
@@ -268,7 +298,7 @@ def _students(values: Any) -> tuple[StudentSpec, ...]:
 
 def _sizes(values: Any) -> tuple[int, ...]:
     values = [values] if isinstance(values, int) else values
-    found = _each(values, lambda value: _count(value, what="a size"), "sizes")
+    found = _each(values, lambda value: _whole(value, most=MOST_ROWS), "sizes")
     if not found:
         raise OptionError("at least one size is needed.")
     return tuple(sorted(found))
@@ -276,9 +306,9 @@ def _sizes(values: Any) -> tuple[int, ...]:
 
 def _seeds(values: Any) -> tuple[int, ...]:
     if isinstance(values, int) and not isinstance(values, bool):
-        if values < 1:
-            raise OptionError(f"at least one seed is needed, not {values}.")
-        return tuple(range(values))
+        return tuple(range(_whole(values, most=MOST_SEEDS)))
+    if isinstance(values, Sequence) and len(values) > MOST_SEEDS:
+        raise OptionError(f"at most {MOST_SEEDS:,} seeds are possible, got {len(values):,}.")
     found = _each(values, _seed, "seeds")
     if not found:
         raise OptionError("at least one seed is needed.")
@@ -418,6 +448,20 @@ def _too_coarse(kept: Mapping[str, Any]) -> list[str]:
     return faults
 
 
+def _unused_base(kept: Mapping[str, Any]) -> list[str]:
+    """A base that no student would start from. Which one is chosen by default is known with the teacher."""
+    students = kept.get("students", ())
+    if "base" not in kept or not students:
+        return []
+    if any(one.architecture == "same" or "embeddings" in one.architecture for one in students):
+        return []
+    names = ", ".join(sorted({one.architecture for one in students}))
+    return [
+        f"base: no student starts from {kept['base']!r}: {names} is trained from scratch or from weights of its own. "
+        f"Leave base out, or name the student same/…, or {kept['base']}/…."
+    ]
+
+
 _UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -453,7 +497,12 @@ def _is_endless(value: Any) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _count(value: Any, *, what: str = "a number") -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"{what} is whole and at least 1, not {value!r}.")
+def _whole(value: Any, *, least: int = 1, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise OptionError(f"must be an integer from {least} to {most:,}, got {shown(value)}.")
     return value
+
+
+def _row_count(value: Any) -> int:
+    """A number of rows; 0 means all or none, as the entry says."""
+    return _whole(value, least=0, most=MOST_ROWS)

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,12 +16,14 @@ import numpy as np
 
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
+from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
+from didact.experiment.answers import RECHECKED, AnswerFile
 from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
 from didact.experiment.classroom import Labelled
@@ -68,26 +71,35 @@ def prepare(
     began: float,
     progress: bool = False,
     estimate: Literal["never", "open", "always"] = "never",
+    recheck: int | None = None,
 ) -> Prepared:
     """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
 
     `folder` is where the run is kept; None for one that keeps nothing, which scores no metrics unless asked to.
     `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them;
-    `estimate` measures them always, or where runs are still open.
+    `estimate` measures them always, or where runs are still open. `recheck` rows that a black box answered in an
+    earlier call are asked again.
     """
     teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
     data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
     data, notes = for_students(teacher, data)
     check_fit(teacher, data)
     request = _request(plan, teacher, methods)
-    fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request)
+    fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request, plan)
     plan = fitted or plan
     is_fitted = plan.fitted_from is not None
     if plan.measure is None and folder is None:
         plan = replace(plan, measure=0)
     needs_fit = not is_fitted and (plan.budget is not None or plan.measure is None)
     announce(notes, shown=progress)
-    sample = _sampled(plan, teacher, data, progress=progress, first_look=needs_fit and plan.budget is not None)
+    file = _answer_file(teacher, folder, writes=estimate != "always")
+    if file is not None:
+        rows = chain.from_iterable(data[name] for name in ("train", "dev", "test"))
+        file.recheck(rows, RECHECKED if recheck is None else recheck)
+        teacher = teacher.with_stored(file.get) if isinstance(teacher, FunctionTeacher) else teacher
+    answers = Answers(teacher, file=file, progress=progress)
+    first_look = needs_fit and plan.budget is not None
+    sample = _sampled(plan, teacher, data, progress=progress, first_look=first_look, answers=answers)
     sample = replace(sample, notes=(*notes, *sample.notes))
     roster = Roster(plan, teacher, data, methods, sample=sample)
     if not needs_fit and (estimate == "never" or (estimate == "open" and _is_done(roster, folder))):
@@ -99,7 +111,7 @@ def prepare(
         sample = replace(sample, notes=(*notes, *sample.notes))
         roster = _again(roster, plan, methods, sample)
     work = Workload.of(roster, workers=workers, measured=roster.plan.measure or 0)
-    runs = work.runs * len(roster.students)
+    runs = work.runs(roster)
     done = Done(0, False, {}, False) if folder is None else done_work(roster, folder)
     parts = [_left(part, done, runs) for part in stages(roster, costs, work)]
     forecast = Forecast(
@@ -107,6 +119,13 @@ def prepare(
         costs.spent, tuple(note for note in roster.notes if note not in notes),
     )  # fmt: skip
     return Prepared(roster, forecast)
+
+
+def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> AnswerFile | None:
+    """Where the answers of a black box are kept; None for models, which are known by their weights, and people."""
+    if folder is None or isinstance(teacher, Model | HumanTeacher) or teacher.task.name == "reading":
+        return None
+    return AnswerFile(folder, teacher, writes=writes)
 
 
 def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
@@ -117,9 +136,20 @@ def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
     sizes = " and ".join(f"{size:,}" for size in plan.sizes)
     times = f" × {len(plan.sizes)} sizes" if len(plan.sizes) > 1 else ""
     students = "; ".join(f"{student} ({roster.sentence(student)})" for student in roster.students)
+    product = (
+        f"({_count(methods, 'method')} + {_count(controls, 'control')}) × {_count(roster.students, 'student')} × "
+        f"{_count(plan.seeds, 'seed')}{times}"
+    )
+    combinations = len(roster.entrants) * len(roster.students) * len(plan.seeds) * len(plan.sizes)
+    if combinations == runs:
+        first = f"Plan: {runs:,} runs = {product}; about {in_words(seconds)}."
+    else:
+        first = (
+            f"Plan: {runs:,} runs; about {in_words(seconds)}. {product} are {combinations:,} combinations: "
+            f"{combinations - runs:,} of them are equal to another, or not possible with the student."
+        )
     lines = [
-        f"Plan: {runs:,} runs = ({_count(methods, 'method')} + {_count(controls, 'control')}) × "
-        f"{_count(roster.students, 'student')} × {_count(plan.seeds, 'seed')}{times}; about {in_words(seconds)}.",
+        first,
         f"Methods: {', '.join(methods)}. Controls: {', '.join(controls)}.",
         f"Students: {students}; each learns from {sizes} of {len(roster.pool):,} rows and is tested on "
         f"{len(roster.data['test']):,}.",
@@ -139,20 +169,20 @@ def _request(plan: Plan, teacher: Teacher, methods: Sequence[Method]) -> str:
     """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
     plain = replace(plan, fitted_from=None, left_out=())
     names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
-    return key_of({"plan": plain.to_toml(), "teacher": teacher.name, "methods": names})
+    return key_of({"plan": plain.request_text(), "teacher": teacher.name, "methods": names})
 
 
-def _stored(folder: Path, request: str) -> Plan | None:
+def _stored(folder: Path, request: str, plan: Plan) -> Plan | None:
     """The plan that an earlier call of the same request fitted; None if there is none."""
     path = folder / "plan.toml"
     if not path.is_file():
         return None
     try:
-        entries = read_plan(path)
+        entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
         known = make_plan(entries, objects=("model", "data"))
     except DidactError:
         return None
-    return known if known.fitted_from == request else None
+    return replace(known, trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None
 
 
 def _sampled(
@@ -204,8 +234,7 @@ class Done:
 def _is_done(roster: Roster, folder: Path | None) -> bool:
     """Whether no run of the plan is left to do."""
     done = None if folder is None else done_work(roster, folder)
-    columns = len(roster.students) * len(roster.plan.sizes)
-    return done is not None and done.runs >= len(roster.entrants) * columns * len(roster.plan.seeds)
+    return done is not None and done.runs >= Workload.of(roster, workers=1, measured=0).runs(roster)
 
 
 def _left(part: Stage, done: Done | None, runs: int) -> Stage:

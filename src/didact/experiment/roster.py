@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from didact.core.dataset import Dataset
+from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.row import Row, fingerprint_of
@@ -293,6 +294,27 @@ class Roster:
         used = {row.id for seed in self.plan.seeds for row in self.seed_rows(seed)}
         return tuple(row for row in self.pool if row.id in used)
 
+    def takes_part(self, one: Entrant, student: StudentSpec) -> bool:
+        """Whether there are runs of this row of the table with this student."""
+        if (one.label, str(student)) in self.skipped:
+            return False
+        if student.strategy.name == "none" and (one.method is not None or one.learner is not None):
+            return False
+        return one.role != "sharpened" or "temperature" in strategy_options(student.strategy)
+
+    def kinds_of_runs(self, labels: Sequence[str]) -> int:
+        """The different runs of one seed and size. Without explanations, students of all strategies are the same."""
+        kinds: set[tuple[Any, ...]] = set()
+        for one in self.entrants:
+            for student in self.students:
+                if one.label not in labels or not self.takes_part(one, student):
+                    continue
+                trials = 1 if one.role == "extra" else len(self.plan.trials(student.strategy))
+                is_plain = one.method is None and one.learner is None
+                kind = (student.architecture, student.optimiser, trials) if is_plain else (str(student),)
+                kinds.add((one.label, *kind))
+        return len(kinds)
+
     def is_known(self, row: Row) -> bool:
         return not isinstance(self.teacher, HumanTeacher) or self.teacher.knows(row)
 
@@ -402,7 +424,9 @@ class Roster:
         if isinstance(method, Explanations):  # all that will be needed must be there
             return chosen(chosen(method, self.used, label=entrant.label), rows, label=entrant.label)
         assert method is not None
-        return explain(self.teacher, rows, method, background_rows=rows)
+        known = isinstance(self.teacher, FunctionTeacher)  # its answers may cost something
+        outputs = self.sample.answers.of(rows) if known else None
+        return explain(self.teacher, rows, method, background_rows=rows, outputs=outputs)
 
 
 def check_fit(teacher: Teacher, data: Dataset) -> None:

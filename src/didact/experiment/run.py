@@ -37,8 +37,9 @@ from didact.learning.together import why_not_together
 from didact.models.start import Start
 from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts
+from didact.records.sealed import write_json
 from didact.records.sharpness import matching_temperature, mean_entropy, tempered
-from didact.records.store import Record, Store, canonical, key_of
+from didact.records.store import Record, Store, UnreadableError, canonical, key_of
 from didact.records.table import Table, write_table
 from didact.registry import Spec, parse_spec
 from didact.render.progress import Progress
@@ -85,7 +86,7 @@ class Run:
             "command": self.command, "started": began.isoformat(timespec="seconds"),
             "finished": ended.isoformat(timespec="seconds"), "seconds": round((ended - began).total_seconds(), 1),
         }  # fmt: skip
-        write_text(self.folder / "run.json", json.dumps(times, indent=1) + "\n")
+        write_json(self.folder / "run.json", times, indent=1)
 
     def _comparison(self, engine: Engine) -> Comparison:
         sweep(self.folder, inside=_PLACES)
@@ -108,7 +109,7 @@ class Run:
             learned = self._learned(cells, store)
             Measuring(
                 self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress,
-                helper=helper,
+                helper=helper, labelled=splits["test"],
             ).done(self.plan.measure)  # fmt: skip
         return found
 
@@ -149,6 +150,8 @@ class Run:
         self.place.use(f"classroom/{self.rows_file}")
         try:
             return read_rows(path)
+        except UnreadableError:
+            raise
         except RecordError:
             pass
         found = found or self._asked(rows)
@@ -245,11 +248,7 @@ class Run:
                     }  # fmt: skip
                     learned: dict[str, str] = {}
                     for one in sorted(self.roster.entrants, key=lambda one: one.role != "cotrained"):
-                        if (one.label, str(student)) in self.roster.skipped:
-                            continue
-                        if student.strategy.name == "none" and (one.method is not None or one.learner is not None):
-                            continue
-                        if one.role == "sharpened" and "temperature" not in strategy_options(student.strategy):
+                        if not self.roster.takes_part(one, student):
                             continue
                         cell = self._cell(one, student, common, kept, parts, learned)
                         if one.role == "cotrained" and one.learner is not None:
@@ -390,12 +389,12 @@ class Run:
     def manifest(self, cells: Sequence[Cell]) -> Path:
         """The file from which engines know the cells."""
         unique = {cell.key: cell for cell in cells}
-        content = canonical(
-            {"rows": self.rows_file, "threads": self.plan.threads, "cells": [one.plain() for one in unique.values()]}
-        )
-        name = hashlib.sha256(content.encode()).hexdigest()[:16]
+        content = {
+            "rows": self.rows_file, "threads": self.plan.threads, "cells": [one.plain() for one in unique.values()],
+        }  # fmt: skip
+        name = hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
-        write_text(path, content + "\n")
+        write_json(path, content)
         return path
 
     def _work(self, engine: Engine, manifest: Path, cells: Sequence[Cell], store: Store, what: str) -> None:

@@ -17,6 +17,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
+from didact.experiment.answers import AnswerFile
 from didact.experiment.subset import balanced_counts, subset
 from didact.render.progress import Progress
 
@@ -24,16 +25,17 @@ TEST_ROWS: Final = 2000  # default limit: more rows cost time and hardly narrow 
 ADVISED: Final = 1500  # rows of an unsplit file that leave enough for students, dev and test
 DOMINANT: Final = 0.8  # an answer more frequent than this makes a comparison balanced
 _BATCH: Final = 256
+_STORED_BATCH: Final = 32  # rows of a black box that are asked about before their answers are written
 _SEED: Final = 0  # of the sample; students draw from it with seeds of their own
 _MOST_LABELLED: Final = 20_000  # rows of a split labelled to find rare answers
 _SPLITS: Final = ("train", "dev", "test")
 
 
 class Answers:
-    """The teacher's answers to rows, each asked for once."""
+    """The teacher's answers to rows, each asked for once; with a `file`, once in all runs that share it."""
 
-    def __init__(self, teacher: Teacher, *, progress: bool = False) -> None:
-        self.teacher, self.progress = teacher, progress
+    def __init__(self, teacher: Teacher, *, file: AnswerFile | None = None, progress: bool = False) -> None:
+        self.teacher, self.file, self.progress = teacher, file, progress
         self._values: dict[str, np.ndarray] = {}
         self._texts: dict[str, tuple[str, ...]] = {}
 
@@ -41,11 +43,19 @@ class Answers:
         """What the teacher answers to these rows, in their order."""
         keys = [fingerprint_of([row]) for row in rows]
         missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._values}
+        if self.file is not None:
+            stored = {key: self.file.get(row) for key, row in missing.items()}
+            self._values |= {key: values for key, values in stored.items() if values is not None}
+            missing = {key: row for key, row in missing.items() if key not in self._values}
+        size = _BATCH if self.file is None else _STORED_BATCH
         with Progress("labelling rows with the model", total=len(missing), shown=self.progress) as bar:
             pending = list(missing.items())
-            for start in range(0, len(pending), _BATCH):
-                part = pending[start : start + _BATCH]
-                self._keep([key for key, _ in part], self.teacher.predict([row for _, row in part]))
+            for start in range(0, len(pending), size):
+                part = [row for _, row in pending[start : start + size]]
+                outputs = self.teacher.predict(part)
+                self._keep([key for key, _ in pending[start : start + size]], outputs)
+                if self.file is not None:
+                    self.file.add(part, outputs)
                 bar.advance(len(part))
         values = np.stack([self._values[key] for key in keys])
         texts = tuple(self._texts[key] for key in keys) if self._texts else None

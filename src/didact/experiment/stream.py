@@ -26,6 +26,7 @@ from didact.experiment.rows import rows_of
 from didact.experiment.shards import Bench, Order, write_manifest
 from didact.experiment.whole_rows import write_whole_rows
 from didact.explainers.default import default_method
+from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
@@ -91,6 +92,10 @@ def explain_stream(
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
             f"workers is at least 0, threads, shard and rows at least 1, not {workers}, {threads}, {shard} and {rows}."
+        )
+    if max(workers, threads) > most_threads():
+        raise OptionError(
+            f"workers and threads are at most {most_threads()}, got {shown(workers)} and {shown(threads)}."
         )
     if workers and not isinstance(teacher, str | Path):
         raise OptionError("Workers load the teacher themselves: give its folder or its name on the hub, or workers=0.")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from didact.errors import UnknownNameError
+from didact.errors import OptionError, UnknownNameError
 from didact.registry import unknown
 
 
@@ -64,6 +64,8 @@ PRESETS: Final[Mapping[str, Preset]] = {
 
 
 def preset_named(name: str) -> Preset:
+    if not isinstance(name, str):
+        raise OptionError(f"preset must be a name, got {name!r}. Choose one of {', '.join(PRESETS)}.")
     try:
         return PRESETS[name]
     except KeyError:

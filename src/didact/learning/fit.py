@@ -20,6 +20,7 @@ from didact.core.row import Row
 from didact.core.seeds import numpy_generator, seed_from
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, TrainingError
+from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, shown
 from didact.render.progress import Progress
 
 
@@ -47,10 +48,12 @@ class Training:
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} must be {wanted}, not {getattr(self, name)}"
+            f"{name} must be {wanted}, not {shown(getattr(self, name))}"
             for name, good, wanted in (
                 ("epochs", self.epochs >= 1, "at least 1"),
+                ("epochs", self.epochs <= MOST_EPOCHS, f"at most {MOST_EPOCHS:,}"),
                 ("batch_size", self.batch_size >= 1, "at least 1"),
+                ("batch_size", self.batch_size <= MOST_AT_ONCE, f"at most {MOST_AT_ONCE:,}"),
                 ("rate", 0 < self.rate < math.inf, "above 0 and finite"),
                 ("weight_decay", 0 <= self.weight_decay < math.inf, "0 or more and finite"),
                 ("warmup", 0 <= self.warmup < 1, "from 0 to below 1"),

@@ -15,7 +15,10 @@ Room = Literal["faithfulness", "plausibility", "stability"]
 
 @dataclass(frozen=True)
 class MetricEntry(Entry):
-    """What a reader needs to compare a metric's answers. `needs` is what the explanations do not hold."""
+    """What a reader needs to compare a metric's answers. `needs` is what the explanations do not hold.
+
+    `version` is part of the key of stored scores: raise it when the same options give other numbers.
+    """
 
     measures: Room
     bounds: tuple[float, float]
@@ -23,6 +26,7 @@ class MetricEntry(Entry):
     needs: tuple[str, ...]
     paper: str
     summary: str
+    version: int = 1
 
 
 _INF: Final = float("inf")

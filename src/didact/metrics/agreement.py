@@ -32,6 +32,7 @@ class MeasureEntry(Entry):
 
     `needs_signs`: it looks at nothing but signs, so it has no answer for methods without them. `needs_teacher`: it asks
     the teacher about what methods choose. `usual` is what it compares unless told: sizes, or scores with their signs.
+    `version` is part of the key of stored values: raise it when the same options give other numbers.
     """
 
     bounds: tuple[float, float]
@@ -42,6 +43,7 @@ class MeasureEntry(Entry):
     needs_signs: bool = False
     needs_teacher: bool = False
     usual: str = "size"
+    version: int = 1
 
 
 def _entry(name: str, low: float, about: str, paper: str, ties: str, undefined: str, **more: Any) -> MeasureEntry:

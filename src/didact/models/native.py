@@ -28,6 +28,7 @@ class NativeModel(Model):
     """A small model of our own. Its options are the keyword arguments it was built with."""
 
     architecture: ClassVar[str]
+    version: ClassVar[int] = 1  # part of every key: raise it when the same options and weights give other numbers
 
     def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
         super().__init__()
@@ -79,6 +80,8 @@ class NativeModel(Model):
             "truncate": self.truncate,
             "max_length": self.max_length,
         }
+        if self.version != 1:  # models of version 1 are described as before there were versions
+            facts |= {"version": self.version}
         words = getattr(self, "words", None)
         return facts | {"table": words.hash} if isinstance(words, FrozenWords) else facts
 

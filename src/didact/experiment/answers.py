@@ -1,0 +1,122 @@
+"""Answers of a black-box teacher that a run keeps: a row that was answered is not asked about again.
+
+The file is a list of lines, one per row, each with a checksum. It grows while rows are labelled, so a run that is
+killed loses at most one batch. A line that is cut short or damaged is asked for again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.seeds import seed_from
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, RecordError
+from didact.records.atomic import with_folder
+from didact.records.sealed import sealed_text, unsealed
+from didact.records.store import key_of, unreadable
+
+RECHECKED: Final = 8  # rows asked again when a run is resumed
+_TOLERANCE: Final = 1e-3  # of a probability, or relative to a value: an API need not repeat every digit
+_SEED: Final = 0
+
+
+class AnswerFile:
+    """The kept answers of one teacher. With `writes=False` the file is read and stays as it is."""
+
+    def __init__(self, folder: Path, teacher: Teacher, *, writes: bool = True) -> None:
+        facts = {
+            "teacher": teacher.name, "task": teacher.task.name,
+            "classes": None if teacher.classes is None else list(teacher.classes),
+            "output": getattr(teacher, "output", None),
+        }  # fmt: skip
+        self.path = folder / "classroom" / f"answers-{key_of(facts)}.jsonl"
+        self.teacher, self.writes = teacher, writes
+        self._values = self._read()
+
+    def get(self, row: Row) -> Float[np.ndarray, " value"] | None:
+        """The kept answer to a row; None if there is none."""
+        return self._values.get(row_key(row))
+
+    def recheck(self, rows: Iterable[Row], count: int) -> None:
+        """Ask the teacher again about `count` of these rows that it has answered; another answer is an error."""
+        known = {key: row for row in rows if (key := row_key(row)) in self._values} if count else {}
+        if known:
+            draw = np.random.default_rng(seed_from(_SEED, "recheck"))
+            self._check([known[key] for key in draw.permutation(sorted(known))[:count]])
+
+    def add(self, rows: Sequence[Row], outputs: Outputs) -> None:
+        """Keep the answers to these rows."""
+        lines = []
+        for row, values in zip(rows, outputs.values, strict=True):
+            key = row_key(row)
+            self._values[key] = values
+            lines.append(sealed_text({"row": key, "values": values.tolist()}))
+        if not self.writes:
+            return
+        try:
+            descriptor = os.open(with_folder(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(("\n" + "".join(lines)).encode())  # after a line that was cut short, too
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RecordError(f"Could not write {self.path}: {error.strerror or error}.") from error
+
+    def _read(self) -> dict[str, Float[np.ndarray, " value"]]:
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        found = {}
+        for line in content.splitlines():
+            try:
+                answer = unsealed(line, self.path, advice="")
+                if len(answer) == 2:
+                    found[str(answer["row"])] = np.array(answer["values"], dtype=np.float64)
+            except (RecordError, KeyError, TypeError, ValueError):
+                continue  # blank, cut short or damaged: asked for again
+        return found
+
+    def _check(self, rows: Sequence[Row]) -> None:
+        """An error if the teacher now answers one of these rows otherwise than it did."""
+        answered = self.teacher.predict(rows)
+        kept = Outputs(
+            answered.task,
+            answered.ids,
+            np.stack([self._values[row_key(row)] for row in rows]),
+            classes=answered.classes,
+        )
+        before, now = _comparable(kept), _comparable(answered)
+        scale = 1.0 if self.teacher.task.has_classes else np.maximum(np.abs(before), 1e-6)
+        changed = np.flatnonzero((np.abs(before - now) > _TOLERANCE * scale).any(axis=1))
+        if not len(changed):
+            return
+        place = int(changed[0])
+        raise OptionError(
+            f"The teacher {self.teacher.name!r} has changed since this run began: {len(changed)} of {len(rows)} rows "
+            f"asked again are answered otherwise. Row {rows[place].id!r} was answered {_written(before[place])} and is "
+            f"now {_written(now[place])}. Write to another folder (--out), or keep the stored answers with --recheck 0."
+        )
+
+
+def row_key(row: Row) -> str:
+    """A hash of what the teacher is asked: two rows of the same content have one answer."""
+    return hashlib.sha256(row.content).hexdigest()[:16]
+
+
+def _comparable(outputs: Outputs) -> Float[np.ndarray, "row value"]:
+    return outputs.probabilities if outputs.task.has_classes else outputs.values
+
+
+def _written(values: Any) -> str:
+    return json.dumps([round(float(value), 4) for value in values])
