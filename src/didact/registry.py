@@ -160,6 +160,9 @@ class Registry(Mapping[str, E], Generic[E]):
         return self._named[name] if name in self._named else entry.load()
 
 
+_LONGEST: Final = 200  # characters of an unknown name that an error repeats
+
+
 def unknown(
     kind: str,
     name: str,
@@ -168,8 +171,9 @@ def unknown(
     meant: tuple[str, ...] = (),
 ) -> str:
     """The sentence that answers a name nobody knows. It suggests what is `meant`, or else the nearest names."""
-    near = list(meant) or difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    near = list(meant) or difflib.get_close_matches(str(name)[:_LONGEST], known, n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    name = name if len(str(name)) <= _LONGEST else f"{str(name)[:_LONGEST]}…"
     return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(known))}."
 
 
@@ -190,7 +194,7 @@ _SPEC = re.compile(r"\s*(?P<name>[^\s(),=]+)\s*(?:\((?P<inside>.*)\))?\s*", re.D
 
 def parse_spec(text: str) -> Spec:
     """Read `name` or `name(option=value, …)`. Values are Python literals, true, false, none, or bare words."""
-    match = _SPEC.fullmatch(text)
+    match = _SPEC.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise OptionError(f"Cannot read {text!r}. Write a name, or name(option=value, other=value).")
     options: dict[str, Any] = {}

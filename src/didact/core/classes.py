@@ -205,3 +205,14 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cut(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def check_class_names(classes: Any) -> None:
+    """An error if these are no names of classes in their order, each of them once. None means that none are given."""
+    if classes is None:
+        return
+    if isinstance(classes, str | bytes) or not isinstance(classes, Sequence):
+        raise OptionError(f"classes must be a list of names, as ['no', 'yes'], not {classes!r}.")
+    twice = sorted({str(name) for name in classes if list(map(str, classes)).count(str(name)) > 1})
+    if twice:
+        raise OptionError(f"classes names a class twice: {', '.join(twice)}. Each class has a name of its own.")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.classes import check_class_names
 from didact.core.outputs import Outputs
 from didact.core.row import Box, Row, Span, fingerprint_of
 from didact.core.rows import Rows, as_rows
@@ -35,6 +36,13 @@ class FunctionTeacher:
         patch: int | None = None,
         name: str | None = None,
     ) -> None:
+        if not callable(predict):
+            raise OptionError(f"A teacher is made of a function from a list of texts to numbers, not of {predict!r}.")
+        if not isinstance(task, str | Task):
+            raise OptionError(f"Option 'task' is the name of a task, not {task!r}.")
+        if not isinstance(absent, str):
+            raise OptionError(f"Option 'absent' is the text in the place of a removed word, not {absent!r}.")
+        check_class_names(classes)
         self.task = task if isinstance(task, Task) else task_named(task)
         self.name = name or str(getattr(predict, "__name__", type(predict).__name__))
         if output not in ("probability", "logit", "value"):
@@ -42,7 +50,7 @@ class FunctionTeacher:
         self.function = predict
         self.output = output
         self.absent = absent
-        if patch is not None and patch < 1:
+        if patch is not None and (not isinstance(patch, int) or patch < 1):
             raise OptionError(f"Option 'patch' is the width of a square in pixels, at least 1, not {patch}.")
         self.patch = patch
         if self.task.name == "reading":
@@ -56,7 +64,9 @@ class FunctionTeacher:
             self.output = "value"
         if classes is None and self.task.has_classes:
             raise OptionError(f"Task {self.task} has classes: name them in the order of the columns, classes=[…].")
-        self.classes = None if classes is None else tuple(classes)
+        if classes is not None and not self.task.has_classes:
+            raise OptionError(f"Task {self.task} has no classes: leave classes out, or choose another task.")
+        self.classes = None if classes is None else tuple(map(str, classes))
         self._stored: Callable[[Row], Float[np.ndarray, " width"] | None] | None = None
 
     def with_stored(self, stored: Callable[[Row], Float[np.ndarray, " width"] | None]) -> "FunctionTeacher":

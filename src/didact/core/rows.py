@@ -1,7 +1,7 @@
 """Rows from whatever users have: rows, texts, pairs of texts, images."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -28,7 +28,9 @@ def rows_from(data: Any) -> Sequence[Row]:
     if isinstance(data, Mapping):
         splits = ", ".join(f"data[{name!r}]" for name in list(data)[:5])
         raise DataError(f"Rows were expected, not a {type(data).__name__} of several splits. Choose one: {splits}.")
-    if not isinstance(data, Iterable):
+    if isinstance(data, Set):
+        raise DataError(f"A {type(data).__name__} has no order, and rows have one. Give a list.")
+    if isinstance(data, bytes) or not isinstance(data, Iterable):
         raise DataError(f"Rows, texts, pairs of texts or images were expected, not {type(data).__name__}.")
     given = [one if isinstance(one, Row) else _row(index, one) for index, one in enumerate(data)]
     broken = [f"item {index}" for index, row in enumerate(given) if any(map(_is_broken, row.texts))]

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import UInt8
@@ -72,9 +72,12 @@ def checked_number(value: Any, field: str) -> float:
             value = float(value)
         except ValueError:
             raise FieldError(field, f"holds {shown(value)}, where a number belongs") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise FieldError(field, f"holds {shown(value)}, where a finite number belongs")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        pass
+    raise FieldError(field, f"holds {shown(value)}, where a finite number belongs")
 
 
 def marks(record: Record, field: str, *, length: int) -> list[bool]:
@@ -171,6 +174,8 @@ def answers(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...
             raise FieldError(
                 field, f"holds {shown(value)}; SQuAD's form has equally long lists 'text' and 'answer_start'"
             )
+        if not all(type(start) is int for start in starts) or not all(isinstance(answer, str) for answer in found):
+            raise FieldError(field, f"holds {shown(value)}; SQuAD's form has texts and whole numbers as their starts")
         value = [[start, start + len(answer)] for start, answer in zip(starts, found, strict=True)]
     if value is None:
         return ()
@@ -187,14 +192,7 @@ def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel
     """Pixels as bytes: an array, nested lists, a PIL image, or the bytes of an image file."""
     value = _present(record, field)
     if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
-        import io
-
-        from PIL import Image
-
-        try:
-            value = Image.open(io.BytesIO(value["bytes"])).convert("RGB")
-        except OSError as error:
-            raise FieldError(field, f"cannot be read as an image: {error}") from None
+        value = _pixels(value["bytes"], field)
     try:
         pixels = np.asarray(value)
     except ValueError:
@@ -210,6 +208,36 @@ def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel
     return pixels.astype(np.uint8, copy=False)
 
 
+_LARGEST_IMAGE: Final = 50_000_000  # pixels: 150 MB unpacked
+
+
+def _pixels(content: bytes, field: str) -> Any:
+    """An image file as an image of PIL. Its size is looked at before it is unpacked."""
+    import io
+    import struct
+    import warnings
+    import zlib
+
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            opened = Image.open(io.BytesIO(content))
+        if opened.width * opened.height > _LARGEST_IMAGE:
+            raise FieldError(
+                field,
+                f"holds an image of {opened.width:,} × {opened.height:,} pixels; at most {_LARGEST_IMAGE:,} are read",
+            )
+        return opened.convert("RGB")
+    except FieldError:
+        raise
+    except Image.DecompressionBombError:
+        raise FieldError(field, f"holds an image of more than {_LARGEST_IMAGE:,} pixels, which is not read") from None
+    except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
+        raise FieldError(field, f"cannot be read as an image: {error}") from None
+
+
 def loaded(value: Any, field: str) -> Any:
     """A list as it is; in CSV a list is written as JSON."""
     if value is None or (isinstance(value, str) and not value):
@@ -222,17 +250,27 @@ def loaded(value: Any, field: str) -> Any:
     return plain(value)
 
 
-def plain(value: Any) -> Any:
-    """Lists for arrays, numbers for array scalars, all the way down."""
+def plain(value: Any, depth: int = 0) -> Any:
+    """Lists for arrays, numbers for array scalars, all the way down. What is nested too deep to be data is cut."""
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return plain(value.tolist(), depth)
     if isinstance(value, list | tuple):
-        return [part if isinstance(part, int | float | str) else plain(part) for part in value]
+        if depth >= _DEEPEST:
+            return "…"
+        return [part if isinstance(part, int | float | str) else plain(part, depth + 1) for part in value]
     return value
 
 
+_DEEPEST: Final = 16  # lists in lists that a value may hold
+
+
 def shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "lists nested too deep"
+    except ValueError:  # Python prints no whole number of more than 4,300 digits
+        text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from didact.data.table import Record, Table
 from didact.errors import DataError
 from didact.records.paths import check_readable
+from didact.records.unpack import check_archive, open_lines
 
 
 def read_table(path: Path) -> Table:
@@ -73,6 +74,7 @@ def _jsonl(path: Path) -> Table:
 def _separated(path: Path, *, delimiter: str | None = None) -> Table:
     """A CSV file, or with `delimiter` a tab a TSV file. Which character separates the fields of a CSV is found out."""
     lines = _lines(path)
+    csv.field_size_limit(_LONGEST_FIELD)  # of the whole process; Python's own limit is 131,072
     tried: list[str] = []
     notes: tuple[str, ...] = ()
     # Tabs cannot stand inside a field of a TSV file, so quotes mean nothing there; in CSV they do.
@@ -106,6 +108,7 @@ def _separated(path: Path, *, delimiter: str | None = None) -> Table:
     return Table(str(path), tuple(header), records, numbers, unit="line", is_typed=False, notes=notes)
 
 
+_LONGEST_FIELD: Final = 2**31 - 1
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _SAMPLE: Final = 200  # records that tell what separates fields
 
@@ -149,17 +152,20 @@ def _parquet(path: Path) -> Table:
 
     try:
         table = pyarrow.parquet.read_table(path)
+        records = table.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(
             f"{path} cannot be read as Parquet; it may be cut off. Write it again. ({_reason(error)})"
         ) from None
-    records = table.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({_reason(error)})") from None
     return Table(str(path), tuple(table.column_names), records, range(1, len(records) + 1))
 
 
 def _npz(path: Path) -> Table:
     import numpy as np
 
+    check_archive(path)
     try:
         with path.open("rb") as file:  # NumPy leaves a damaged archive open when it opens it by itself
             archive = np.load(file, allow_pickle=False)
@@ -168,7 +174,7 @@ def _npz(path: Path) -> Table:
                     f"{path} is one bare NumPy array. Save named arrays: numpy.savez(path, images=…, labels=…)."
                 )
             arrays = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, MemoryError) as error:
         raise DataError(
             f"{path} cannot be read as an .npz archive; it may be cut off. Write it again. ({_reason(error)})"
         ) from None
@@ -190,39 +196,40 @@ def _npz(path: Path) -> Table:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file, gzip-packed or not. Bytes that are not UTF-8 are named by line and position."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.name.lower().endswith(".gz") else path.read_bytes()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path} is cut off or damaged inside its gzip packing, after line {_readable_lines(path)}. "
-            f"Copy or write it again. ({_reason(error)})"
-        ) from None
     lines: list[str] = []
     faults: list[str] = []
     offset = 0
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        try:
-            lines.append(line.removesuffix(b"\r").decode())
-        except UnicodeDecodeError as error:
-            byte = f"byte {error.start + 1} of the line, {offset + error.start + 1} of the file"
-            faults.append(f"{path} line {number}: {byte}, is not UTF-8 (0x{line[error.start]:02x})")
-        offset += len(line) + 1
+    try:
+        with open_lines(path) as file:
+            for number, line in enumerate(file, 1):
+                whole = line
+                if number == 1:
+                    _check_width(path, line)
+                    whole = line.removeprefix(b"\xef\xbb\xbf")
+                try:
+                    lines.append(whole.removesuffix(b"\n").removesuffix(b"\r").decode())
+                except UnicodeDecodeError as error:
+                    byte = f"byte {error.start + 1} of the line, {offset + error.start + 1} of the file"
+                    faults.append(f"{path} line {number}: {byte}, is not UTF-8 (0x{whole[error.start]:02x})")
+                offset += len(whole)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{path} is cut off or damaged inside its gzip packing, after line {len(lines)}. "
+            f"Copy or write it again. ({_reason(error)})"
+        ) from None
     _refuse(path, faults)
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
-def _readable_lines(path: Path) -> int:
-    """How many whole lines come before the damage."""
-    count = 0
-    try:
-        with gzip.open(path) as file:
-            for line in file:
-                count += line.endswith(b"\n")
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        pass
-    return count
+def _check_width(path: Path, line: bytes) -> None:
+    """An error for UTF-16 and UTF-32, which have a zero byte beside every letter of a Latin alphabet."""
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")) or line.count(b"\0") * 4 > len(line) > 3:
+        raise DataError(
+            f"{path} is written in UTF-16 or UTF-32, not in UTF-8. Save it again as UTF-8 (in a spreadsheet: "
+            "CSV UTF-8)."
+        )
 
 
 def _refuse(path: Path, faults: list[str], tried: list[str] | None = None) -> None:

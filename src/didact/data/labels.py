@@ -76,4 +76,4 @@ def classes_of(
 
 
 def _is_whole(label: int | str) -> bool:
-    return isinstance(label, int) or label.lstrip("-").isdecimal()
+    return isinstance(label, int) or (label.lstrip("-").isdecimal() and label.count("-") <= 1 and len(label) < 20)

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from didact.core.classes import check_class_names
 from didact.core.dataset import ALL, Dataset, Split
 from didact.core.row import Row
 from didact.core.task import READING, Task
@@ -40,8 +43,7 @@ def load_data(
     sets lie (else the variable DIDACT_DATA). `seed` makes planted data; a cut never depends on it, so that a teacher
     trained yesterday has not seen the test rows of today. See docs/data.md.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
-        raise OptionError(f"seed must be an integer from 0 to 2^31 - 1, got {seed!r}.")
+    _check_arguments(task, columns, classes, data_dir, seed)
     if isinstance(source, str) and source.partition("(")[0].strip() in DATASETS:
         given = [
             name for name, value in (("task", task), ("columns", columns), ("classes", classes)) if value is not None
@@ -111,6 +113,21 @@ def _cut(
         return {}, [f"No splits: {error}"], str(error)
     is_cut = any(not isinstance(goal, str) for goal in plan.values())
     return splits, [*([f"Cut: {cut.told(plan)}."] if is_cut else []), *dropped], ""
+
+
+def _check_arguments(task: Any, columns: Any, classes: Any, data_dir: Any, seed: Any) -> None:
+    if task is not None and not isinstance(task, str | Task):
+        raise OptionError(f"task must be the name of a task, as 'pair', not {task!r}.")
+    if columns is not None and not isinstance(columns, Mapping):
+        raise OptionError(f"columns must map roles to columns, as {{'text': 'comment'}}, not {columns!r}.")
+    for role, column in (columns or {}).items():
+        if not isinstance(role, str) or not isinstance(column, str | None):
+            raise OptionError(f"columns must map roles to names of columns or None, and {role!r} is {column!r}.")
+    check_class_names(classes)
+    if data_dir is not None and not isinstance(data_dir, str | Path):
+        raise OptionError(f"data_dir must be a folder, not {data_dir!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**31:
+        raise OptionError(f"seed must be an integer from 0 to 2^31 - 1, got {seed!r}.")
 
 
 def _check_path(path: Path) -> None:

@@ -1,11 +1,12 @@
 """Rows of data that do not fit in memory, some at a time and in their order."""
 
 import contextlib
-import gzip
+import io
 import itertools
 import json
 import logging
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
 from didact.records.paths import check_readable, kind_at, short
+from didact.records.unpack import open_lines
 from didact.registry import unknown
 
 _LOG = logging.getLogger(__name__)
@@ -256,6 +258,8 @@ def _parquet_records(path: Path) -> Iterator[Record]:
         with parquet.ParquetFile(path, memory_map=False, buffer_size=1 << 20) as file:
             for batch in file.iter_batches(batch_size=512):
                 yield from batch.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({error})") from None
     except (pyarrow.ArrowException, OSError) as error:
         raise _damaged(path, error) from error
 
@@ -265,13 +269,12 @@ def _damaged(path: Path, error: Exception) -> DataError:
 
 
 def _from_lines(path: Path) -> Iterator[Record]:
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
     try:
-        with opened(path, "rt", encoding="utf-8") as file:
+        with io.TextIOWrapper(open_lines(path), encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield _record(line, f"{path} line {number}")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read ({error}).") from error
 
 

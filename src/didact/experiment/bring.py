@@ -72,6 +72,10 @@ def _brought(
     teacher: Teacher | None = None,
 ) -> Explanations:
     target = plain(target)
+    if target is not None and (isinstance(target, bool) or not isinstance(target, str | int)):
+        raise OptionError(f"target must be the name or the number of a class or step, not {target!r}.")
+    if teacher is not None and not isinstance(teacher, Teacher):
+        raise OptionError(f"teacher must be a teacher, as didact.load_teacher gives one, not {teacher!r}.")
     if kind is not None and kind not in KINDS:
         raise OptionError(unknown("kind", kind, KINDS))
     rows, is_split = _rows(data)

@@ -124,6 +124,8 @@ def explain(
     work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
     work.check()
     check_learned(teacher, built.explainer)
+    if out is not None and not isinstance(out, str | Path):
+        raise OptionError(f"out must be the path of a file, not {out!r}.")
     path = None if out is None else check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
     if path is not None:
         look_again(teacher)

@@ -545,7 +545,13 @@ def _classes_of(model: PreTrainedModel, task: Task, classes: Sequence[str] | Non
     names = [str(model.config.id2label[index]) for index in range(model.config.num_labels)]
     if classes is not None and len(classes) != len(names):
         raise OptionError(f"{len(classes)} class names were given, but the model has {len(names)} outputs.")
-    return tuple(names if classes is None else classes)
+    found = tuple(names if classes is None else classes)
+    if len(set(found)) < len(found):
+        raise OptionError(
+            f"The model names a class twice: {', '.join(found)}. Name its outputs, load_teacher(…, classes=[…]), or "
+            "correct id2label in its config.json."
+        )
+    return found
 
 
 def _max_length(model: PreTrainedModel, tokenizer: Any, asked: int | None) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from didact.core.classes import check_class_names
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.task import Task, task_named
@@ -48,6 +49,11 @@ def load_teacher(
     `task` and `classes` are only needed where the model does not say: a classifier of text pairs looks like one of
     single texts.
     """
+    if max_length is not None and (not isinstance(max_length, int) or max_length < 1):
+        raise OptionError(f"max_length (--length) must be a whole number >= 1, not {max_length!r}.")
+    if task is not None and not isinstance(task, str | Task):
+        raise OptionError(f"task must be the name of a task, not {task!r}.")
+    check_class_names(classes)
     kind = task_named(task) if isinstance(task, str) else task
     source = _live_pair(source)
     if isinstance(source, tuple):

@@ -34,6 +34,8 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
     """`asked.tokens` are the token lists, or a JSON file of them, where the archive holds none."""
     held = dict(source) if isinstance(source, Mapping) else arrays(source) if isinstance(source, Path) else None
     if held is None:
+        if not isinstance(source, Sequence) or not source:
+            raise DataError(f"{name} is a {type(source).__name__}; scores come as (scores, tokens), or as an archive.")
         scores, *rest = source
         held = {"scores": scores, **({"tokens": rest[0]} if rest else {})}
     strange = [key for key in held if key not in KEYS]
@@ -85,6 +87,9 @@ def token_lists(held: Mapping[str, Any], given: Any, name: str, *, count: int, k
         raise DataError(f"Tokens are a list for each row, not {type(found).__name__}.")
     if len(found) != count:
         raise DataError(f"{name} has scores of {count} rows and tokens of {len(found)}. Each row has both.")
+    for one in found:
+        if isinstance(one, str) or not hasattr(one, "__len__"):
+            raise DataError(f"Tokens are a list for each row, and one row has {shown(one)}.")
     return found
 
 

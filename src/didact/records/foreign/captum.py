@@ -3,9 +3,10 @@
 `attr_class` is what was explained, `pred_class` what the model answered; both by name or by number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from didact.errors import DataError
 from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, numbers, shown, words_in
 from didact.registry import plain
 
@@ -17,6 +18,8 @@ def is_record(value: Any) -> bool:
 
 def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
     foreign = Foreign(name)
+    if not is_record(source) and not isinstance(source, Iterable):
+        raise DataError(f"{name} is a {type(source).__name__}; give a list of VisualizationDataRecord.")
     for number, record in enumerate([source] if is_record(source) else source, 1):
         where = f"record {number}"
         try:

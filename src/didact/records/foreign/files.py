@@ -7,7 +7,7 @@ import gzip
 import json
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from didact.errors import DataError
 from didact.records.foreign.given import Foreign, shown
+from didact.records.unpack import check_archive, gunzip
 
 
 def content_of(path: Path) -> str:
@@ -22,7 +23,7 @@ def content_of(path: Path) -> str:
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+            content = gunzip(content, str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is cut off or damaged inside its gzip packing ({_reason(error)}).") from None
     except OSError as error:
@@ -76,6 +77,7 @@ def records(source: Any, into: Foreign) -> list[tuple[str, dict[str, Any]]]:
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` archive: plain ones only."""
+    check_archive(path)
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -84,7 +86,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
                     f"{path} is one bare array. Save arrays by name: numpy.savez(path, scores=…, tokens=…)."
                 )
             return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, MemoryError) as error:
         raise DataError(f"{path} cannot be read as an .npz archive; it may be cut off ({_reason(error)}).") from None
     except ValueError as error:
         if isinstance(error, DataError):
@@ -113,7 +115,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
 
     try:
         return list(parquet.read_table(path).to_pylist())
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as Parquet; it may be cut off ({_reason(error)}).") from None
 
 
@@ -123,7 +125,7 @@ def _arrow(path: Path) -> list[dict[str, Any]]:
     try:
         with pyarrow.OSFile(str(path)) as file:
             return list(pyarrow.ipc.open_stream(file).read_all().to_pylist())
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as an Arrow table; it may be cut off ({_reason(error)}).") from None
 
 
@@ -131,6 +133,8 @@ def _objects(
     values: Sequence[Any] | Any, unit: str, into: Foreign, *, first: int = 1
 ) -> list[tuple[str, dict[str, Any]]]:
     found: list[tuple[str, dict[str, Any]]] = []
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise DataError(f"Explanations come as a list of records, not as {type(values).__name__}.")
     for number, value in enumerate(values, first):
         if isinstance(value, dict):
             found.append((f"{unit} {number}", value))

@@ -6,7 +6,6 @@ prompt of a decoder; a row of two texts is the source and the target. One step i
 
 import base64
 import binascii
-import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from didact.errors import DataError
 from didact.records.foreign.files import document
 from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, plain_array, present, shown
+from didact.records.unpack import gunzip
 
 
 def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked, *, scores: str | None = None) -> Foreign:
@@ -152,11 +152,11 @@ def _array(value: Any) -> Float[np.ndarray, "..."]:
     try:
         head, _, body = content.partition(":")
         packed = base64.b64decode(body, validate=True)
-        return (
-            np.frombuffer(gzip.decompress(packed) if head == "b64.gz" else packed, dtype)
-            .astype(np.float64)
-            .reshape(tuple(shape or ()))
-        )
+        if head == "b64.gz":
+            packed = gunzip(packed, "attributions")
+        return np.frombuffer(packed, dtype).astype(np.float64).reshape(tuple(shape or ()))
+    except DataError as error:
+        raise Fault(str(error)) from None
     except (binascii.Error, ValueError, TypeError, EOFError, zlib.error, OSError) as error:
         raise Fault(
             f"attributions of the shape {shape} cannot be unpacked ({error}); the file may be cut off"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,6 +10,8 @@ from jaxtyping import Float, Int
 from didact.errors import DataError
 from didact.records.foreign.align import align
 from didact.records.foreign.given import Fault, Foreign, Given, Place, Texts
+
+_ROUNDING: Final = 1e-2  # by which scores of half precision, or printed with few digits, may miss their sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +117,8 @@ def _units(given: Given, row: Texts, kind: str | None) -> tuple[list[tuple[str, 
         if kind == "binary" and score not in (0, 1):
             raise Fault(f"{name} scores {score:g}; marks (kind 'binary') are 0 or 1")
         units.append((row.texts[place.segment][place.start : place.end] or token, place, score))
+    if kind == "distribution" and abs(scores.sum() - 1) > _ROUNDING:
+        raise Fault(f"its scores sum to {scores.sum():g}; scores of kind 'distribution' sum to 1")
     if not units:
         raise Fault(f"none of its {len(tokens)} tokens stands in the text")
     return units, len(tokens) - len(units)

@@ -69,12 +69,12 @@ def _row(
     if number is not None and number >= classes:
         raise Fault(f"has no class {number}, but {told}")
     predicted = None
-    if base is not None and base.shape == (classes,):
+    if base is not None and base.shape == (classes,) and np.isfinite(base).all():
         predicted = int((base + values.sum(0)).argmax())
     chosen = predicted if number is None else number
     if chosen is None:
         raise Fault(
-            f"has scores for the classes {told}, and no 'base_values' to tell the predicted one: choose a target"
+            f"has scores for the classes {told}, and no finite 'base_values' to tell the predicted one: choose a target"
         )
     said = None if predicted is None else _called(predicted, names)
     return Given(where, None, tokens, values[:, chosen], target=_called(chosen, names), prediction=said)
@@ -112,8 +112,8 @@ def _class(target: str | int | None, names: Sequence[str] | None) -> int | None:
         if names is None or target not in names:
             raise OptionError(unknown("class", target, list(names or ["0", "1", "…"])))
         return names.index(target)
-    if target is not None and target < 0:
-        raise OptionError(f"A class is a number from 0, not {target}.")
+    if target is not None and (not isinstance(target, int) or target < 0):
+        raise OptionError(f"A class is a whole number from 0, or a name, not {target!r}.")
     return target
 
 

@@ -1,0 +1,102 @@
+"""Unpacking with a bound: a small file never fills the memory, whatever it claims to hold.
+
+Text packs by 3 to 20, rarely by more than 50. What unpacks to more than `FREE` bytes and more than `RATIO` times its
+packed size is refused while it is read.
+"""
+
+import gzip
+import io
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from didact.errors import DataError
+
+FREE: Final = 64 * 2**20
+RATIO: Final = 100
+_BREAKS: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError)
+
+
+class Unpacked(io.RawIOBase):
+    """The content of gzip-packed bytes as a stream. Reading beyond the bound is a `DataError`."""
+
+    def __init__(self, packed: io.BufferedReader, name: str, size: int) -> None:
+        self._packed, self._file = packed, gzip.GzipFile(fileobj=packed)
+        self._name, self._bound, self._read = name, bound_of(size), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read1(len(buffer))
+        self._read += len(chunk)
+        if self._read > self._bound:
+            raise too_large(self._name, self._bound)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def open_lines(path: Path) -> io.BufferedReader:
+    """A file to read line by line, gzip-packed or not."""
+    file = path.open("rb")
+    if not path.name.lower().endswith(".gz"):
+        return file
+    return io.BufferedReader(Unpacked(file, str(path), path.stat().st_size))
+
+
+def gunzip(packed: bytes, name: str, *, limit: int | None = None) -> bytes:
+    """Unpacked bytes; at most `limit`, or what the bound allows."""
+    bound = bound_of(len(packed)) if limit is None else min(limit, bound_of(len(packed)))
+    found = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(bound + 1)
+    if len(found) > bound:
+        raise too_large(name, bound)
+    return found
+
+
+def check_archive(path: Path) -> None:
+    """An error if the arrays of an `.npz` archive claim more than the file can hold. Other faults are not told here."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            bound = bound_of(path.stat().st_size)
+            if sum(one.file_size for one in archive.infolist()) > bound:
+                raise too_large(str(path), bound)
+            for one in archive.infolist():
+                with archive.open(one) as file:
+                    claimed = _claimed(file)
+                    room = one.file_size - file.tell()
+                if claimed > room:
+                    raise DataError(
+                        f"{path} is damaged: its array {one.filename!r} claims {claimed:,} bytes, and there are only "
+                        f"{room:,}. Write the file again."
+                    )
+    except DataError:
+        raise
+    except _BREAKS:
+        return
+
+
+def _claimed(file: Any) -> int:
+    """Bytes of the array that a `.npy` header announces; 0 for pickled objects, which are never read."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return 0 if dtype.hasobject else math.prod(shape) * dtype.itemsize
+
+
+def bound_of(size: int) -> int:
+    return max(FREE, RATIO * size)
+
+
+def too_large(name: str, bound: int) -> DataError:
+    return DataError(
+        f"{name} unpacks to more than {bound / 2**20:,.0f} MB, far more than such a file holds, and was not read "
+        "further. If it is right, unpack it yourself and give the unpacked file."
+    )
