@@ -303,10 +303,11 @@ def test_an_operation_without_a_rule_keeps_its_derivative():
     assert found.residual.max() > 0.01
 
 
-def test_rows_must_come_first():
+def test_rows_need_not_come_first():
+    """Three positions are no multiple of two rows: what constants add is counted for each row alone."""
     model = Stub(lambda x: (x.transpose(0, 1) + 1.0).sum((0, 2))[:, None].expand(-1, 2))
-    with pytest.raises(UnsupportedError, match="rows first"):
-        Lrp()(model, BATCH, FIRST)
+    _, share = conserved(model)
+    torch.testing.assert_close(share, torch.full((2,), 12.0, dtype=torch.float64))
 
 
 # -- rows and models --------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ class Explainer(nn.Module, ABC):
     """
 
     version: ClassVar[int] = 1  # part of every key: raise it when the same options give other numbers
+    # What to do when scores that should add up do not. Every explainer that returns residuals sets it.
+    remedy: ClassVar[str] = "Choose another method."
     is_redrawn: bool = False
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:

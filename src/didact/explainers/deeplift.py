@@ -1,9 +1,12 @@
 """DeepLIFT: what each unit adds to the difference from a reference, by the finite differences of every operation."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -15,12 +18,13 @@ from didact.core.model import At, Model
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.errors import OptionError
+from didact.errors import OptionError, UnsupportedError
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.rules import (
     BENT,
     POWERS,
+    Choice,
     Function,
     Numbers,
     Rules,
@@ -41,6 +45,9 @@ class DeepLift(Explainer):
     `residual` is what rounding, and operations without a rule, leave of it.
     """
 
+    version = 2  # 1 paired numbers of rows and references wrongly in models that do not keep rows first
+    remedy = "The model computes something that has no rule yet: choose lrp or integrated_gradients."
+
     def __init__(self, *, baseline: str = "zero", at: str = "word", batch_size: int = 64) -> None:
         super().__init__()
         if baseline not in BASELINES:
@@ -58,6 +65,9 @@ class DeepLift(Explainer):
 
 class DeepShap(Explainer):
     """The mean of DeepLIFT's scores against several rows of a background (Lundberg and Lee 2017, section 4.2)."""
+
+    version = 2
+    remedy = DeepLift.remedy
 
     def __init__(self, *, background: int = 16, at: str = "word", seed: int = 0, batch_size: int = 64) -> None:
         super().__init__()
@@ -124,96 +134,196 @@ def multipliers(
 ) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, "2 batch"]]:
     """What a difference of each input number counts in the target, and the target at inputs and references.
 
-    Inside `frozen`. Inputs and references pass as one batch, so that every operation sees both.
+    Inside `frozen`. The references pass first, then the inputs, and every operation sees both.
     """
-    size = len(batch)
-    twice = torch.arange(size, device=batch.device).repeat(2)
-    both = torch.cat([inputs, references]).detach().requires_grad_()
-    with model.elementary(), activations_whole(model), Differences(2 * size):
-        values = target.select(twice).of(model.run(both, batch.select(twice), at=at).logits)
-    if not values.requires_grad:
-        return torch.zeros_like(inputs), values.unflatten(0, (2, size))
-    (found,) = torch.autograd.grad(values[:size].sum(), both)
-    return found[:size], values.detach().unflatten(0, (2, size))
+    others = references.detach().requires_grad_()
+    point = inputs.detach().requires_grad_()
+    with model.elementary(), activations_whole(model):
+        rules = Differences()
+        with rules.reference():
+            there = target.of(model.run(others, batch, at=at).logits).detach()
+        with rules:
+            here = target.of(model.run(point, batch, at=at).logits)
+    rules.check_finished()
+    values = torch.stack([here.detach(), there])
+    if not here.requires_grad:
+        return torch.zeros_like(inputs), values
+    (found,) = torch.autograd.grad(here.sum(), point)
+    return found, values
 
 
 class Differences(Rules):
-    """Difference of output by difference of input, between the first half of the rows and the second.
+    """Difference of output by difference of input, between the inputs and their references.
+
+    The model runs on the references first, inside `reference`, and what every rule is given there is kept. When it
+    runs on the inputs, each operation meets the same operation of the first run, number by number, so it does not
+    matter where a model keeps its rows. Runs that part ways (experts chosen by what is read) are refused.
 
     A product shares its difference by the mean of the other factor: Δ(ab) = Δa·mean(b) + Δb·mean(a), with nothing
     over. A quotient y = a/b follows from a = yb: Δy = (Δa − Δb·mean(y)) / mean(b). As a product with 1/b it would
     leave nothing over either, but where one b is near 0 (LayerNorm of a baseline of zeros) huge shares would cancel.
+    The largest of some numbers is its place's in the run where it is larger; there the other run is no larger, so the
+    place's own difference covers all of it.
     """
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.rows = rows
+        self._recording = False
+        self._tape: deque[tuple[str, list[Tensor]]] = deque()
         self._inverses: dict[int, tuple[Tensor, Tensor]] = {}
 
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """While this lasts the model runs on the references."""
+        self._recording = True
+        try:
+            with self:
+                yield
+        finally:
+            self._recording = False
+            self._inverses.clear()
+
+    def check_finished(self) -> None:
+        """Refuse a model that computed more for the references than for the inputs."""
+        if self._tape:
+            raise _parted(self._tape[0][0])
+
+    def __torch_function__(
+        self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = super().__torch_function__(func, types, args, kwargs)
+        options = kwargs or {}
+        if torch.is_grad_enabled() and any(map(depends, _all_tensors((*args, *options.values())))):
+            # What is chosen, and where it is put: masks and places, given or found.
+            chosen = [one for one in _all_tensors((*args, *options.values())) if not one.is_floating_point()]
+            if func not in _MAXIMA and isinstance(result, tuple):
+                chosen += [one for one in _all_tensors(result) if not one.is_floating_point()]
+            if chosen:
+                name = getattr(func, "__name__", str(func)).strip("_")
+                for here, there in zip(chosen, self._paired(name, chosen) or (), strict=not self._recording):
+                    if not torch.equal(here, there):
+                        raise _parted(name)
+        return result
+
+    def _paired(self, name: str, values: Sequence[Tensor]) -> list[Tensor] | None:
+        """What the same operation was given in the references' run; None while that run is made."""
+        inside = [one.detach() for one in values]
+        if self._recording:
+            self._tape.append((name, inside))
+            return None
+        known, others = self._tape.popleft() if self._tape else ("nothing", [])
+        if known != name or [one.shape for one in inside] != [one.shape for one in others]:
+            raise _parted(name)
+        return others
+
     def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
-        if not self._in_halves(values):
-            return function(values)
-        inside = values.detach()
-        results = function(inside)
-        factor = _quotient(name, function, *inside.chunk(2), *results.chunk(2))
-        found = given(results, values, torch.cat([factor, factor]))
+        others = self._paired(name, [values])
+        if others is None:
+            found = function(values)
+        else:
+            inside = values.detach()
+            results = function(inside)
+            found = given(results, values, _quotient(name, function, inside, others[0], results, function(others[0])))
         if name in ("rsqrt", "reciprocal"):  # held as well, so that no other tensor gets its id
             below = values if name == "reciprocal" else self.numbers("sqrt", torch.sqrt, values)
             self._inverses[id(found)] = found, below
         return found
 
     def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
-        if not all(self._in_halves(one) for one in tensors(args) if depends(one)):
-            return func(*args, **options)
         if name in ("mul", "multiply") and len(args) == 2:
             for one, other in (args, args[::-1]):  # RMSNorm as it is mostly written: x · rsqrt(mean of squares)
                 if id(one) in self._inverses:
                     return self.division(other, self._inverses[id(one)][1])
-        # The derivative at the means of both halves is the mean of the other factor.
-        at_means = func(*changed(args, lambda one: given(_mean(one.detach()), one)), **options)
+        others = self._paired(name, [one for one in tensors(args) if depends(one)])
+        if others is None:
+            return func(*args, **options)
+        # The derivative at the means of both is the mean of the other factor.
+        there = iter(others)
+        at_means = func(*changed(args, lambda one: given(_mean(one.detach(), next(there)), one)), **options)
         with torch.no_grad():
             result = func(*args, **options)
         return given(result, at_means)
 
     def division(self, above: Tensor | float, below: Tensor) -> Tensor:
+        others = self._paired("div", [above, below] if isinstance(above, Tensor) else [below])
+        if others is None:
+            return above / below
         with torch.no_grad():
             result = above / below
-        if not self._in_halves(result) or not self._in_halves(below):
-            return above / below
-        return self._divided(above, below, result)
-
-    def _divided(self, above: Tensor | float, below: Tensor, result: Tensor) -> Tensor:
-        mean = _mean(below.detach())
-        return given(result, (above - _mean(result) * below) / mean.masked_fill(mean == 0, 1.0))
+        numerator = others[0] if len(others) == 2 else above
+        return _divided(above, below, result, others[-1], numerator / others[-1])
 
     def softmax(self, values: Tensor, dim: int) -> Tensor:
-        if not self._in_halves(values):
+        others = self._paired("softmax", [values])
+        if others is None:
             return values.softmax(dim)
-        return self._divided(*self._exponentials(values, dim)[:2], values.detach().softmax(dim))
+        here, there = values.detach().softmax(dim), others[0].softmax(dim)
+        weights, _, others_weights = _exponentials(values, others[0], (dim,))
+        return _divided(weights, weights.sum(dim, keepdim=True), here, others_weights.sum(dim, keepdim=True), there)
 
-    def log_softmax(self, values: Tensor, dim: int) -> Tensor:
-        if not self._in_halves(values):
-            return values.log_softmax(dim)
-        _, total, shift = self._exponentials(values, dim)
-        # Taken from the values: one half of the sums may have sunk to 0.
-        logs = values.detach().logsumexp(dim, keepdim=True)
-        factor = _quotient("log", torch.log, *total.detach().chunk(2), *(logs - shift).chunk(2))
-        return values - given(logs, total, torch.cat([factor, factor]))
+    def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
+        others = self._paired("logsumexp", [values])
+        if others is None:
+            return values.logsumexp(dims, keepdim=True)
+        weights, shift, others_weights = _exponentials(values, others[0], dims)
+        total, others_total = (one.sum(dims, keepdim=True) for one in (weights, others_weights))
+        # Taken from the values: one of the sums may have sunk to 0.
+        here, there = (one.logsumexp(dims, keepdim=True) for one in (values.detach(), others[0]))
+        return given(
+            here, total, _quotient("log", torch.log, total.detach(), others_total, here - shift, there - shift)
+        )
 
-    def _exponentials(self, values: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-        """exp(x − shift), their sum, and the shift, which both halves share or their sums could not be compared.
+    def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:
+        others = self._paired(name, [values])
+        if others is None:
+            return values.gather(-1, choose(values.detach())[1])
+        (high, here), (low, there) = choose(values.detach()), choose(others[0])
+        place = torch.where(high >= low, here, there)
+        found = values.gather(-1, place)
+        step = found.detach() - others[0].gather(-1, place)
+        factor = torch.where(step == 0, 1.0, (high - low) / step.masked_fill(step == 0, 1.0))
+        return given(high, found, factor.nan_to_num(0.0))
 
-        What is masked by a huge negative number is 0 in both halves, and has no share.
-        """
-        inside = values.detach()
-        shift = _joined(torch.maximum, inside.amax(dim, keepdim=True))
-        masked = ~_joined(torch.logical_and, inside > torch.finfo(values.dtype).min / 2)
-        weights = self.numbers("exp", torch.exp, torch.where(masked, 0.0, values - shift)).masked_fill(masked, 0.0)
-        return weights, weights.sum(dim, keepdim=True), shift
 
-    def _in_halves(self, values: Tensor) -> bool:
-        """Whether rows come first. Heads or positions may be folded in behind them."""
-        return values.dim() > 0 and values.shape[0] % self.rows == 0
+_MAXIMA: Final = frozenset({torch.max, torch.min, Tensor.max, Tensor.min, F.max_pool1d, F.max_pool2d, F.max_pool3d})
+
+
+def _parted(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        "Methods 'deeplift' and 'deep_shap' compare each operation on a row with the same operation on its reference. "
+        f"This model treats the two differently, from {name!r} on: it chooses by what it reads, as mixtures of experts "
+        "do. Choose lrp or occlusion."
+    )
+
+
+def _all_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among arguments, and in tuples and lists of any depth."""
+    for one in values:
+        if isinstance(one, Tensor):
+            yield one
+        elif isinstance(one, list | tuple):
+            yield from _all_tensors(one)
+
+
+def _divided(above: Tensor | float, below: Tensor, result: Tensor, other_below: Tensor, other_result: Tensor) -> Tensor:
+    mean = _mean(below.detach(), other_below)
+    carrier = (above - _mean(result, other_result) * below) / mean.masked_fill(mean == 0, 1.0)
+    return given(result, carrier)
+
+
+def _exponentials(values: Tensor, others: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """exp(x − shift), the shift, and exp(x' − shift): one shift, or their sums could not be compared.
+
+    What is masked by a huge negative number is 0 in both, and has no share.
+    """
+    inside = values.detach()
+    shift = torch.maximum(inside.amax(dims, keepdim=True), others.amax(dims, keepdim=True))
+    lowest = torch.finfo(values.dtype).min / 2
+    masked = (inside <= lowest) | (others <= lowest)
+    here, there = (torch.where(masked, 0.0, one - shift) for one in (inside, others))
+    high, low = here.exp(), there.exp()
+    weights = given(high, values, _quotient("exp", torch.exp, here, there, high, low).masked_fill(masked, 0.0))
+    return weights.masked_fill(masked, 0.0), shift, low.masked_fill(masked, 0.0)
 
 
 def _quotient(name: str, function: Numbers, here: Tensor, there: Tensor, high: Tensor, low: Tensor) -> Tensor:
@@ -236,11 +346,5 @@ def _quotient(name: str, function: Numbers, here: Tensor, there: Tensor, high: T
     return found
 
 
-def _joined(function: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> Tensor:
-    """One value of both halves, in the places of both."""
-    one = function(*values.chunk(2))
-    return torch.cat([one, one])
-
-
-def _mean(values: Tensor) -> Tensor:
-    return _joined(lambda here, there: here / 2 + there / 2, values)
+def _mean(here: Tensor, there: Tensor) -> Tensor:
+    return here / 2 + there / 2

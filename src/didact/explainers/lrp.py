@@ -1,7 +1,7 @@
 """Layer-wise relevance propagation with rules for attention, in the form gradient × input."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -13,9 +13,9 @@ from didact.core.explanation import Explanation
 from didact.core.model import Model
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.errors import UnsupportedError
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.rules import (
+    Choice,
     Function,
     Numbers,
     Rules,
@@ -27,6 +27,8 @@ from didact.explainers.rules import (
     tensors,
 )
 from didact.explainers.slopes import check_at, frozen, white_box
+
+_COUNTED: Final = 1e-3  # a residual above this may come from constants that were counted for another row
 
 
 class Relevance(NamedTuple):
@@ -44,26 +46,50 @@ class Lrp(Explainer):
     operation on the way down, so `residual` tells whether a rule loses anything.
     """
 
+    remedy = "The model computes something that has no rule yet: choose integrated_gradients or deeplift."
+
     def __init__(self, *, at: str = "word") -> None:
         super().__init__()
         self.at = check_at(at)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        scores, share, output = self.relevance(white_box(teacher, "lrp"), batch, target)
-        left = residual(output - scores.sum(-1) - share, output, scores, size_of(output, target))
-        return Explanation(scores, batch.mask, batch.units, "signed", left)
+        found = self.relevance(white_box(teacher, "lrp"), batch, target)
+        return Explanation(found.scores, batch.mask, batch.units, "signed", _missing(found, target))
 
     def relevance(self, model: Model, batch: Batch, target: Target) -> Relevance:
+        """Relevance of the batch. Rows whose constants were counted wrongly pass once more, each alone.
+
+        That happens in models that do not keep their rows first: sequence first, or tokens regrouped by expert.
+        """
+        found, is_sure = self._relevance(model, batch, target)
+        if len(batch) == 1:
+            return found
+        missing = _missing(found, target) > _COUNTED
+        for row in range(len(batch)):
+            if missing[row] or not is_sure:
+                alone = torch.tensor([row], device=batch.device)
+                part, _ = self._relevance(model, batch.select(alone), target.select(alone))
+                found.share[row] = part.share[0]
+        return found
+
+    def _relevance(self, model: Model, batch: Batch, target: Target) -> tuple[Relevance, bool]:
+        """Also whether the rows of all constants are known."""
         with frozen(model):
             inputs = model.embed(batch, at=self.at).detach().requires_grad_()
             with model.elementary(), activations_whole(model), Shares(len(batch)) as shares:
                 output = target.of(model.run(inputs, batch, at=self.at).logits)
             if not output.requires_grad:  # every way from the input ended in a constant
-                return Relevance(inputs.new_zeros(batch.mask.shape), output, output)
+                return Relevance(inputs.new_zeros(batch.mask.shape), output, output), True
             (found,) = torch.autograd.grad(output.sum(), inputs)
         relevance = (inputs * found).sum(-1).detach()
         share = shares.total(found) + (relevance * ~batch.units).sum(-1)
-        return Relevance(relevance * batch.units, share, output.detach())
+        return Relevance(relevance * batch.units, share, output.detach()), shares.is_sure
+
+
+def _missing(found: Relevance, target: Target) -> Float[Tensor, " batch"]:
+    """The residual: what of the output neither the units nor the constants were given."""
+    scores, share, output = found
+    return residual(output - scores.sum(-1) - share, output, scores, size_of(output, target))
 
 
 class Shares(Rules):
@@ -74,11 +100,15 @@ class Shares(Rules):
     - Factors share alike. A sigmoid that multiplies is a gate: the other factor has it all (Arras et al. 2017).
     - Divisors, square roots and their like are norms, and constants.
     - Biases, positions and whatever else is added are nobody's.
+
+    Which row a constant belongs to is read from the first dimension, where most models keep their rows. Only the count
+    of what nobody is given depends on it, never a score. For a row alone it is always right.
     """
 
     def __init__(self, rows: int) -> None:
         super().__init__()
         self.rows = rows
+        self.is_sure = True  # false once a constant's rows are not known
         self._nobodys: list[Tensor] = []
         self._gates: dict[int, Tensor] = {}
 
@@ -125,12 +155,15 @@ class Shares(Rules):
         inside = inside.masked_fill(weights == 0, 0.0)  # masked
         return self._keeping(result, weights * (1 - inside + (weights * inside).sum(dim, keepdim=True)))
 
-    def log_softmax(self, values: Tensor, dim: int) -> Tensor:
-        result = values.log_softmax(dim)
-        weights = result.detach().exp()
-        inside = values.detach().masked_fill(weights == 0, 0.0)  # masked
-        height = (weights * inside).sum(dim, keepdim=True) - values.detach().logsumexp(dim, keepdim=True)
-        return self._keeping(result, height.expand_as(result))
+    def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
+        result = values.logsumexp(dims, keepdim=True)
+        inside = values.detach()
+        weights = (inside - result.detach()).exp()
+        inside = inside.masked_fill(weights == 0, 0.0)  # masked
+        return self._keeping(result, result.detach() - (weights * inside).sum(dims, keepdim=True))
+
+    def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:  # noqa: ARG002
+        return values.gather(-1, choose(values.detach())[1])
 
     def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         found = super().linear(values, weight, bias)
@@ -148,12 +181,9 @@ class Shares(Rules):
 
     def _keeping(self, result: Tensor, constant: Tensor) -> Tensor:
         """The result, of which `constant` came from nobody. Heads or positions may be folded in behind the rows."""
-        if result.dim() == 0 or result.shape[0] % self.rows:
-            raise UnsupportedError(
-                f"Method 'lrp' counts constants row by row, and this model computes a tensor of shape "
-                f"{tuple(result.shape)}, which does not have its {self.rows} rows first. Choose deeplift or "
-                "integrated_gradients."
-            )
+        if self.rows > 1 and (result.dim() == 0 or result.shape[0] % self.rows):
+            self.is_sure = False
+            return result
 
         def keep(gradient: Tensor) -> None:
             # A masked number is infinite, and counts nothing.

@@ -19,8 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
+from didact.explainers.written_out import WRITTEN_OUT
+
 Function = Callable[..., Any]
 Numbers = Callable[[Tensor], Tensor]  # a function of each number by itself
+Choice = Callable[[Tensor], tuple[Tensor, Tensor]]  # some of the numbers, and their places along the last dimension
 
 
 class Kind(NamedTuple):
@@ -44,6 +47,7 @@ POWERS: Final = frozenset({"sqrt", "rsqrt", "reciprocal", "log", "log1p", "pow",
 _PRODUCTS: Final = ("mul", "multiply", "matmul", "mm", "bmm", "mv", "dot", "einsum")
 _DIVISIONS: Final = ("div", "divide", "true_divide")
 _SUMS: Final = ("add", "sub", "subtract", "rsub", "cat", "concat", "stack", "where", "masked_fill", "batch_norm", "pad")
+_MAX_POOLS: Final = tuple(f"{kind}_pool{n}d" for kind in ("max", "adaptive_max") for n in (1, 2, 3))
 _OPERATORS: Final = {
     "add": ("__add__", "__radd__", "__iadd__"),
     "sub": ("__sub__", "__rsub__", "__isub__"),
@@ -118,7 +122,56 @@ class Rules(TorchFunctionMode, ABC):
         if dim is None:
             return func(*args, **options)
         values = values if dtype is None else values.to(dtype)
-        return self.softmax(values, dim) if name == "softmax" else self.log_softmax(values, dim)
+        if name == "softmax":
+            return self.softmax(values, dim)
+        return values - self.logsumexp(values, (dim,))
+
+    def _logsumexp(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        values, dim, keepdim = _reduction_arguments(*args, **options)
+        dims = (dim,) if isinstance(dim, int) else tuple(dim)
+        found = self.logsumexp(values, dims)
+        return found if keepdim else found.squeeze(dims)
+
+    def _amax(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        values, dim, keepdim = _reduction_arguments(*args, **options)
+        dims = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(values.dim()))
+        if not dims:
+            return values
+        places = sorted(one % values.dim() for one in dims)
+        flat = values.movedim(places, tuple(range(-len(places), 0))).flatten(-len(places))
+        found = self.largest(name, flat, lambda numbers: numbers.max(-1, keepdim=True)).squeeze(-1)
+        for place in places if keepdim else ():
+            found = found.unsqueeze(place)
+        return found
+
+    def _max(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        """`max` and `min`: of all numbers, of two tensors, or along a dimension with the places of what was found."""
+        values, *rest = (*args, *options.values())
+        with self:
+            if not rest:
+                return values.amax() if name == "max" else values.amin()
+            if isinstance(rest[0], Tensor):
+                return torch.maximum(values, rest[0]) if name == "max" else torch.minimum(values, rest[0])
+        with torch.no_grad():
+            indices = func(*args, **options).indices
+        with self:
+            found = values.amax(*rest) if name == "max" else values.amin(*rest)
+        return (torch.return_types.max if name == "max" else torch.return_types.min)((found, indices))
+
+    def _max_pool(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        values, *rest = args
+        with_indices = options.pop("return_indices", False)
+        spatial = int(name[-2])  # max_pool2d: the last two dimensions are pooled
+        pool = getattr(F, name)
+        with torch.no_grad():
+            pooled, indices = pool(values, *rest, **options, return_indices=True)
+
+        def choose(numbers: Tensor) -> tuple[Tensor, Tensor]:
+            found = pool(numbers.unflatten(-1, values.shape[-spatial:]), *rest, **options, return_indices=True)
+            return found[0].flatten(-spatial), found[1].flatten(-spatial)
+
+        found = self.largest(name, values.flatten(-spatial), choose).reshape(pooled.shape)
+        return (found, indices) if with_indices else found
 
     def _sum(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
         return self.sum(name, func, args, options)
@@ -128,7 +181,7 @@ class Rules(TorchFunctionMode, ABC):
         return self.numbers(name, function, values)
 
     def _written_out(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        longer = _LONGER[name]
+        longer = WRITTEN_OUT[name]
         try:
             signature(longer).bind(*args, **options)
         except TypeError:  # called in a way we do not know
@@ -137,6 +190,8 @@ class Rules(TorchFunctionMode, ABC):
             return longer(*args, **options)
 
     def _convolution(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+        if "weight" in options:
+            args = (args[0], options.pop("weight"), *args[1:])
         values, weight, *rest = args
         bias = rest[0] if rest else options.get("bias")
         if bias is None:
@@ -166,7 +221,12 @@ class Rules(TorchFunctionMode, ABC):
     def softmax(self, values: Tensor, dim: int) -> Tensor: ...
 
     @abstractmethod
-    def log_softmax(self, values: Tensor, dim: int) -> Tensor: ...
+    def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
+        """The dimensions stay, with length 1."""
+
+    @abstractmethod
+    def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:
+        """The largest numbers of some sets; `choose` finds them and their places along the last dimension."""
 
     def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:  # noqa: ARG002
         """Dependent tensors and constants put together, linearly: the derivative stands."""
@@ -273,9 +333,6 @@ def _whole(values: Tensor, function: Numbers) -> Tensor:
     return function(values)
 
 
-# -- longer functions, in terms of those that have rules --------------------------------------------------------------
-
-
 def _softmax_arguments(
     input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, int | None, torch.dtype | None]:
@@ -283,90 +340,10 @@ def _softmax_arguments(
     return input, dim, _stacklevel if isinstance(_stacklevel, torch.dtype) else dtype
 
 
-def _layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn_enable: bool = True,  # noqa: ARG001 - the same numbers
-) -> Tensor:
-    dims = tuple(range(-len(normalized_shape), 0))
-    centred = input - input.mean(dims, keepdim=True)
-    normal = centred / ((centred * centred).mean(dims, keepdim=True) + eps).sqrt()
-    normal = normal if weight is None else normal * weight
-    return normal if bias is None else normal + bias
-
-
-def _rms_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    dims = tuple(range(-len(normalized_shape), 0))
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
-    normal = input / ((input * input).mean(dims, keepdim=True) + eps).sqrt()
-    return normal if weight is None else normal * weight
-
-
-def _normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:  # noqa: ARG001
-    norm = (input * input).sum(dim, keepdim=True).sqrt() if p == 2 else input.norm(p, dim, keepdim=True)
-    return input / norm.clamp_min(eps)
-
-
-def _addmm(input: Tensor, first: Tensor, second: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    product = torch.matmul(first, second)
-    return (input if beta == 1 else input * beta) + (product if alpha == 1 else product * alpha)
-
-
-def _addcmul(input: Tensor, first: Tensor, second: Tensor, *, value: float = 1) -> Tensor:
-    return input + first * second * value
-
-
-def _addcdiv(input: Tensor, first: Tensor, second: Tensor, *, value: float = 1) -> Tensor:
-    return input + first / second * value
-
-
-def _glu(input: Tensor, dim: int = -1) -> Tensor:
-    signal, gate = input.chunk(2, dim)
-    return signal * gate.sigmoid()
-
-
-def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,  # noqa: ARG001 - models are explained in evaluation mode
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    if enable_gqa:
-        groups = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
-    logits = torch.matmul(query, key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if is_causal:
-        attn_mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        logits = logits.masked_fill(~attn_mask, -torch.inf)
-    elif attn_mask is not None:
-        logits = logits + attn_mask
-    return torch.matmul(logits.softmax(-1), value)
-
-
-_LONGER: Final[dict[str, Callable[..., Tensor]]] = {
-    "layer_norm": _layer_norm,
-    "rms_norm": _rms_norm,
-    "normalize": _normalize,
-    "addmm": _addmm,
-    "baddbmm": _addmm,
-    "addcmul": _addcmul,
-    "addcdiv": _addcdiv,
-    "glu": _glu,
-    "scaled_dot_product_attention": _attention,
-}
+def _reduction_arguments(
+    input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False
+) -> tuple[Tensor, int | Sequence[int], bool]:
+    return input, dim, keepdim
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
@@ -374,7 +351,7 @@ _LONGER: Final[dict[str, Callable[..., Tensor]]] = {
 
 def _spellings(name: str) -> Iterator[tuple[Function, Function | None]]:
     """A function wherever torch keeps it, and as an operator; with its plain form where it writes in place."""
-    for place in (torch, Tensor, F, torch.special, torch._C._nn):
+    for place in (torch, Tensor, F, torch.special, torch._C._nn, torch._C._linalg):  # type: ignore[attr-defined]
         plain = getattr(place, name, None)
         if callable(plain):
             yield plain, None
@@ -394,10 +371,14 @@ def _table() -> dict[Function, Kind]:
         ("product", _PRODUCTS),
         ("division", (*_DIVISIONS, "divided_by")),
         ("softmax", ["softmax", "log_softmax"]),
+        ("logsumexp", ["logsumexp"]),
+        ("amax", ["amax"]),
+        ("max", ["max", "min"]),
+        ("max_pool", _MAX_POOLS),
         ("sum", _SUMS),
         ("linear", ["linear"]),
         ("convolution", ["conv1d", "conv2d"]),
-        ("written_out", _LONGER),
+        ("written_out", WRITTEN_OUT),
     ]
     table = {
         func: Kind(name, rule, plain) for rule, names in rules for name in names for func, plain in _spellings(name)
