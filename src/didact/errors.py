@@ -70,6 +70,10 @@ class ContractError(DidactError, AssertionError):
     """An explainer that breaks a promise all explainers make."""
 
 
+class ExplanationWarning(UserWarning):
+    """Scores were computed and should not be relied on as they are. The message says why and what helps."""
+
+
 def kind_of(error: DidactError) -> str:
     """The name of the error's nearest kind among those of this module: what another process can raise again."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)

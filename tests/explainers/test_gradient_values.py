@@ -112,6 +112,31 @@ def test_automatic_steps_on_a_sharp_corner():
     torch.testing.assert_close(auto.scores, expected, atol=0.02 * float(expected.abs().max()), rtol=0)
 
 
+def test_steps_that_cancel_in_the_sum_are_found():
+    """f = g(x₀) − g(x₁) + x₂ / 10, g a steep step: the sum knows nothing of the two, and version 1 gave both 0."""
+    model, batch, _, _ = setting("native", "regression")
+    batch = batch.select([int(batch.units.sum(-1).argmax())])
+
+    class Cancelling(type(model)):
+        def embed(self, batch, *, at="word"):  # noqa: ARG002
+            return torch.ones(*batch.tokens.shape, 1, dtype=torch.float64) * batch.mask[..., None]
+
+        def run(self, embeddings, batch, **_):
+            from didact.core.trace import Trace
+
+            first, second, third = embeddings[:, batch.units[0], 0][:, :3].T
+            return Trace(
+                (torch.sigmoid(300 * (first - 0.371)) - torch.sigmoid(300 * (second - 0.371)) + third / 10)[:, None]
+            )
+
+    cancelling = object.__new__(Cancelling)
+    cancelling.__dict__.update(model.__dict__)
+    found = scores("integrated_gradients", cancelling, batch, Target.value())
+    expected = torch.tensor([1.0, -1.0, 0.1], dtype=torch.float64)
+    torch.testing.assert_close(found.scores[batch.units][:3], expected, atol=0.01, rtol=0)
+    assert found.residual.max() < 0.01
+
+
 @pytest.mark.parametrize("kind", ["hf", "native"])
 def test_gradient_shap_is_captums_on_the_same_draws(kind, monkeypatch):
     """captum draws one background row and one place per sample; we hand it ours."""

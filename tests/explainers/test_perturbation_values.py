@@ -258,6 +258,34 @@ class TestKernelShap:
             gaps.append(float(torch.stack([(one - truth).abs().mean() for one in found]).mean()))
         assert gaps[0] > 1.5 * gaps[1] > 2 * gaps[2]
 
+    @pytest.mark.parametrize("units", [300, 512])
+    def test_long_rows_are_determined_by_default(self, units):
+        """An additive game has its own terms as Shapley values. 500 samples leave a third of them open."""
+        from didact.explainers.kernel_shap import KernelShap, constrained_fit
+
+        truth = np.random.default_rng(0).normal(size=units)
+        kept, weights = KernelShap().draw("row", units)
+        found = constrained_fit(kept, kept @ truth, weights, float(truth.sum()))
+        np.testing.assert_allclose(found, truth, atol=1e-8)
+        assert len(kept) <= 4 * units
+
+    def test_too_few_samples_set_no_unit_apart(self):
+        """The last unit once carried the errors of all others. Now the order of the units does not matter."""
+        from didact.explainers.kernel_shap import KernelShap, constrained_fit
+
+        truth = np.random.default_rng(0).normal(size=60)
+        kept, weights = KernelShap(samples=60).draw("row", 60)
+        turned = np.roll(kept, 7, axis=1)
+        found = constrained_fit(kept, kept @ truth, weights, float(truth.sum()))
+        other = constrained_fit(turned, kept @ truth, weights, float(truth.sum()))
+        np.testing.assert_allclose(np.roll(found, 7), other, atol=1e-8)
+        assert found.sum() == pytest.approx(truth.sum())
+
+    def test_short_rows_have_the_samples_they_had(self):
+        from didact.explainers.kernel_shap import KernelShap
+
+        assert [KernelShap().samples_for(units) for units in (1, 30, 125, 126, 512)] == [500, 500, 500, 504, 2048]
+
     def test_fits_with_weights_under_the_constraint(self):
         """Against a plain regression in which the constraint is a row of enormous weight."""
         from didact.explainers.kernel_shap import constrained_fit

@@ -6,8 +6,10 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
+import numpy as np
 import pandas
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
+from didact.records.explanations import Explanations
 from didact.reports.build import export, page, parts_of, report
 from didact.reports.read import read_run
 from reports import folders
@@ -82,6 +85,19 @@ class TestNumbers:
         assert "(" in cell(table, "comprehensiveness", "lrp")
         assert "(" in cell(table, "sufficiency", "lime")
         assert "(" not in cell(table, "sufficiency", "lrp")
+
+    def test_methods_whose_scores_do_not_add_up_are_marked(self, tmp_path):
+        folder = write_run(tmp_path / "run")
+        methods = json.loads((folder / "measured.json").read_text())["methods"]
+        file = next(folder / one["file"] for one in methods if one["label"] == "gradient_norm")
+        maps = Explanations.load(file)
+        assert "‡" not in page(read_run(folder), parts_of(read_run(folder)))
+        replace(maps, residuals=np.linspace(0.2, 0.4, len(maps))).save(file)
+        found = page_of(folder)
+        ranking = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
+        assert [line[0].split("★")[0] for line in ranking if "‡" in line[0]] == ["gradient_norm ‡"]
+        assert "gradient_norm ‡" in found.tables["Every metric by every method"][0]
+        assert "gradient_norm by 30 %" in found.text
 
     def test_agreement_is_the_runs(self, tmp_path):
         folder = write_run(tmp_path / "run")

@@ -18,6 +18,7 @@ Kind = Literal["signed", "magnitude", "distribution", "binary"]
 class Explanation:
     """Scores on units; zero on padding and special tokens. `residual` is what a completeness axiom leaves over.
 
+    `cautions` say why scores should not be relied on; whoever explains many rows warns of each once.
     `alignments` belong to reading: for each row the pairs of spans, question and passage, that refer to the same thing.
     NumPy arrays are accepted and become tensors on the mask's device.
     """
@@ -28,6 +29,7 @@ class Explanation:
     kind: Kind
     residual: Float[Tensor, " batch"] | None = None
     alignments: tuple[tuple[tuple[Span, Span], ...], ...] | None = None
+    cautions: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Explanation:
         kind: Kind,
         residual: Float[Tensor | np.ndarray, " batch"] | None = None,
         alignments: tuple[tuple[tuple[Span, Span], ...], ...] | None = None,
+        cautions: tuple[str, ...] = (),
     ) -> None:
         device = next((part.device for part in (mask, units, scores) if isinstance(part, Tensor)), None)
         values = {
@@ -46,6 +49,7 @@ class Explanation:
             "kind": kind,
             "residual": None if residual is None else _tensor(residual, device),
             "alignments": alignments,
+            "cautions": cautions,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -155,6 +155,7 @@ def _samples(spec: Spec) -> tuple[str, int] | None:
         if spec.name in EXPLAINERS and knows_option(spec.name, option):
             default = inspect.signature(EXPLAINERS.load(spec.name)).parameters[option].default
             value = spec.options.get(option, default)
+            value = 500 if value == "auto" else value  # what it is for rows of up to 125 units
             if isinstance(value, int):
                 return option, value
     return None

@@ -17,6 +17,7 @@ import torch
 from didact.core.model import Model
 from didact.core.teacher import Teacher
 from didact.experiment.explain import explain
+from didact.experiment.judge import unjudged
 from didact.experiment.rows import asks_for_gold, labelled_rows, rows_of
 from didact.models.load import load_teacher
 
@@ -55,8 +56,9 @@ def cost_of(
     rows = labelled_rows(known, data, rows_of(known, data), classes=classes, required=asks_for_gold(*methods))
     found = []
     for method in methods:
-        explain(known, rows[:1], method, background_rows=rows, batch_size=batch_size)
-        with _counting(known) as passes, _watching(known) as peak:
+        with unjudged():
+            explain(known, rows[:1], method, background_rows=rows, batch_size=batch_size)
+        with unjudged(), _counting(known) as passes, _watching(known) as peak:
             began = time.perf_counter()
             explain(known, rows, method, background_rows=rows, batch_size=batch_size)
             spent = time.perf_counter() - began

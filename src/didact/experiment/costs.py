@@ -14,6 +14,7 @@ from didact.errors import DidactError
 from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
 from didact.experiment.explained import batches_of
+from didact.experiment.judge import unjudged
 from didact.experiment.roster import Roster
 from didact.experiment.subset import subset
 from didact.learning.fit import Examples, answers
@@ -103,7 +104,8 @@ def _explain_cost(roster: Roster, label: str, rows: Sequence[Row], *, is_late: b
 
     def per_row(chosen: Sequence[Row]) -> float:
         began = time.perf_counter()
-        explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
+        with unjudged():
+            explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
         return (time.perf_counter() - began) / len(chosen)
 
     able = [row for row in rows if entrant.label != "human" or row.rationale is not None]

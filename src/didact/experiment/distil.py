@@ -29,6 +29,7 @@ from didact.data.load import load_data
 from didact.errors import DataError, OptionError, RecordError, TrainingError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
+from didact.experiment.judge import unjudged
 from didact.experiment.learn import METRICS, checked_training, plain_numbers
 from didact.experiment.rows import asks_for_gold
 from didact.experiment.subset import subset
@@ -313,7 +314,9 @@ class _Work:
         given = {number: self._given(one) for number, one in enumerate(self.methods) if isinstance(one, Explanations)}
         for method in self.methods:
             if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
-                explain(self.teacher, self.rows[:1], _at_level(method, self.explainer.level), background_rows=self.rows)
+                with unjudged():
+                    trial = _at_level(method, self.explainer.level)
+                    explain(self.teacher, self.rows[:1], trial, background_rows=self.rows)
         cost = place / _COST
         spent = _seconds_spent(cost)
         found = []

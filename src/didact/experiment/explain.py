@@ -4,7 +4,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, overload
@@ -29,6 +29,7 @@ from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError, UnsupportedError
 from didact.experiment.columns import answers_of, columns_of, in_words, probabilities_of
 from didact.experiment.engines import Helper
+from didact.experiment.judge import warn_of_scores
 from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
@@ -108,6 +109,8 @@ def explain(
     is also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
     explanations is replaced only with `overwrite`. A `helper` (an engine that has
     machines) explains shards where that pays, to the same numbers.
+
+    Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
     """
     rows = rows_of(teacher, data)
     if method is None:
@@ -141,6 +144,7 @@ def explain(
     maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
     if kept is not None:
         kept.finish(maps)
+    warn_of_scores(built.name, built.explainer, maps.residuals, work.cautions, stacklevel=2)
     return maps
 
 
@@ -272,11 +276,13 @@ class Work:
     built: Built
     batch_size: int
     outputs: Outputs | None = None
+    cautions: dict[str, None] = field(default_factory=dict)  # what explainers said of their own scores, each once
 
     @property
     def shard(self) -> int:
         """How many rows are explained, and kept, together."""
         samples = self.built.options.get("samples")
+        samples = 500 if samples == "auto" else samples
         return min(_SHARD, max(8, _ASKED // samples)) if isinstance(samples, int) and samples > 0 else _SHARD
 
     @property
@@ -415,6 +421,7 @@ class Work:
                 f"{self.built.name!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
                 "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
             )
+        self.cautions |= dict.fromkeys(found.cautions)
         names = target_names(self.teacher, rows, batch, target)
         sure = probabilities_of(self.teacher, logits)
         return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions, sure)

@@ -17,6 +17,7 @@ from didact.errors import DidactError, PlanError
 from didact.experiment.defaults import TRAIN_SIZE, default_methods, default_student, student_sentence
 from didact.experiment.explain import explain, resolve
 from didact.experiment.explained import chosen
+from didact.experiment.judge import unjudged
 from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.experiment.plan import CONTROLS, Method, Plan
 from didact.experiment.sampling import Answers, Sample
@@ -386,7 +387,8 @@ class Roster:
         learner = entrant.learner
         assert learner is not None
         try:
-            explain(self.teacher, rows, learner.explainer(), background_rows=rows)
+            with unjudged():
+                explain(self.teacher, rows, learner.explainer(), background_rows=rows)
         except DidactError as error:
             self.faults.append(f"explainers: {entrant.label}: {error}")
         for student in self.students:
@@ -426,7 +428,8 @@ class Roster:
         assert method is not None
         known = isinstance(self.teacher, FunctionTeacher)  # its answers may cost something
         outputs = self.sample.answers.of(rows) if known else None
-        return explain(self.teacher, rows, method, background_rows=rows, outputs=outputs)
+        with unjudged():
+            return explain(self.teacher, rows, method, background_rows=rows, outputs=outputs)
 
 
 def check_fit(teacher: Teacher, data: Dataset) -> None:

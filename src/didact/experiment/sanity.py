@@ -26,6 +26,7 @@ from didact.data.load import load_data
 from didact.errors import OptionError, UnsupportedError
 from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
+from didact.experiment.judge import unjudged
 from didact.experiment.rows import asks_for_gold
 from didact.experiment.sets import without_special
 from didact.explainers import is_learned
@@ -189,10 +190,12 @@ class _Work:
             return explain(teacher, self.rows, method, **asked)
         target = self.whole[method].targets
         if self.teacher.classes is None or not set(target) <= set(self.teacher.classes):
-            return explain(teacher, self.rows, method, **asked)
+            with unjudged():
+                return explain(teacher, self.rows, method, **asked)
         order = {name: number for number, name in enumerate(self.teacher.classes)}
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
-        return explain(teacher, rows, method, target="gold", **asked)
+        with unjudged():  # a model of random weights is nobody's
+            return explain(teacher, rows, method, target="gold", **asked)
 
     def _taught_nonsense(self, epochs: int | None) -> Model:
         teacher = self.teacher

@@ -1,5 +1,7 @@
 """Gradients of the target at the embeddings: their norm, their product with the input, their mean under noise."""
 
+from typing import Final
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -46,7 +48,28 @@ class GradientInput(Explainer):
         with frozen(model):
             inputs = model.embed(batch, at=self.at)
             found, _ = slope(model, inputs, batch, target, at=self.at)
-        return Explanation((inputs * found).sum(-1) * batch.units, batch.mask, batch.units, "signed")
+        scores = (inputs * found).sum(-1) * batch.units
+        sizes = inputs.norm(dim=-1) * found.norm(dim=-1) * batch.units
+        cautions = (_ROUNDING,) if is_rounding(scores, sizes) else ()
+        return Explanation(scores, batch.mask, batch.units, "signed", cautions=cautions)
+
+
+def is_rounding(scores: Float[Tensor, "batch token"], sizes: Float[Tensor, "batch token"]) -> bool:
+    """Whether some row's scores are all rounding errors of their sums.
+
+    A score is a sum of products, at most the product of the two norms (`sizes`). Rounding errs by about ε times that
+    size for each of many operations. Where all scores of a row cancel to below 128 ε of single precision, no digit is
+    left. (In double precision it is LayerNorm's own small constant that is left.) No gradient at all is an exact 0.
+    """
+    largest = sizes.amax(-1)
+    return bool(((largest > 0) & (scores.abs().amax(-1) <= _CANCELLED * largest)).any())
+
+
+_CANCELLED: Final = 128 * torch.finfo(torch.float32).eps
+_ROUNDING: Final = (
+    "scores are at rounding level; the ranking is noise. The model does not depend on the length of the embeddings at "
+    "this place, as where a LayerNorm follows at once. Use at=embedding, or integrated_gradients or lrp."
+)
 
 
 class SmoothGradient(Explainer):

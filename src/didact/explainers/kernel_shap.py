@@ -2,39 +2,58 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from didact.core.batch import Batch
+from didact.core.explanation import Explanation
+from didact.core.players import players_of
 from didact.core.seeds import numpy_generator
+from didact.core.target import Target
+from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.perturbation import Perturbation, Questions, nothing_and_all
+
+_FEWEST: Final = 500  # samples of a short row
 
 
 class KernelShap(Perturbation):
     """Lundberg and Lee 2017, theorem 2. Exact where the subsets of a row are no more than `samples`.
+
+    By default (`auto`) a row of n units has the larger of 500 and 4n samples. n units need n pairs of samples, 2n, or
+    the fit is not determined; twice that averages out what is not additive.
 
     Otherwise the sizes with most weight (one unit present or gone, then two …) are enumerated as far as the budget
     goes, and the rest is drawn without replacement, each subset with its complement (Covert and Lee 2021), each size
     in proportion to its weight. Scores sum to f(x) − f(x') by construction.
     """
 
+    version = 2  # 1 drew 500 samples for every row, and the last unit carried the others' error
     adds_up = True
 
     def __init__(
         self,
         *,
-        samples: int = 500,
+        samples: int | str = "auto",
         baseline: str = "zero",
         level: str = "token",
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
         super().__init__(baseline=baseline, level=level, seed=seed, batch_size=batch_size)
-        if samples < 4:
-            raise OptionError(f"Option 'samples' of 'kernel_shap' is at least 4, not {samples}.")
+        if samples != "auto" and not (isinstance(samples, int) and samples >= 4):
+            raise OptionError(
+                f"Option 'samples' of 'kernel_shap' is a whole number from 4, or 'auto', not {samples!r}."
+            )
         self.samples = samples
+
+    def samples_for(self, units: int) -> int:
+        """How many samples a row of so many units gets at most."""
+        return self.samples if isinstance(self.samples, int) else max(_FEWEST, 4 * units)
 
     def ask(self, row: str, units: int) -> Questions:
         kept, weights = self.draw(row, units)
@@ -48,9 +67,21 @@ class KernelShap(Perturbation):
             for one, values in zip(asked, answers, strict=True)
         ]
 
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        found = super().forward(teacher, batch, target)
+        longest = int(players_of(batch, level=self.level).max()) + 1
+        samples = self.samples_for(longest)
+        if samples >= min(2 * longest, 2**longest):
+            return found
+        caution = (
+            f"{samples} samples do not determine the scores of rows with more than {samples // 2} units, though their "
+            "sum is right. Use samples=auto."
+        )
+        return replace(found, cautions=(caution,))
+
     def draw(self, row: str, units: int) -> tuple[Bool[np.ndarray, "sample unit"], Float[np.ndarray, " sample"]]:
         """The subsets to ask about (neither none nor all), and their weights."""
-        room = self.samples - 2
+        room = self.samples_for(units) - 2
         generator = numpy_generator(self.seed, "kernel_shap", row)
         # Sizes in pairs (s, n − s): a subset and its complement go together.
         sizes = list(range(1, units // 2 + 1))
@@ -126,10 +157,11 @@ def constrained_fit(
     units = kept.shape[1]
     if units <= 1 or not len(kept):
         return np.full(units, total / max(units, 1))
-    # The last coefficient is what the others leave; around an even share, so that too few samples stay near it.
+    # What exceeds an even share sums to 0. A design whose rows sum to 0 gives the solution of smallest norm such a sum,
+    # so no unit is set apart from the others, and too few samples stay near the even share.
     even = total / units
-    design = kept[:, :-1].astype(np.float64) - kept[:, -1:]
+    design = kept - kept.mean(1, keepdims=True)
     goal = gains - even * kept.sum(1)
     root = np.sqrt(weights)
-    others = np.linalg.lstsq(design * root[:, None], goal * root, rcond=None)[0]
-    return even + np.append(others, -others.sum())
+    found = np.linalg.lstsq(design * root[:, None], goal * root, rcond=None)[0]
+    return even + found - found.mean()

@@ -31,6 +31,7 @@ OWN_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "kernel_width": "Width of the cosine kernel that weighs samples.",
         "ridge": "Strength of the ridge penalty.",
     },
+    "kernel_shap": {"samples": "Number of altered copies of a row; auto: 500, or 4 per unit if that is more."},
     "shapley_sampling": {"permutations": "Random orders of the units, in pairs."},
     "attention_gradient": {"layers": "last, or all layers."},
     "attention_alignment": {

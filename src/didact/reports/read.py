@@ -1,11 +1,13 @@
 """What a run kept in its folder, read for a report. What is missing is told, what is damaged is an error."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePath
+from statistics import median
 from typing import Any, Final
 
 from didact.errors import DidactError, OptionError, RecordError
@@ -13,6 +15,7 @@ from didact.records.explanations import Explanations
 from didact.records.remote import fetched_run, is_url
 from didact.records.sealed import read_json
 from didact.records.table import read_table
+from didact.render.marks import INCOMPLETE
 from didact.reports.measured import Measured, Method, list_of, measured_of, number
 
 FEW: Final = 5  # seeds below which an interval says little
@@ -235,6 +238,31 @@ class Run:
             return Explanations.load(path)
         except DidactError as error:
             return str(error)
+
+    @cached_property
+    def incomplete(self) -> dict[str, float]:
+        """The methods whose scores should add up and do not: the median residual, where it exceeds 5 %."""
+        found = {}
+        for method in () if self.measured is None else self.measured.methods:
+            maps = self.explanations(method)
+            known = () if isinstance(maps, str) else [one for one in maps.residuals.tolist() if not math.isnan(one)]
+            if known and (residual := median(known)) > INCOMPLETE:
+                found[method.label] = residual
+        return found
+
+    def marked(self, explainer: str) -> str:
+        """The explainer's name, with a sign where its scores do not add up."""
+        return f"{explainer} ‡" if explainer in self.incomplete else explainer
+
+    def incomplete_notes(self) -> list[str]:
+        """The footnote to the sign."""
+        told = [f"{name} by {100 * value:.3g} %" for name, value in self.incomplete.items()]
+        if not told:
+            return []
+        return [
+            "‡ The scores of this method should add up to the change of the model's answer, and do not: in the median "
+            f"of the measured rows they are off, {'; '.join(told)}. Do not read them as shares of the answer."
+        ]
 
 
 def read_run(folder: Path | str) -> Run:

@@ -62,6 +62,7 @@ def part(run: Run) -> Part:
     ]
     if heading == "plausibility" and any(line.family == "plausibility" for line in lines):
         remarks.append("People mark what convinces people. A plausible explanation may be wrong about the model.")
+    remarks += run.incomplete_notes()
     remarks += [str(one) for one in measured.metrics.get("notes") or ()]
     remarks += [f"{one.get('label')} was not measured: {one.get('reason')}" for one in measured.skipped]
     remarks += [note for note in measured.notes if note not in remarks]
@@ -93,7 +94,7 @@ def _table(run: Run, measured: Measured, lines: list[_Line]) -> Table:
     beyond = beyond_chance(measured)
     heads: list[Cell | str] = [
         "metric",
-        *(Cell(name, "control" if name in controls else "", method_text(name)) for name in names),
+        *(Cell(run.marked(name), "control" if name in controls else "", method_text(name)) for name in names),
     ]
     rows: list[list[Cell | str]] = []
     for line in lines:

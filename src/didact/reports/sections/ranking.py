@@ -156,7 +156,8 @@ def _table(run: Run) -> Table:
     rows: list[list[Cell | str]] = []
     for name in run.explainers:
         rank = run.rank(name)
-        first = Cell(name, "control" if name in run.controls else "", method_text(name), is_best=name in best)
+        look = "control" if name in run.controls else ""
+        first = Cell(run.marked(name), look, method_text(name), is_best=name in best)
         written = "–" if rank is None else f"{rank:.1f}".removesuffix(".0")
         rows.append([first, written, *(_cell(run, run.row(name, column)) for column in run.columns)])
     data = [
@@ -209,6 +210,7 @@ def _notes(run: Run) -> list[str]:
     said += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
     if run.failed:
         said.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")
+    said += run.incomplete_notes()
     if len(run.sizes) == 1:
         said.append("One size was tried. --sizes 125,250,500 shows how gains change with more rows to learn from.")
     if any(row.lost_rows for row in run.rows):
