@@ -104,12 +104,12 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             about="each word's share of the answer as it passes through one layer of the model",
         ),
         "deeplift": _entry(
-            "deeplift:DeepLift", "signed", "gradients", "2 forwards, 2 backwards", "Shrikumar et al. 2017",
+            "deeplift:DeepLift", "signed", "gradients", "2 forwards, 1 backward", "Shrikumar et al. 2017",
             "rescale rule; products are shared by their means, softmax and LayerNorm are taken apart",
             about="each word's share of the difference between the text and an empty text, in one pass",
         ),
         "deep_shap": _entry(
-            "deeplift:DeepShap", "signed", "gradients", "32 forwards, 32 backwards", "Lundberg and Lee 2017",
+            "deeplift:DeepShap", "signed", "gradients", "32 forwards, 16 backwards", "Lundberg and Lee 2017",
             "deeplift against 16 background rows, with the rules of `deeplift`",
             about="each word's share of the difference between the text and other texts",
         ),
