@@ -40,7 +40,7 @@ def aim(
     """The explained number of each row.
 
     `target` is `predicted`, `gold`, `contrast` (the predicted class against the runner-up), or a class by name or
-    number. A regression has one output, so all but a class means it; a reading task has spans.
+    number. Text is a name first, and a number if no class has that name. A regression has one output, so all but a class means it; a reading task has spans.
     """
     chosen = _scale(scale, teacher)
     task = teacher.task
@@ -113,10 +113,17 @@ def _class(teacher: Teacher, asked: str | int) -> int:
             "Target 'all' is answered by didact.explain(…, target='all') and didact explain --target all alone; here "
             f"one target is explained: {', '.join([*TARGETS, *teacher.classes])}."
         )
-    if asked in teacher.classes:
-        return teacher.classes.index(str(asked))
+    if isinstance(asked, str) and asked in teacher.classes:
+        return teacher.classes.index(asked)
     if str(asked).isdecimal() and int(asked) < len(teacher.classes):
-        return int(asked)
+        index, name = int(asked), str(asked)
+        if name in teacher.classes and teacher.classes.index(name) != index:
+            raise OptionError(
+                f"target={index} has two meanings: the class named {name!r} (index {teacher.classes.index(name)}), and "
+                f"the class at index {index}, {teacher.classes[index]!r}. Give the name, in quotes: target={name!r} or "
+                f"target={teacher.classes[index]!r}."
+            )
+        return index
     raise UnknownNameError(unknown("target or class", str(asked), [*TARGETS, *teacher.classes]))
 
 

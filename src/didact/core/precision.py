@@ -15,6 +15,7 @@ from didact.errors import OptionError, UnsupportedError
 SINGLE: Final = "single"
 _HALF: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 PRECISIONS: Final = (SINGLE, *_HALF)
+INT8: Final = "int8"  # of torch's quantised layers, which pass no gradients on; a model's weights alone
 
 
 def check_precision(precision: str) -> str:
@@ -47,17 +48,41 @@ def widened(trace: Trace) -> Trace:
     return replace(trace, **{one.name: _wide(getattr(trace, one.name)) for one in fields(trace)})
 
 
+def weights_precision(model: Model) -> str:
+    """The coarsest precision that the model's weights are kept in: `int8`, `float16`, `bfloat16` or `single`."""
+    if any(type(module).__module__.startswith("torch.ao.nn.quantized") for module in model.modules()):
+        return INT8
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    return next((name for name, dtype in reversed(_HALF.items()) if dtype in dtypes), SINGLE)
+
+
+def check_gradients(model: Model, precision: str, *, method: str) -> None:
+    """An error where the weights, or the precision asked for, are too coarse for a method that takes gradients."""
+    weights = weights_precision(model)
+    if weights != SINGLE:
+        remedy = "Load it without quantisation" if weights == INT8 else "Convert it, model.float()"
+        raise UnsupportedError(
+            f"Method {method!r} takes gradients, and the weights of {model.name!r} are {weights}, in which it would not "
+            f"keep what it promises. {remedy}, or choose a method that needs predictions or attention alone."
+        )
+    if precision != SINGLE:
+        raise no_gradients(method, precision)
+
+
 @contextmanager
 def answering_in(model: Model, precision: str, *, method: str) -> Iterator[None]:
-    """While this lasts the model runs in this precision, for methods that take no gradient; others are refused."""
-    if precision == SINGLE:
+    """While this lasts the model runs in this precision, for methods that take no gradient; others are refused.
+
+    A model whose weights are coarser than single is treated the same way, whatever was asked for.
+    """
+    if precision == SINGLE and weights_precision(model) == SINGLE:
         yield
         return
     own, before = model.run, vars(model).get("run")
 
     def run(embeddings: Tensor, *others: Any, **options: Any) -> Trace:
         if torch.is_grad_enabled() and embeddings.requires_grad:
-            raise no_gradients(method, precision)
+            check_gradients(model, precision, method=method)
         with halved(embeddings.device, precision):
             trace = own(embeddings, *others, **options)
         return widened(trace)

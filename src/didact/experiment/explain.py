@@ -23,7 +23,7 @@ from didact.core.function import FunctionTeacher
 from didact.core.model import Model, TooLongError, by_length
 from didact.core.outputs import Outputs
 from didact.core.players import LEVELS
-from didact.core.precision import SINGLE, answering_in, check_precision, no_gradients
+from didact.core.precision import SINGLE, answering_in, check_gradients, check_precision
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError, UnsupportedError
@@ -161,8 +161,7 @@ def _every_class(
         )
     maps = {}
     for index, name in enumerate(teacher.classes):
-        # A class that is called like a kind of target, or like a number, is asked for by its place.
-        target = index if name in TARGETS or name.isdecimal() else name
+        target = index if name in TARGETS else name  # a class that is named like a kind of target
         maps[name] = explain(teacher, rows, method, **{**options, "target": target})
     return ByClass(maps)
 
@@ -308,14 +307,14 @@ class Work:
 
     def _check_precision(self) -> None:
         precision, name = self.asked.precision, self.built.name
-        if precision == SINGLE:
-            return
         if not isinstance(self.teacher, Model):
-            raise UnsupportedError(
-                f"precision={precision!r} is about models; teacher {self.teacher.name!r} computes as it does."
-            )
+            if precision != SINGLE:
+                raise UnsupportedError(
+                    f"precision={precision!r} is about models; teacher {self.teacher.name!r} computes as it does."
+                )
+            return
         if name in EXPLAINERS and EXPLAINERS[name].needs == "gradients":
-            raise no_gradients(name, precision)
+            check_gradients(self.teacher, precision, method=name)
 
     @property
     def images(self) -> tuple[np.ndarray, ...] | None:
@@ -429,7 +428,8 @@ class Work:
 
 def model_fingerprint(model: Model) -> str:
     """The model's fingerprint, remembered while none of its tensors is changed or replaced."""
-    state = tuple((tensor.data_ptr(), tensor._version) for tensor in model.state_dict(keep_vars=True).values())
+    tensors = [value for value in model.state_dict(keep_vars=True).values() if isinstance(value, Tensor)]
+    state = tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)  # int8 layers cannot be changed in place
     facts = (state, model.max_length, model.truncate)
     known = _FINGERPRINTS.get(model)
     if known is None or known[0] != facts:

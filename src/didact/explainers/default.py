@@ -9,6 +9,7 @@ import torch
 
 from didact.core.batch import Batch
 from didact.core.model import Model, evaluating
+from didact.core.precision import SINGLE, weights_precision
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
@@ -18,7 +19,7 @@ from didact.explainers.build import build_explainer
 # Chosen by the figures of docs/decisions/025-default-method.md.
 FAST: Final = "lrp"
 THOROUGH: Final = "integrated_gradients"  # of models whose scores FAST does not add up
-BLACK_BOX: Final = "occlusion"  # of functions: one question for each unit
+BLACK_BOX: Final = "occlusion"  # of functions, and of half-precision and int8 models: one question for each unit
 LARGEST_RESIDUAL: Final = 0.05
 _TEXTS: Final = ("one good day", "they did not like it")
 _CHOICES: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
@@ -30,11 +31,12 @@ def default_method(teacher: Teacher, rows: Sequence[Row] = ()) -> str:
     """The name of the method that `explain` uses when none is named.
 
     `lrp` where it runs on the model and its scores add up on a short trial (residual at most 5 %),
-    `integrated_gradients` for other models, `occlusion` for teachers that only answer. The trial takes one forward and
+    `integrated_gradients` for other models, `occlusion` for teachers that only answer and for models whose weights are
+    coarser than single precision. The trial takes one forward and
     backward pass and is made once for each model. Texts are tried on sentences of its own; `rows` are only needed for
     models that read images.
     """
-    if not isinstance(teacher, Model):
+    if not isinstance(teacher, Model) or weights_precision(teacher) != SINGLE:
         return BLACK_BOX
     if teacher not in _CHOICES:
         obstacle = _obstacle(teacher, rows)

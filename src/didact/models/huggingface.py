@@ -470,7 +470,12 @@ def task_of(model: PreTrainedModel) -> Task:
     if head.endswith("ForSequenceClassification"):
         problem = getattr(config, "problem_type", None)
         if problem == "multi_label_classification":
-            return task_named("multi_label")  # raises, with the reason
+            raise UnsupportedError(
+                f"The configuration of {head} says problem_type='multi_label_classification': several labels at once "
+                "have no single predicted class. Wrap one label as a classifier of two classes: "
+                "didact.teacher_from_function(…). If each text has one label only, set model.config.problem_type to "
+                "'single_label_classification'."
+            )
         if problem == "regression" and config.num_labels > 1:
             raise UnsupportedError(f"{head} rates {config.num_labels} things at once; a regression has one output.")
         if problem == "regression" or (problem is None and config.num_labels == 1):

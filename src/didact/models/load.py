@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from didact.core.classes import check_class_names
 from didact.core.human import HumanTeacher
@@ -42,7 +43,7 @@ def load_teacher(
     """A teacher from a folder, a hub name, a live `(model, tokenizer)` pair, a pipeline, or `human`.
 
     A pipeline is one of transformers for text classification. A live pair or pipeline is left as it was found: its
-    mode, device, attention and gradients. A teacher is returned as it is.
+    mode, device, attention and gradients; of a compiled model, the one inside answers. A teacher is returned as it is.
     `device="auto"` spreads a Hugging Face model over all there is, for one that no device holds whole (accelerate).
     `check` compares a Hugging Face model's answers, embeddings and attention with transformers' own on two short rows
     and refuses a model that would be explained wrongly; `check=False` skips it, at your own risk.
@@ -110,9 +111,12 @@ def _checked(model: Model) -> Model:
 
 
 def _live_pair(source: Any) -> Any:
-    """A pipeline as its model and tokenizer; everything else unchanged. A bare model is refused."""
+    """A pipeline as its model and tokenizer, a compiled model as the one inside; a bare model is refused."""
+    if isinstance(source, tuple) and source:
+        return plain_model(source[0]), *source[1:]
     if isinstance(source, str | Path | tuple) or "transformers" not in sys.modules:
         return source
+    source = plain_model(source)
     from transformers import Pipeline, PreTrainedModel
 
     if isinstance(source, PreTrainedModel):
@@ -127,7 +131,13 @@ def _live_pair(source: Any) -> Any:
             f"A pipeline for {source.task!r} cannot be a teacher; one for 'text-classification' can. If its model has "
             "a head for one of our tasks, give the two: load_teacher((pipeline.model, pipeline.tokenizer))."
         )
-    return source.model, source.tokenizer
+    return plain_model(source.model), source.tokenizer
+
+
+def plain_model(model: Any) -> Any:
+    """The model that `torch.compile` wrapped, whose compiled graph passes our attention by; others unchanged."""
+    inside = getattr(model, "_orig_mod", None)
+    return inside if type(model).__name__ == "OptimizedModule" and isinstance(inside, nn.Module) else model
 
 
 def _kept(

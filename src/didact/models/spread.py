@@ -53,8 +53,13 @@ def outputs_in_place(model: nn.Module) -> Iterator[None]:
 
 def whole_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """All weights by name, one after another; those that are elsewhere are fetched."""
-    for name, tensor in sorted(model.state_dict().items()):
-        yield name, _fetched(model, name) if tensor.device.type == "meta" else tensor
+    for name, value in sorted(model.state_dict().items()):
+        # An int8 layer of torch keeps its weight and bias as a tuple, and its dtype beside them.
+        values = value if isinstance(value, tuple) else (value,)
+        for tensor in values:
+            if isinstance(tensor, Tensor):
+                tensor = tensor.dequantize() if tensor.is_quantized else tensor
+                yield name, _fetched(model, name) if tensor.device.type == "meta" else tensor
 
 
 def _fetched(model: nn.Module, name: str) -> Tensor:
