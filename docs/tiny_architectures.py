@@ -77,8 +77,8 @@ _CHANGES: Final[dict[str, dict[str, Any]]] = {
     "xlnet": {"max_position_embeddings": None, "d_head": 4, "d_inner": 24},
     "xmod": {"default_language": "en_XX"},
     "zamba": {
-        "num_hidden_layers": 4, "layers_block_type": ["linear_attention", "hybrid"] * 2, "mamba_d_state": 4, "mamba_dt_rank": 4, "n_mamba_heads": 2,
-        "attention_head_dim": 8,
+        "num_hidden_layers": 4, "layers_block_type": ["linear_attention", "hybrid"] * 2, "attention_head_dim": 8,
+        "mamba_d_state": 4, "mamba_dt_rank": 4, "n_mamba_heads": 2,
     },
     "zamba2": {
         "layers_block_type": ["linear_attention", "hybrid"], "mamba_d_state": 4, "n_mamba_heads": 4, "mamba_headdim": 8,

@@ -1,5 +1,6 @@
 """What the documentation lists, is there. Its examples, commands and links are tested in tests/docs."""
 
+import ast
 import os
 import re
 import subprocess
@@ -31,6 +32,14 @@ def test_every_native_model_is_in_the_docs():
 
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     assert [name for name in MODELS if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize("package", ["core", "learning", "metrics", "stats"])
+def test_a_package_names_all_its_modules(package):
+    folder = ROOT / "src" / "didact" / package
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert [path.stem for path in folder.glob("[!_]*.py") if f"`{path.stem}`" not in said] == []
+    assert "To add" in said
 
 
 def test_every_explainer_is_in_the_docs_as_the_registry_says():

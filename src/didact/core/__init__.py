@@ -1,6 +1,8 @@
-"""The values that travel between the rooms, and the promises of a teacher and a model.
+"""Values that all packages share, and the interfaces of teachers, models and explainers.
 
-Import from the modules, not from here: `task`, `row`, `dataset`, `outputs`, `measure`, `words`, `seeds`, `teacher`,
-`function` and `human` need no torch; `batch`, `trace`, `target`, `explanation`, `loss` and `model` do.
-To add a value: one frozen dataclass, one file, shapes in the annotations.
+Import from the modules, not from here. Without torch: `task`, `row`, `rows`, `dataset`, `classes`, `words`, `outputs`,
+`measure`, `seeds`, and the teachers `teacher`, `function` and `human`. With torch: `model`, `batch`, `encode`, `trace`,
+`target`, `aim` (from a target's name to numbers), `explainer`, `explanation`, `loss`, `precision`, `simplex`, and for
+perturbation `baseline`, `players` and `removal`. To add a value: one frozen dataclass, one file, shapes in the
+annotations.
 """

@@ -40,7 +40,8 @@ def aim(
     """The explained number of each row.
 
     `target` is `predicted`, `gold`, `contrast` (the predicted class against the runner-up), or a class by name or
-    number. Text is a name first, and a number if no class has that name. A regression has one output, so all but a class means it; a reading task has spans.
+    number. Text is a name first, and a number if no class has that name. A regression has one output, so all but a
+    class means it; a reading task has spans.
     """
     chosen = _scale(scale, teacher)
     task = teacher.task

@@ -62,8 +62,8 @@ def check_gradients(model: Model, precision: str, *, method: str) -> None:
     if weights != SINGLE:
         remedy = "Load it without quantisation" if weights == INT8 else "Convert it, model.float()"
         raise UnsupportedError(
-            f"Method {method!r} takes gradients, and the weights of {model.name!r} are {weights}, in which it would not "
-            f"keep what it promises. {remedy}, or choose a method that needs predictions or attention alone."
+            f"Method {method!r} takes gradients, and the weights of {model.name!r} are {weights}, in which it would "
+            f"not keep what it promises. {remedy}, or choose a method that needs predictions or attention alone."
         )
     if precision != SINGLE:
         raise no_gradients(method, precision)

@@ -1,5 +1,8 @@
-"""How parameters are fitted: teachers on labels, students on a teacher's answers. SMaT and L2E will live here.
+"""Training: teachers on labels, students on a teacher's answers, explainers on what helps students.
 
-`fit.py` is the one loop; `train.py` makes teachers of data sets and keeps them in a folder; `teach.py` trains a student
-with what its strategy makes of explanations.
+`fit` is the one training loop. `train` trains a teacher on a data set and saves it; `teach` trains a student with what
+its strategy makes of explanations, and `together` several seeds of one configuration at once. `smat` and `l2e` learn
+explainers, with `mixed` (what a learned explainer sends), `hypergradient` (how an explanation should change),
+`imitation` (the losses of L2E) and `choose` (whether the learned explainer is kept). To add a way to learn: a module
+here that calls `fit` or `teach`, and a command in `didact.cli.learn`.
 """

@@ -1,7 +1,10 @@
-"""Metrics: explanations, and what a metric needs beside them, in; one number per row out.
+"""Metrics of explanations: one number per row, NaN where a row has none.
 
-A number is NaN where a row has none. Descriptors tell bounds, direction, needs and paper; nothing is imported before it
-is asked for.
+`METRICS` lists them as plain text with bounds, direction, needs and paper; nothing is imported before it is asked for.
+`faithfulness`, `plausibility` and `stability` compute them, `probe` asks the teacher for the first. `agreement` and
+`prediction` compare two methods on the same rows. To add one: a class in one of the modules, an entry in `METRICS`, a
+line in docs/metrics.md and a test in tests/metrics. Packages outside add theirs through the entry point group
+`didact.metrics`.
 """
 
 from dataclasses import dataclass

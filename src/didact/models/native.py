@@ -18,7 +18,7 @@ from didact.core.task import READING, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.frozen import LEARNED, FrozenWords
-from didact.models.tokenizer import PatchReader, PieceReader, Reader, reader_from
+from didact.models.tokenizer import READERS, PatchReader, PieceReader, Reader, reader_from
 from didact.registry import check_types
 
 UNIFORM: Final = "uniform"
@@ -117,6 +117,7 @@ def native_from(folder: Path) -> NativeModel:
     """The native model kept in a folder."""
     try:
         facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        _check_facts(facts)
         model = native_like(facts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(
@@ -149,6 +150,34 @@ def native_like(facts: Mapping[str, Any], vectors: Tensor | None = None) -> Nati
             "train the model again."
         )
     return model
+
+
+def _check_facts(facts: Any) -> None:
+    """A ValueError that names the first field of a config.json whose value is not of its type."""
+    if not isinstance(facts, dict):
+        raise ValueError("it holds no object")
+    classes, length = facts.get("classes"), facts.get("max_length", 1)
+    reader = facts.get("reader")
+    reader = reader if isinstance(reader, dict) else {}
+    checks = [
+        ("architecture", isinstance(facts.get("architecture"), str), "text"),
+        ("task", isinstance(facts.get("task"), str), "text"),
+        ("options", isinstance(facts.get("options"), dict), "an object"),
+        ("classes", classes is None or _are_texts(classes), "a list of texts, or null"),
+        ("truncate", isinstance(facts.get("truncate"), bool), "true or false"),
+        ("max_length", type(length) is int and length >= 1, "an integer >= 1"),
+        ("reader", bool(reader), "an object"),
+        ("reader.kind", reader.get("kind") in READERS, " or ".join(map(repr, READERS))),
+        ("reader.special", isinstance(reader.get("special", True), bool), "true or false"),
+        ("reader.vocabulary", _are_texts(reader.get("vocabulary", [])), "a list of texts"),
+    ]
+    for field, good, wanted in checks:
+        if not good:
+            raise ValueError(f"field {field!r} must be {wanted}")
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _check_option(model: str, name: str, value: object) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from pickle import UnpicklingError
+from typing import Any, Final
 
 import torch
 import transformers
@@ -27,6 +28,7 @@ from didact.models.huggingface import HuggingFaceModel, task_of
 from didact.models.spread import AUTO
 from didact.registry import unknown
 
+_PICKLED: Final = "pytorch_model.bin"
 _HEADS = {
     "ForSequenceClassification": AutoModelForSequenceClassification,
     "ForQuestionAnswering": AutoModelForQuestionAnswering,
@@ -140,21 +142,37 @@ def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
         yield
     except DidactError:
         raise
+    except UnpicklingError as error:
+        path = Path(name) / _PICKLED
+        raise RecordError(
+            f"{str(path) if path.is_file() else f'{_PICKLED} of {name!r}'} cannot be read: it is damaged, or holds "
+            "Python objects besides tensors, which didact never loads because they can run code. Use a copy with "
+            "model.safetensors, or open the model where you trust it and save it again with save_pretrained, which "
+            "writes that format."
+        ) from error
     except OSError as error:
         first = str(error).strip().splitlines()[0]
+        if Path(name).is_dir():
+            raise RecordError(
+                f"Folder {name!r} holds a model that cannot be opened: {first} Restore its files, or save the model "
+                "again with save_pretrained."
+            ) from error
         asked = f"{unknown('model', name, [*MODELS, 'minilm'])} It" if natives else f"There is no model {name!r}. It"
         raise UnknownNameError(
             f"{asked} is not a folder with a model, and could not be had from the Hugging Face hub: {first}"
         ) from error
-    except (ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
+    except Exception as error:  # transformers builds what config.json says, and fails in many ways
         if "trust_remote_code" in str(error):
             raise UnsupportedError(
                 f"Model {name!r} comes with code of its own, which didact does not run unless told to: "
                 "trust_remote_code=True, --trust-remote-code. Read that code first."
             ) from error
-        first = str(error).strip().partition("\n")[0]
+        reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
+        if not isinstance(error, ValueError | RuntimeError | SafetensorError):
+            reason = f"{type(error).__name__}: {reason}"
         raise UnsupportedError(
-            f"Model {name!r} cannot be opened for this task ({first}). It may be damaged, or made for something else."
+            f"Model {name!r} cannot be opened for this task ({reason}). Its files, config.json first, may be damaged, "
+            "or made for something else."
         ) from error
 
 

@@ -248,6 +248,7 @@ def trim(texts: Sequence[str], pieces: Pieces) -> None:
 
 TextReader = WordTokenizer | PieceReader
 Reader = TextReader | PatchReader
+READERS: Final = ("words", "pieces", "patches")  # what `facts` call them
 
 
 def reader_from(facts: Mapping[str, Any]) -> Reader:
