@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check browser format lint types imports docs wheel bench clean
+.PHONY: demo test check browser format lint types imports docs wheel models-table bench clean
 
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,6 +46,9 @@ docs: $(READY)  ## into site/; a broken link is an error
 
 wheel: $(READY)  ## the wheel in an empty environment without extras, running the README's first example
 	.ci/wheel $(BIN)/python
+
+models-table: $(READY)  ## every architecture of transformers against the plain model, into docs/models.md; about three minutes
+	HF_HUB_OFFLINE=1 $(BIN)/python docs/make_models_table.py
 
 bench: $(READY)  ## ratios against the bare model, measured here
 	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -4,6 +4,7 @@ A configuration starts from the architecture's own defaults. `_SIZES` shrinks ev
 names, in its nested configurations too; `_CHANGES` says what else an architecture needs.
 """
 
+import re
 from typing import Any, Final
 
 import torch
@@ -59,6 +60,8 @@ _CHANGES: Final[dict[str, dict[str, Any]]] = {
     },
     "lilt": {"hidden_size": 48, "max_2d_position_embeddings": 32},
     "luke": {"entity_vocab_size": 10, "entity_emb_size": 8},
+    "minimax": {"block_size": 8},
+    "mobilebert": {"normalization_type": "layer_norm"},  # without, its random answers are all the same
     "perceiver": {
         "num_latents": 8, "d_latents": 16, "num_self_attends_per_block": 2, "num_self_attention_heads": 4,
         "num_cross_attention_heads": 4,
@@ -146,7 +149,9 @@ def build(name: str) -> tuple[PreTrainedModel, Any]:
         torch.manual_seed(0)
         model = kind(config).eval()
     except ImportError as error:
-        raise NotBuilt(str(error).strip().splitlines()[0]) from error
+        library = re.search(r"requires the (\S+) library", str(error))
+        reason = f"needs the library {library[1]}" if library else str(error).strip().splitlines()[0]
+        raise NotBuilt(reason) from error
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point():
