@@ -191,9 +191,9 @@ class HuggingFaceModel(Model):
         if at == "embedding":
             return self._entering(self._inputs(batch))
         if self.task.is_text:
-            return self.model.get_input_embeddings()(batch.tokens)
+            return _first(self.model.get_input_embeddings()(batch.tokens))
         assert batch.pixels is not None
-        patches = self._patch_module(batch.pixels.to(self._dtype))
+        patches = _first(self._patch_module(batch.pixels.to(self._dtype)))
         # Special positions have no word of their own: zeros stand for them, and `run` leaves them out.
         return torch.cat([patches.new_zeros(len(batch), self._leading, patches.shape[-1]), patches], 1)
 
@@ -451,12 +451,21 @@ def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
 
 @contextmanager
 def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
-    """`output` comes out of the module instead of what it computes."""
-    hook = module.register_forward_hook(lambda *_: output)
+    """`output` comes out of the module instead of the tensor it computes; what it returns beside that stays."""
+
+    def swap(_: nn.Module, __: Any, computed: Any) -> Any:
+        return (output, *computed[1:]) if isinstance(computed, tuple) else output
+
+    hook = module.register_forward_hook(swap)
     try:
         yield
     finally:
         hook.remove()
+
+
+def _first(output: Any) -> Any:
+    """The embeddings, where a module returns more beside them: the size of a grid, the scale of a quantisation."""
+    return output[0] if isinstance(output, tuple) else output
 
 
 def task_of(model: PreTrainedModel) -> Task:
