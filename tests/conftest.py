@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,21 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data are not at {folder}: set DIDACT_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def real_model() -> Callable[[str], str]:
+    """The folder of a real model by its name; tests that ask for it carry the mark `realmodel`."""
+    shared = Path(__file__).parents[2] / "shared" / "models"
+    folders = [Path(os.environ.get("DIDACT_MODELS") or shared), Path.home() / ".cache" / "didact-models"]
+
+    def find(name: str) -> str:
+        for folder in folders:
+            if (folder / name / "config.json").is_file():
+                return str(folder / name)
+        pytest.skip(f"the real model {name!r} is not in {' or '.join(map(str, folders))}: set DIDACT_MODELS")
+
+    return find
 
 
 @pytest.fixture(scope="session")
