@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from didact.study.app import create_app
-from didact.study.connections import LogLimit, TimedProtocol, connection_limit
+from didact.study.connections import LogLimit, QueuedServer, TimedProtocol, connection_limit
 from didact.study.serve import _listener, server_config
 from processes import waited
 from study.people import study_of
@@ -33,7 +33,7 @@ WHOLE = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 @contextmanager
 def serving(app: FastAPI) -> Iterator[tuple[int, uvicorn.Server]]:
     listener = _listener("127.0.0.1", 0)
-    server = uvicorn.Server(server_config(app))
+    server = QueuedServer(server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
@@ -180,6 +180,14 @@ def test_a_log_is_bounded_and_says_what_is_left_out(monkeypatch):
     assert record is not None
     assert record.getMessage() == "(997 messages left out before) accept failed: too many files"
     assert passed() is not None
+
+
+def test_a_burst_of_connections_waits_in_the_queue(app):
+    with serving(app) as (port, _):
+        assert waited(lambda: _answers(port), 10)
+        began = time.monotonic()
+        with connected(port, HALF_HEAD, 500):
+            assert time.monotonic() - began < 3  # a full queue makes the client try again after a second
 
 
 @pytest.mark.slow

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
+import socket
 import time
 from collections import Counter
 from typing import Any, ClassVar, Final
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG: Final = 64  # connections that the kernel queues, and that one turn of the event loop accepts
+BACKLOG: Final = 64  # connections that one turn of the event loop accepts
+_QUEUE: Final = 2048  # connections that the kernel holds until then
 _MAX_CONNECTIONS: Final = 1000
 _OTHER_FILES: Final = 100  # descriptors for the database, the files that are sent, and the process itself
 
@@ -23,6 +26,15 @@ def connection_limit() -> int:
     if files == resource.RLIM_INFINITY:
         return _MAX_CONNECTIONS
     return max(16, min(_MAX_CONNECTIONS, files - BACKLOG - _OTHER_FILES))
+
+
+class QueuedServer(uvicorn.Server):
+    """uvicorn with a long queue. asyncio has one number for the queue and for what it accepts in one turn."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        for listener in sockets or []:
+            listener.listen(_QUEUE)
 
 
 class TimedProtocol(H11Protocol):

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from didact.errors import OptionError
 from didact.study.app import create_app
-from didact.study.connections import BACKLOG, LogLimit, TimedProtocol
+from didact.study.connections import BACKLOG, LogLimit, QueuedServer, TimedProtocol
 
 
 def serve(
@@ -33,7 +33,7 @@ def serve(
         ready(f"http://{_shown(host)}:{listener.getsockname()[1]}")
     try:
         with _limited_logs():
-            uvicorn.Server(config).run(sockets=[listener])
+            QueuedServer(config).run(sockets=[listener])
     finally:
         listener.close()
 
