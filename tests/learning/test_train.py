@@ -119,7 +119,7 @@ class TestKept:
         with pytest.raises(RecordError, match="config.json is missing or damaged"):
             didact.load_teacher(folder)
         (folder / "didact.json").write_text("{")
-        with pytest.raises(RecordError, match=r"didact.json cannot be read"):
+        with pytest.raises(RecordError, match=r"didact.json is damaged"):
             didact.load_teacher(folder)
 
 
