@@ -34,7 +34,7 @@ def sanity(
     split: options.Split = "test",
     rows: Annotated[int, option("--rows", "N", "Use only the first N rows.", options.DATA, min=2)] = 100,
     epochs: Annotated[
-        int | None, option("--epochs", "N", "Epochs of the model trained on shuffled labels.", options.ADVANCED)
+        int | None, option("--epochs", "N", "Epochs of the model trained on shuffled labels.", options.ADVANCED, min=1)
     ] = None,
     seed: Annotated[int, option("--seed", "N", "Seed of random draws and planted data.", options.ADVANCED)] = 0,
     task: options.Task = None,

@@ -28,7 +28,7 @@ from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, 
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
-from didact.metrics.probe import PRESETS, Probe
+from didact.metrics.probe import PRESETS, REMOVE, Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.models.load import load_teacher
@@ -408,6 +408,8 @@ def _number(name: str, value: Any) -> float:
 
 
 def _removal(remove: str | None, preset: str | None) -> str:
+    if remove is not None and remove not in REMOVE:
+        raise OptionError(f"Option 'remove' is one of {', '.join(map(repr, REMOVE))}, not {remove!r}.")
     if preset is None:
         return remove or "mask"
     if preset not in PRESETS:
