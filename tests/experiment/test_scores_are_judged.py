@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import didact
+from didact.cli import main
 from didact.core.batch import Batch
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
@@ -95,3 +96,12 @@ def test_too_few_samples_for_kernel_shap_are_warned_of():
         warnings.simplefilter("error", ExplanationWarning)
         didact.explain(teacher, [text], "kernel_shap", samples=60)
         didact.explain(teacher, [text], "kernel_shap")
+
+
+def test_the_command_line_says_it_in_one_line(monkeypatch):
+    """No file and line of ours: who gives a command does not look there."""
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    monkeypatch.setattr(main, "app", lambda: None)
+    main.main()
+    assert warnings.formatwarning("lrp: off.", ExplanationWarning, "a.py", 3) == "didact: warning: lrp: off.\n"
+    assert "a.py:3: UserWarning: other" in warnings.formatwarning("other", UserWarning, "a.py", 3)

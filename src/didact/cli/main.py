@@ -3,14 +3,15 @@
 import logging
 import os
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
 from didact import __version__
 from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, study, train
 from didact.cli.help import HelpGroup, command, epilog
-from didact.errors import DidactError, RequestError
+from didact.errors import DidactError, ExplanationWarning, RequestError
 
 app = typer.Typer(
     name="didact",
@@ -76,7 +77,15 @@ def _is_unsaid(record: logging.LogRecord) -> bool:
 
 
 def main() -> None:
-    """Run the command line. A `DidactError` is a message, not a traceback."""
+    """Run the command line. A `DidactError` is a message, not a traceback, and so is a warning of scores."""
+    format_other = warnings.formatwarning
+
+    def format_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> str:
+        if issubclass(category, ExplanationWarning):
+            return f"didact: warning: {message}\n"
+        return format_other(message, category, *place, **options)
+
+    warnings.formatwarning = format_warning
     try:
         app()
     except DidactError as error:

@@ -27,7 +27,7 @@ class GradientShap(Explainer):
     stratified: one in each of as many equal parts of the way. Scores sum to f(x) − mean f(background) in expectation.
     """
 
-    remedy = "Raise samples (256 instead of 64), or choose integrated_gradients or lrp."
+    remedy = "Raise samples (the default is 64), or choose integrated_gradients or lrp."
 
     def __init__(
         self, *, samples: int = 64, background: int = 16, at: str = "word", seed: int = 0, batch_size: int = 64
