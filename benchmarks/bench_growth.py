@@ -110,7 +110,7 @@ def pace(
     with tempfile.TemporaryDirectory() as place:
         didact.compare(
             teacher, data, explainers or ["gradient_norm"], ["same/attention"], sizes=sizes, seeds=1, workers=0,
-            replicates=0, training={"epochs": 10}, leave_out=["trivial", "human", "flattened", "matched"], measure=0,
+            training={"epochs": 10}, leave_out=["trivial", "human", "flattened", "matched"], measure=0,
             out=place,
         )  # fmt: skip
         store = Store(Path(place) / "cells")

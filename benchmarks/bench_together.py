@@ -56,7 +56,7 @@ def main() -> None:
         """A folder in which all is ready but the cells, and the keys that engines are told."""
         folder = place / f"{name}-{together}"
         didact.compare(
-            teacher, data, [METHOD], [student], sizes=[size.rows], seeds=SEEDS, out=folder, replicates=0,
+            teacher, data, [METHOD], [student], sizes=[size.rows], seeds=SEEDS, out=folder,
             leave_out=["trivial"], workers=0, training={"epochs": 1}, together=together, measure=0,
         )  # fmt: skip
         path = next((folder / "classroom").glob("cells-*.json"))

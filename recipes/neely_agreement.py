@@ -39,7 +39,7 @@ from didact.explainers.build import knows_option
 from didact.explainers.presets import preset_named
 from didact.records.explanations import Explanations
 from didact.registry import Spec
-from didact.stats.bootstrap import draws, mean_gains, stretch
+from didact.stats.contrast import crossed_contrast
 
 MODELS = {"transformer": "native(pool=first{0})", "BiLSTM": "bilstm_attention(width=64{0})"}
 OWN = {  # what reads attention; the first is the paper's in Tables 1 and 2
@@ -287,9 +287,17 @@ class Estimate:
     def of(cls, parts: Float[np.ndarray, "seed row"], seed: int) -> "Estimate":
         """The mean over rows that all seeds have, with both drawn anew (crossed), as wide as so few seeds ask for."""
         parts = parts[:, ~np.isnan(parts).any(0)]
-        ones = [mean_gains(parts, *drawn) for drawn in draws(*parts.shape, replicates=REPLICATES, seed=seed)]
-        centre = float(parts.mean())
-        return cls(centre, centre + stretch(parts, level=0.95) * (np.concatenate(ones) - centre))
+        contrast = crossed_contrast(parts, np.zeros_like(parts))
+        dice, (seeds, rows) = np.random.default_rng(seed), parts.shape
+        means = np.array(
+            [
+                parts[np.ix_(dice.integers(seeds, size=seeds), dice.integers(rows, size=rows))].mean()
+                for _ in range(REPLICATES)
+            ]
+        )
+        # The draws say how estimates of the same rows vary together, the contrast says by how much.
+        wide = (contrast.high - contrast.low) / 2 / max(1.96 * float(means.std()), 1e-12)
+        return cls(contrast.difference, contrast.difference + wide * (means - means.mean()))
 
     @classmethod
     def mean(cls, several: Sequence["Estimate"]) -> "Estimate":

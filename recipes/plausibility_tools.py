@@ -21,7 +21,7 @@ from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix, Mix
 from didact.explainers.parts import explained_by
 from didact.records.explanations import Explanations
-from didact.stats.bootstrap import Interval, crossed_bootstrap
+from didact.stats.contrast import Contrast, crossed_contrast
 
 
 def areas(scores: Float[np.ndarray, "word method"], marked: Bool[np.ndarray, " word"]) -> Float[np.ndarray, " method"]:
@@ -79,10 +79,10 @@ class Scores:
     def mean(self, judged: Judged, name: str) -> float:
         return float(judged.areas[:, self.names.index(name)].mean())
 
-    def difference(self, judged: Judged, first: str, second: str) -> Interval:
+    def difference(self, judged: Judged, first: str, second: str) -> Contrast:
         """Mean area of one method minus that of another; the interval is over rows."""
         columns = [judged.areas[:, self.names.index(name)][None] for name in (first, second)]
-        return crossed_bootstrap(*columns)
+        return crossed_contrast(*columns)
 
 
 def scores_of(teacher: Any, rows: Sequence[Row], methods: Sequence[str], learned: Mapping[str, Mix]) -> Scores:

@@ -82,8 +82,8 @@ def table(asked, teacher, data, *, title: str, architecture: str, explainer: str
             more = found.contrast((explainer, students["alignment loss"], size), (explainer, students[name], size))
             place = "above" if more.low > 0 else "below" if more.high < 0 else "around"
             say(
-                f"Alignment minus {name}, {size:,} rows: {points(more.gain, more.low, more.high)} points; the interval "
-                f"lies {place} 0."
+                f"Alignment minus {name}, {size:,} rows: {points(more.difference, more.low, more.high)} points; "
+                f"the interval lies {place} 0."
             )
     pairs = zip(paper[""], paper["alignment loss"], paper["attention regularisation"], strict=True)
     said = ", ".join(f"{float(one) - float(other):+.1f} at {size:,}" for size, one, other in pairs)

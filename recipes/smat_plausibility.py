@@ -117,7 +117,7 @@ def main() -> None:
         it = scores.difference(judged, median, rival)
         side = "lies above 0" if it.low > 0 else "LIES BELOW 0" if it.high < 0 else "holds 0"
         said = f"{rival}{'*' * rival.startswith('head')}"
-        say(f"smat − {said}: {it.gain:+.3f} [{it.low:+.3f}, {it.high:+.3f}] (95 %, over rows alone); it {side}.")
+        say(f"smat − {said}: {it.difference:+.3f} [{it.low:+.3f}, {it.high:+.3f}] (95 %, over rows alone); it {side}.")
     say(
         "What differs from the paper: its explainer was learned with 1,000 rows and ELECTRA-small, and its code judges "
         "the reviews of all splits, 256 pieces long; ours are of test, which was marked more fully than the others, "

@@ -125,8 +125,8 @@ def plausibility(asked, found, teacher, rows: list[Row], student: str) -> None:
         it = scores.difference(one, f"smat, seed {median}", "attention_all")
         say(
             f"Overall, {side}: smat over {len(learned)} seed{'s' * (len(learned) > 1)} from {min(spread):.2f} to "
-            f"{max(spread):.2f}; smat − attention_all {it.gain:+.3f} [{it.low:+.3f}, {it.high:+.3f}] (95 %, over rows "
-            f"alone): the interval {'lies' if it.low > 0 else 'does NOT lie'} above 0. Best head: "
+            f"{max(spread):.2f}; smat − attention_all {it.difference:+.3f} [{it.low:+.3f}, {it.high:+.3f}] (95 %, over "
+            f"rows alone): the interval {'lies' if it.low > 0 else 'does NOT lie'} above 0. Best head: "
             f"{scores.best(one, 'head')[0]}."
         )
 

@@ -137,7 +137,9 @@ def print_contrasts(
         it = found.contrast(*keys)
         side = "above" if it.low > 0 else "below" if it.high < 0 else "open"
         sides[side].append(said)
-        lines.append([said, interval(found, it.gain, it.low, it.high), {"open": "holds 0"}.get(side, f"{side} 0")])
+        lines.append(
+            [said, interval(found, it.difference, it.low, it.high), {"open": "holds 0"}.get(side, f"{side} 0")]
+        )
     unit = "Pearson's r" if is_correlation(found) else "points"
     print_table(f"{title}, {student}, {size:,} rows", ["difference", f"{unit}, 95 % interval", "interval"], lines)
     for side, words in (

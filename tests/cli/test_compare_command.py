@@ -32,7 +32,7 @@ def run(teacher, tmp_path):
     """The command on a small scale."""
 
     def command(*arguments):
-        small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0", "--replicates", "20"]
+        small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0"]
         small += ["--balance", "no", "--measure", "0"]
         named = ["--model", teacher, "--data", DATA, "--explainers", "gradient_norm", "--out", tmp_path / "run"]
         result = CliRunner().invoke(app, ["compare", *map(str, [*named, *small, *arguments])])

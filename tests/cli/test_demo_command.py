@@ -26,7 +26,7 @@ def small(monkeypatch):
     threads = torch.get_num_threads()
     tiny = {"measured": 4, "imitated": 12, "l2e": {"epochs": 1}, "training": {"epochs": 1}}
     for name, size in SIZES.items():
-        few = {"seeds": 1, "rows": 64, "replicates": min(size.replicates, 50)}
+        few = {"seeds": 1, "rows": 64}
         monkeypatch.setitem(SIZES, name, replace(size, **tiny, **few))
     monkeypatch.setattr(module, "DATA", DATA)
     monkeypatch.setattr(module, "TEACHER", "native(layers=1, width=16, heads=2)")

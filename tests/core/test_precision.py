@@ -178,7 +178,7 @@ class TestPlans:
     def test_cells_have_keys_of_their_own(self, data, tmp_path):
         model = didact.train_teacher(data, "native(width=8, heads=2)", epochs=1, progress=False)
         small = {
-            "students": ["same/attention"], "sizes": [8], "seeds": 1, "workers": 0, "replicates": 0,
+            "students": ["same/attention"], "sizes": [8], "seeds": 1, "workers": 0,
             "training": {"epochs": 1}, "leave_out": ["trivial", "human", "flattened", "matched", "sharpened", "extra"],
             "balance": False, "measure": 0,
         }  # fmt: skip

@@ -92,7 +92,7 @@ def _train_little(monkeypatch):
     plan = compare.make_plan
 
     def small_plan(said, **others):
-        little = {"sizes": [20], "replicates": 50, "training": {"epochs": 1, "batch_size": 8}}
+        little = {"sizes": [20], "training": {"epochs": 1, "batch_size": 8}}
         return plan(little | dict(said), **others)
 
     monkeypatch.setattr(compare, "make_plan", small_plan)

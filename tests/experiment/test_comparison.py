@@ -11,8 +11,9 @@ import didact
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, RecordError
 from didact.experiment.comparison import Comparison
-from didact.experiment.summary import rows_of_table
+from didact.experiment.summary import contrasts_of, rows_of_table
 from didact.records.table import read_table
+from didact.stats.contrast import crossed_contrast
 
 # DESIGN.md, section 4: the columns of `compare`.
 COLUMNS = [
@@ -82,7 +83,7 @@ class TestNumbers:
         assert "gain over none in Pearson's r" in result.table()
         first, second = ("human", "same/attention", 12), ("random", "same/attention", 12)
         gain = np.mean([found["human", seed] - found["random", seed] for seed in (0, 1)])
-        assert result.contrast(first, second, replicates=50).gain == pytest.approx(gain)
+        assert result.contrast(first, second).difference == pytest.approx(gain)
         with pytest.raises(OptionError, match="There are no answers of") as caught:
             result.contrast(("", "", 0), second)
         assert "('', '', 0), (" not in str(caught.value).partition("known are")[2]
@@ -92,10 +93,7 @@ class TestNumbers:
             ("none", "s", 9): {0: np.array([1.0, 0.0]), 1: np.array([0.0, 0.0]), 2: np.array([1.0, 1.0])},
             ("lime", "s", 9): {1: np.array([1.0, 1.0]), 2: np.array([1.0, 0.0]), 5: np.array([0.0, 0.0])},
         }
-        rows = rows_of_table(
-            scores, explainers=["none", "lime"], controls=["none"], columns=[("s", 9)], measure="accuracy",
-            test="wilcoxon", replicates=20, lost={}, test_rows=2,
-        )  # fmt: skip
+        rows = table_of(scores)
         assert rows[1]["gain"] == pytest.approx((1.0 - 0.5) / 2)
         assert rows[1]["seeds"] == 2
 
@@ -107,22 +105,53 @@ class TestNumbers:
             ("lime", "s", 9): {0: easy},
             ("occlusion", "s", 9): {0: easy, 1: np.array([1.0, 1.0, 0.0, 0.0])},
         }
-        rows = rows_of_table(
-            scores, explainers=["none", "lime", "occlusion"], controls=["none"], columns=[("s", 9)],
-            measure="accuracy", test="wilcoxon", replicates=20, lost={}, test_rows=4,
-        )  # fmt: skip
+        rows = table_of(scores)
         assert [row["rank"] for row in rows] == [2.5, 2.5, 1.0]
 
-    def test_without_replicates_there_are_no_intervals(self, result, compare, kept):
-        """The same cells, the same gains and ranks."""
-        found = compare(
-            explainers=["gradient_norm", LIME], sizes=[8, 12], seeds=3, training={"epochs": 4, "rate": 0.02}, out=kept,
-            replicates=0,
-        )  # fmt: skip
-        assert all(row["low"] is row["high"] is None for row in found.rows)
-        assert [row["rank"] for row in found.rows] == [row["rank"] for row in result.rows]
-        for own, other in zip(found.rows, result.rows, strict=True):
-            assert own["gain"] == (None if other["gain"] is None else pytest.approx(other["gain"]))
+    def test_one_seed_has_no_interval_and_no_claim(self):
+        scores = {(name, "s", 9): {0: np.arange(6) % (2 + place) * 1.0} for place, name in enumerate(("none", "lime"))}
+        row = table_of(scores)[1]
+        assert row["gain"] is not None
+        assert (row["low"], row["high"], row["p"], row["claimed"]) == (None, None, None, False)
+        assert row["p_reason"] == "one seed says nothing about other seeds"
+
+    def test_methods_are_one_family_and_controls_stand_alone(self):
+        """p, mark and interval of every row say the same; a control is not corrected for the methods beside it."""
+        dice = np.random.default_rng(3)
+        names = ["none", "random", *(f"m{number}" for number in range(6))]
+        scores = {(name, "s", 9): dict(enumerate((dice.random((5, 80)) < 0.6).astype(float))) for name in names}
+        for row in scores["m0", "s", 9].values():
+            row[:70] = 1.0
+        rows = table_of(scores, controls=("none", "random"))
+        for row in rows[1:]:
+            assert row["claimed"] == (row["p"] < 0.05) == (row["low"] > 0 or row["high"] < 0)
+        assert rows[2]["claimed"]
+        assert [row["level"] for row in rows[1:]] == pytest.approx([0.95, 1 - 0.05 / 6, *[1 - 0.05 / 5] * 5])
+        text = Comparison(tuple(rows), (), (), {}, {}, Path("x")).table()
+        assert text.count("▲") == 2  # once in the table, once where it is explained
+
+    def test_intervals_end_where_gains_do(self):
+        """Two seeds can stretch them beyond a hundred points."""
+        scores = {
+            ("none", "s", 9): {0: np.array([0.0, 1.0]), 1: np.array([1.0, 0.0])},
+            ("lime", "s", 9): {0: np.array([1.0, 1.0]), 1: np.array([0.0, 1.0])},
+        }
+        row = table_of(scores)[1]
+        assert (row["low"], row["high"]) == (-1.0, 1.0)
+
+    def test_students_that_failed_to_learn_are_counted_and_told(self):
+        dice = np.random.default_rng(0)
+        share = np.array([0.6, 0.6, *[0.9] * 6])
+        scores = {("none", "s", 9): dict(enumerate((dice.random((8, 500)) < 0.8).astype(float)))}
+        scores["lime", "s", 9] = dict(enumerate((dice.random((8, 500)) < share[:, None]).astype(float)))
+        none, lime = table_of(scores)
+        assert (none["low_seeds"], lime["low_seeds"]) == (0, 2)
+        found = comparison(none, lime)
+        assert "s, 9 rows: lime: 2 of 8 students failed to learn what the others did" in found.table()
+        assert next(line for line in found.table().splitlines() if line.split()[:1] == ["lime"]).count("‡") == 1
+        assert "9 rows ‡" in found.table()
+        assert "9 rows ‡" in found._repr_html_()
+        assert found.to_document()["rows"][1]["low_seeds"] == 2
 
     def test_a_column_of_none_alone_ranks_nobody(self, compare):
         """Else `none` would be first there without a rival, and its mean rank the better for it."""
@@ -162,6 +191,23 @@ class TestPlaces:
         assert loaded.table() == result.table()
         assert loaded.ranking() == result.ranking()
         assert loaded.to_document() == json.loads(json.dumps(result.to_document()))
+        first, second = ("human", "same/attention", 8), ("random", "same/attention", 8)
+        assert loaded.contrast(first, second) == result.contrast(first, second)
+        assert len(loaded.contrasts.entries) == 2 * 15  # every two of six arms in two columns
+        with pytest.raises(OptionError, match="Give the same comparison again"):
+            loaded.contrast(first, ("random", "same/attention", 12))
+
+    def test_a_folder_of_before_has_no_contrasts_and_claims_nothing(self, result, tmp_path):
+        document = result.to_document()
+        del document["contrasts"]
+        new = {"level", "claimed", "low_seeds"}
+        document["rows"] = [{name: row[name] for name in row if name not in new} for row in document["rows"]]
+        (tmp_path / "comparison.json").write_text(json.dumps(document))
+        loaded = Comparison.load(tmp_path)
+        text = loaded.table()
+        assert "holds no contrasts" in text
+        assert "Run the same comparison again to add them: nothing is trained twice." in text.replace("\n", " ")
+        assert not any("▲" in line or "▼" in line for line in text.splitlines() if line.split()[:1] != ["▲"])
         with pytest.raises(OptionError, match="Give the same comparison again"):
             loaded.contrast(("human", "same/attention", 8), ("random", "same/attention", 8))
 
@@ -191,12 +237,28 @@ class TestPlaces:
     def test_contrast(self, result):
         first, second = ("human", "same/attention", 12), ("human", "same/attention", 8)
         scores = [np.stack([result.scores[name][seed] for seed in range(3)]).mean() for name in (first, second)]
-        found = result.contrast(first, second, replicates=50)
-        assert found.gain == pytest.approx(scores[0] - scores[1])
-        assert result.contrast(second, first, replicates=50).gain == pytest.approx(-found.gain)
+        found = result.contrast(first, second)
+        assert found.difference == pytest.approx(scores[0] - scores[1])
+        assert result.contrast(second, first).difference == pytest.approx(-found.difference)
+
+    def test_stored_contrasts_are_those_of_the_answers(self, result):
+        first, second = ("human", "same/attention", 12), (LIME, "same/attention", 12)
+        arms = [np.stack([result.scores[name][seed] for seed in range(3)]) for name in (first, second)]
+        assert result.contrast(first, second) == crossed_contrast(*arms)
+        row = result.row("human", size=12)
+        gain = result.contrast(first, ("none", "same/attention", 12))
+        assert (row["gain"], row["p"]) == pytest.approx((gain.difference, gain.p))
 
     def test_representation(self, result):
         assert repr(result) == f"Comparison(12 rows, 0 failed cells, {str(result.folder)!r})"
+
+
+def table_of(scores, *, controls=("none",)):
+    names, columns = [name for name, *_ in scores], [("s", 9)]
+    return rows_of_table(
+        scores, contrasts_of(scores, explainers=names, columns=columns), explainers=names, controls=controls,
+        columns=columns, measure="accuracy", lost={}, test_rows=2,
+    )  # fmt: skip
 
 
 def row(name, gain, low, high, *, seeds=8, p=None, student="same/attention", size=500, **more):
@@ -204,7 +266,8 @@ def row(name, gain, low, high, *, seeds=8, p=None, student="same/attention", siz
     return {
         "explainer": name, "student": student, "size": size, "seeds": seeds, "measure": "accuracy", "mean": value,
         "median": value, "q25": value, "q75": value, "gain": gain, "low": low, "high": high, "p": p, "p_reason": "",
-        "rank": 1.0, "test_rows": 100, "is_control": name == "none", "lost_rows": 0,
+        "rank": 1.0, "test_rows": 100, "is_control": name == "none", "lost_rows": 0, "level": 0.95, "low_seeds": 0,
+        "claimed": low is not None and (low > 0 or high < 0),
     } | more  # fmt: skip
 
 
@@ -223,15 +286,15 @@ class TestTable:
         lines = self.lines(
             comparison(
                 row("none", None, None, None), row("lime", 0.05, 0.01, 0.09, p=0.01),
-                row("worse", -0.05, -0.09, -0.01, p=0.2), row("open", 0.01, -0.02, 0.04, p=0.8),
+                row("worse", -0.05, -0.09, -0.01, p=0.02), row("open", 0.01, -0.02, 0.04, p=0.8),
                 row("few", 0.02, 0.01, 0.03, seeds=3),
             )
         )  # fmt: skip
         assert lines["none"].split()[1:] == ["60.0", "1.0"]
-        assert "+5.0 [+1.0, +9.0] ▲*" in lines["lime"]
+        assert "+5.0 [+1.0, +9.0] ▲" in lines["lime"]
         assert "-5.0 [-9.0, -1.0] ▼" in lines["worse"]
-        assert "*" not in lines["worse"]
-        assert not set("▲▼*°") & set(lines["open"])
+        assert not set("▲▼°") & set(lines["open"])
+        assert "*" not in "".join(lines.values())  # one mark for one rule
         assert "▲°" in lines["few"]
         assert "fewer than 5 seeds" in lines["°"]
 

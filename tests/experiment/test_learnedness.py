@@ -8,9 +8,9 @@ from didact.experiment.learnedness import Floor, judge_columns
 COLUMN = ("same/attention", 100)
 
 
-def judge(arms, floor, *, controls=("none", "random"), replicates=500):
+def judge(arms, floor, *, controls=("none", "random")):
     scores = {(name, *COLUMN): dict(enumerate(rows)) for name, rows in arms.items()}
-    (found,) = judge_columns(scores, [COLUMN], floor, controls=controls, replicates=replicates)
+    (found,) = judge_columns(scores, [COLUMN], floor, controls=controls)
     return found
 
 
@@ -65,8 +65,8 @@ def test_a_control_alone_is_none(dice, floor):
 def test_false_alarms_and_misses_are_rare(floor):
     """Over 60 draws: students at the floor are called learned in at most 5 % of them, good ones nearly always."""
     dice = np.random.default_rng(1)
-    wrong = sum(judge({"none": students(dice, floor.value)}, floor, replicates=200).learned for _ in range(60))
-    right = sum(judge({"none": students(dice, floor.value + 0.12)}, floor, replicates=200).learned for _ in range(60))
+    wrong = sum(judge({"none": students(dice, floor.value)}, floor).learned for _ in range(60))
+    right = sum(judge({"none": students(dice, floor.value + 0.12)}, floor).learned for _ in range(60))
     assert wrong <= 4
     assert right >= 57
 

@@ -1,6 +1,7 @@
 """A plan says the same in a file, by keywords and by flags; all its faults are told at once, before anything loads."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,17 +11,19 @@ from typer.testing import CliRunner
 
 from didact.cli import compare as command
 from didact.cli.main import app
+from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
 from didact.experiment import compare as module
 from didact.experiment.comparison import Comparison
 from didact.experiment.plan import TUNED, Plan, make_plan, read_plan
+from didact.experiment.prepare import _request
+from didact.records.store import key_of
 from didact.registry import Spec
 
 GOOD = {
     "model": "runs/teacher", "data": "planted/sentiment", "explainers": ["gradient_norm", "lime(samples=20)"],
     "students": ["same/attention", "bilstm/multitask(k=0.2)", "same/attention@sgd"], "sizes": [50, 20], "seeds": [3, 1],
-    "tune": {"beta": [1.0, 5.0]}, "training": {"epochs": 2, "rate": 0.01}, "soft": True, "test": "sign_flip",
-    "replicates": 100, "threads": 2,
+    "tune": {"beta": [1.0, 5.0]}, "training": {"epochs": 2, "rate": 0.01}, "soft": True, "threads": 2,
 }  # fmt: skip
 FILE = """
 model = "runs/teacher"
@@ -30,8 +33,6 @@ students = ["same/attention", "bilstm/multitask(k=0.2)", "same/attention@sgd"]
 sizes = [50, 20]
 seeds = [3, 1]
 soft = true
-test = "sign_flip"
-replicates = 100
 threads = 2
 [tune]
 beta = [1.0, 5.0]
@@ -42,7 +43,7 @@ rate = 0.01
 FLAGS = [
     "--model", "runs/teacher", "--data", "planted/sentiment", "--explainers", "gradient_norm,lime(samples=20)",
     "--students", "same/attention,bilstm/multitask(k=0.2),same/attention@sgd", "--sizes", "50,20", "--seeds", "3,1",
-    "--soft", "--test", "sign_flip", "--replicates", "100", "--threads", "2", "--tune", "beta=[1.0,5.0]", "--epochs",
+    "--soft", "--threads", "2", "--tune", "beta=[1.0,5.0]", "--epochs",
     "2", "--rate", "0.01",
 ]  # fmt: skip
 BAD = {
@@ -54,7 +55,6 @@ BAD = {
     "tune": {"betta": [1.0], "beta": [-1.0], "temperature": 0.5, "k": [float("inf")]},
     "training": {"epoch": 3, "rate": -1.0},
     "data": "planted/sentimant",
-    "test": "t",
     "soft": "yes",
     "threads": 0,
     "data_seed": "x",
@@ -64,7 +64,7 @@ WANTED = [
     "'attentoin'", "'k' is a share", "named 'nativ'", "'rmsprop' in", "got 0", "got 5.5",
     "from 1 to 10,000, got -1", "entry of a plan named 'sede'", "named 'betta'", "'beta'",
     "temperature needs",
-    "k is tried with numbers", "named 'epoch'", "rate must be above 0", "'planted/sentimant'", "test named 't'",
+    "k is tried with numbers", "named 'epoch'", "rate must be above 0", "'planted/sentimant'",
     "true or false is wanted, not 'yes'", "got 0", "data_seed: a seed", "model: missing",
 ]  # fmt: skip
 
@@ -237,12 +237,40 @@ class TestFiles:
         assert "seeds:" in str(result.exception)
 
 
+class TestRetired:
+    """Entries that plans and commands of before have: ignored, with a note."""
+
+    def test_a_plan_that_has_them_is_read(self, caplog):
+        found = make_plan(GOOD | {"test": "sign_flip", "replicates": 100})
+        assert found == make_plan(GOOD)
+        assert "test, replicates: no longer an option of a comparison, and ignored" in caplog.text
+        assert "replicates" not in found.to_toml()
+
+    def test_flags_are_accepted_but_not_shown(self, monkeypatch):
+        seen = {}
+        monkeypatch.setattr(module, "run_plan", lambda request, **_: seen.update(request) or sys.exit(0))
+        CliRunner().invoke(app, ["compare", *FLAGS, "--test", "sign_flip", "--replicates", "9"])
+        assert seen["replicates"] == 9
+        shown = CliRunner().invoke(app, ["compare", "--help"]).output
+        assert "--replicates" not in shown
+        assert "--test " not in shown
+
+    def test_a_run_that_was_fitted_before_is_recognised(self):
+        """The key of a request as it was when plans had both entries."""
+        asked = make_plan({"model": "a", "data": "planted/sentiment", "training": {"epochs": 3}, "budget": "20m"})
+        lines = asked.to_toml().splitlines()
+        place = next(number for number, line in enumerate(lines) if line.startswith("threads = "))
+        lines[place:place] = ['test = "wilcoxon"', "replicates = 2000"]
+        key = key_of({"plan": "\n".join(lines) + "\n", "teacher": "t", "methods": []})
+        assert _request(asked, FunctionTeacher(len, ["a", "b"], name="t"), []) == key
+
+
 class TestSparing:
     """What makes a comparison cheaper, and what it may not leave out."""
 
     def test_said_and_written(self):
-        plan = make_plan(GOOD | {"leave_out": ["trivial", "matched"], "sharpness": [1, 0.5], "replicates": 0})
-        assert (plan.leave_out, plan.sharpness, plan.replicates) == (("trivial", "matched"), (1.0, 0.5), 0)
+        plan = make_plan(GOOD | {"leave_out": ["trivial", "matched"], "sharpness": [1, 0.5]})
+        assert (plan.leave_out, plan.sharpness) == (("trivial", "matched"), (1.0, 0.5))
         assert make_plan(tomllib.loads(plan.to_toml())) == plan
 
     def test_unsaid_it_is_not_written(self):
@@ -260,7 +288,6 @@ class TestSparing:
             ({"sharpness": [0.0]}, "a number above 0, not 0.0"),
             ({"sharpness": [0.5, 0.5]}, "there twice"),
             ({"sharpness": [float("inf")]}, "a number above 0, not inf"),
-            ({"replicates": -1}, "replicates: must be an integer from 0 to 100,000, got -1"),
         ],
     )
     def test_faults(self, said, message):

@@ -422,7 +422,7 @@ class TestKeys:
         assert (before["none"] == after["none"]) == alone, "what none does not see leaves it as it was"
         assert (before["human"] == after["human"]) == (change == "explainer option")
 
-    @pytest.mark.parametrize("change", [{"workers": 3}, {"out": None}, {"progress": True}, {"replicates": 77}])
+    @pytest.mark.parametrize("change", [{"workers": 3}, {"out": None}, {"progress": True}])
     def test_what_decides_no_result_changes_none(self, compare, monkeypatch, change):
         assert self.keys(compare, monkeypatch) == self.keys(compare, monkeypatch, **change)
 

@@ -543,7 +543,7 @@ class TestOwnCluster:
         data = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
         asked = {
             "model": folder, "data": data, "explainers": "gradient_norm", "sizes": 12, "seeds": 1, "epochs": 1,
-            "workers": 2, "replicates": 20, "engine": "ray", "out": tmp_path / "run",
+            "workers": 2, "engine": "ray", "out": tmp_path / "run",
         }  # fmt: skip
         flags = [part for name, value in asked.items() for part in (f"--{name}", str(value))]
         result = CliRunner().invoke(app, ["compare", *flags, "--json"])
@@ -632,7 +632,7 @@ class TestExistingCluster:
         data = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
         asked = {
             "model": folder, "data": data, "explainers": "gradient_norm", "sizes": "12,20", "seeds": 2, "epochs": 40,
-            "replicates": 20, "out": tmp_path / "run",
+            "out": tmp_path / "run",
         }  # fmt: skip
         flags = [part for name, value in asked.items() for part in (f"--{name}", str(value))]
         command = [sys.executable, "-m", "didact.cli.main", "compare", *flags]

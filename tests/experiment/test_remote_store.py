@@ -109,7 +109,7 @@ class TestRuns:
 
     def test_a_forecast_asks_the_store(self, compare, school, url, tmp_path):
         """A machine that has no cache yet: what the store holds is fetched, and takes no more time."""
-        small = {"sizes": [12], "seeds": 1, "workers": 0, "replicates": 50, "training": {"epochs": 1}, "measure": 4}
+        small = {"sizes": [12], "seeds": 1, "workers": 0, "training": {"epochs": 1}, "measure": 4}
         small["balance"] = False
         compare(out=url, cache=tmp_path / "first", measure=4)
         asked = (*school(), ["gradient_norm"], ["same/attention"])
@@ -466,7 +466,7 @@ class Server:
     def start(self, out: object, cache: Path | None, *, said: dict[str, str] | None = None, **more: object):
         options = {
             "model": self.teacher, "data": DATA, "explainers": "gradient_norm,lime(samples=30)", "sizes": "12,20",
-            "seeds": 3, "epochs": 12, "workers": 2, "replicates": 100, "out": out,
+            "seeds": 3, "epochs": 12, "workers": 2, "out": out,
         } | ({} if cache is None else {"cache": cache}) | more  # fmt: skip
         flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         return self.command("-v", "compare", *flags, said=said)

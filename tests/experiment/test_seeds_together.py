@@ -202,7 +202,7 @@ class TestDoneWhole:
         def command(out, workers):
             options = {
                 "model": folder, "data": DATA, "explainers": "gradient_norm,lime(samples=30)", "sizes": "12,20",
-                "seeds": 3, "epochs": 40, "workers": workers, "replicates": 100, "out": out,
+                "seeds": 3, "epochs": 40, "workers": workers, "out": out,
             }  # fmt: skip
             flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
             return [sys.executable, "-m", "didact.cli.main", "compare", "--together", *flags]
@@ -232,7 +232,7 @@ def test_the_command(folder, tmp_path):
 
     asked = [
         "compare", "--model", str(folder), "--data", DATA, "--explainers", "gradient_norm", "--sizes", "12", "--seeds",
-        "2", "--epochs", "1", "--workers", "0", "--replicates", "0", "--out", str(tmp_path / "run"), "--together",
+        "2", "--epochs", "1", "--workers", "0", "--out", str(tmp_path / "run"), "--together",
     ]  # fmt: skip
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output

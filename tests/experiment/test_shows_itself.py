@@ -143,11 +143,11 @@ class TestComparison:
         result = compare(seeds=3)
         rows = [dict(row) for row in result.rows]
         assert rows[0]["explainer"] == "none"
-        rows[1] |= {"gain": 0.1, "low": 0.05, "high": 0.15, "p": 0.01}
-        rows[2] |= {"gain": -0.1, "low": -0.15, "high": -0.05}
+        rows[1] |= {"gain": 0.1, "low": 0.05, "high": 0.15, "p": 0.01, "claimed": True}
+        rows[2] |= {"gain": -0.1, "low": -0.15, "high": -0.05, "claimed": True}
         rows[3] |= {"median": None, "mean": None, "gain": None}
         page = replace(result, rows=tuple(rows))._repr_html_()
-        assert "+10.0 [+5.0, +15.0] ▲*°" in page
+        assert "+10.0 [+5.0, +15.0] ▲°" in page
         assert 'class="above"' in page
         assert "-10.0 [-15.0, -5.0] ▼°" in page
         assert 'class="below"' in page

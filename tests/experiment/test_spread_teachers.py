@@ -37,7 +37,6 @@ explainers = ["gradient_norm"]
 students = ["pool(width=8)/attention"]
 sizes = [16]
 seeds = 1
-replicates = 50
 training = {epochs = 1, batch_size = 8}
 """
 

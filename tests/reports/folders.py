@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,8 @@ def write_run(
     failed: int = 0,
     gains: Mapping[str, float] | None = None,
     spread: float = 0.02,
+    error: float | None = None,
+    contrasts: bool = True,
     measured: bool = True,
     rows: int = 6,
     texts: Sequence[Sequence[str]] | None = None,
@@ -77,7 +79,8 @@ def write_run(
     """Write the folder of a run as `didact compare … --measure` does, and give it back.
 
     Of the comparison: `methods` and `controls` are labels (`none` is always there), each with all `students`, `sizes`
-    and so many `seeds`; `gains` sets the mean gain of a label, else it is drawn, with intervals of `spread` around it.
+    and so many `seeds`; `gains` sets the mean gain of a label, else it is drawn, with intervals of `spread` around it;
+    every two arms have a contrast with the standard error `error` (a fourth of `spread`), unless `contrasts` is false.
     The last `failed` cells of the last method have failed. With `learned` a method `smat` has kept its mixes.
 
     Of what was measured (`measured=False` leaves it out): `rows` rows of the `task`, or as many as `texts` has (one
@@ -95,7 +98,7 @@ def write_run(
     measure = _MEASURES.get(task, "accuracy")
     grid = [(student, size) for student in students for size in sizes]
     means = {label: float(random.normal(0.04, 0.04)) for label in labels} | {"none": 0.0, **(gains or {})}
-    lines, found, lost = [], [], _failed(methods, grid, seeds, failed)
+    lines, found, pairs, lost = [], [], [], _failed(methods, grid, seeds, failed)
     for student, size in grid:
         start = 0.6 + 0.05 * sizes.index(size)
         values = {
@@ -106,10 +109,12 @@ def write_run(
             for label in labels
         }  # fmt: skip
         found += _gains(values, student, size, measure, controls=controls, spread=spread)
+        pairs += _contrasts(values, student, size, error=spread / 4 if error is None else error)
         lines += _cells(values, student, size, measure, lost)
     _write_results(folder / "results.parquet", lines, measure)
     document = {
         "rows": found,
+        "contrasts": pairs if contrasts else [],
         "failed": [
             {"key": _key(*cell), "explainer": cell[0], "student": cell[1], "size": cell[2], "seed": cell[3],
              "error": "the loss is not a number"}
@@ -197,16 +202,19 @@ def _gains(values, student, size, measure, *, controls, spread):
         pairs = [own[seed] - values["none"][seed] for seed in own if seed in values["none"]]
         has_gain = label != "none" and bool(pairs)
         gain = float(np.mean(pairs)) if has_gain else None
+        is_tested = has_gain and len(pairs) > 1
+        is_claimed = is_tested and abs(gain) > spread
         known = list(own.values())
         q25, median, q75 = np.quantile(known, [0.25, 0.5, 0.75]).tolist() if known else [None] * 3
         rows.append(
             {
                 "explainer": label, "student": student, "size": size, "seeds": len(own), "measure": measure,
                 "mean": float(np.mean(known)) if known else None, "median": median, "q25": q25, "q75": q75,
-                "gain": gain, "low": None if gain is None else gain - spread,
-                "high": None if gain is None else gain + spread,
-                "p": 0.03 if has_gain and len(pairs) > 5 else None,
-                "p_reason": "" if len(pairs) > 5 else f"{len(pairs)} seeds cannot reach 0.05", "rank": None,
+                "gain": gain, "low": gain - spread if is_tested else None, "high": gain + spread if is_tested else None,
+                "level": 0.95 if is_tested else None, "claimed": is_claimed,
+                "p": None if not is_tested else 0.03 if is_claimed else 0.3,
+                "p_reason": "one seed says nothing about other seeds" if len(pairs) == 1 else "", "rank": None,
+                "low_seeds": 0,
                 "is_control": label in ("none", *controls), "lost_rows": 0, "test_rows": 2000,
             }
         )  # fmt: skip
@@ -214,6 +222,22 @@ def _gains(values, student, size, measure, *, controls, spread):
     for place, row in enumerate(ranked):
         row["rank"] = float(place + 1)
     return rows
+
+
+def _contrasts(values, student, size, *, error):
+    """The contrast of every two arms, as exact as `error` says; half of the variance is of seeds, half of rows."""
+    found = []
+    for first, second in combinations(values, 2):
+        gaps = [values[first][seed] - values[second][seed] for seed in values[first] if seed in values[second]]
+        if gaps:
+            found.append(
+                {
+                    "student": student, "size": size, "first": first, "second": second, "seeds": len(gaps),
+                    "difference": float(np.mean(gaps)), "se": error, "df": 30.0, "rows": 2000,
+                    "seed_variance": error**2 / 2, "row_variance": error**2 / 2, "cell_variance": 0.0,
+                }
+            )  # fmt: skip
+    return found
 
 
 def _cells(values, student, size, measure, lost):

@@ -160,10 +160,39 @@ class TestWhatIsMissing:
     def test_one_method_one_seed(self, tmp_path):
         folder = write_run(tmp_path / "run", methods=("lime",), controls=(), seeds=1, gains={"lime": 0.1}, spread=0.02)
         found = page_of(folder)
-        assert "“lime” teaches; there was no other method to compare it with" in found.text
-        assert "There is one seed" in found.text
+        assert "No method clearly teaches: “lime” comes first, and it may be chance" in found.text
+        assert "There is one seed, so nothing can be claimed about others." in found.text
+        assert "no interval" in found.text
         assert "Do the methods say the same?" not in found.text
         assert "few seeds (1)" in found.text
+
+    def test_students_that_failed_to_learn_are_marked(self, tmp_path):
+        folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=8)
+        rows = json.loads((folder / "comparison.json").read_text())["rows"]
+        change(folder / "comparison.json", rows=[row | {"low_seeds": 2 * (row["explainer"] == "lime")} for row in rows])
+        found = page_of(folder)
+        table = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
+        assert "‡" in cell(table, "lime", "same/attention, 250 rows ‡")
+        assert "‡" not in cell(table, "none", "same/attention, 250 rows ‡")
+        assert "some students failed to learn (‡)" in found.text
+        assert (
+            "lime: 2 of 8 students failed to learn what the others did; intervals with it are too narrow." in found.text
+        )
+
+    def test_marks_are_what_is_claimed(self, tmp_path):
+        """▲ and ▼ from `claimed` alone; a run of before, which has none, gets no mark and is told to run again."""
+        folder = write_run(tmp_path / "run", methods=("lime", "lrp"), gains={"lime": 0.2, "lrp": -0.2}, seeds=8)
+        column = "same/attention, 250 rows"
+        table = next(rows for caption, rows in page_of(folder).tables.items() if caption.startswith("Gain over none"))
+        assert "▲" in cell(table, "lime", column)
+        assert "▼" in cell(table, "lrp", column)
+        rows = json.loads((folder / "comparison.json").read_text())["rows"]
+        old = [{name: row[name] for name in row if name not in ("claimed", "level", "low_seeds")} for row in rows]
+        change(folder / "comparison.json", rows=old, contrasts=[])
+        found = page_of(folder)
+        table = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
+        assert not {"▲", "▼"} & set(cell(table, "lime", column) + cell(table, "lrp", column))
+        assert "Run the same comparison again to add them: nothing is trained twice." in found.text
 
     def test_one_seed_without_intervals(self, tmp_path):
         folder = write_run(tmp_path / "run", seeds=1)

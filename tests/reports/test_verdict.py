@@ -1,12 +1,16 @@
 """What is said of a run is what its numbers say, and no more."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
 from didact.reports.leaders import leaders, winners
 from didact.reports.read import read_run
+from didact.reports.standing import more_data
 from didact.reports.verdict import verdict_of
+from didact.stats.contrast import Contrast
 from reports.folders import change, write_run
 
 CONTROLS = {"random": 0.0, "trivial": -0.05, "human": 0.01}
@@ -49,10 +53,15 @@ def verdict(folder, **options):
             {"attention_all": 0.2, "gradient_norm": 0.1, "lime(samples=100)": 0.1, "random": 0.3},
             "“attention_all” comes first, but random marks teach as much",
         ),
+        (
+            "beaten",
+            {"attention_all": 0.2, "gradient_norm": 0.1, "lime(samples=100)": 0.1, "random": 0.196},
+            "“attention_all” comes first, but is not clearly ahead of random marks",
+        ),
     ],
 )
 def test_levels(tmp_path, level, gains, title):
-    found = verdict(tmp_path, gains=CONTROLS | gains, spread=0.02, seeds=6)
+    found = verdict(tmp_path, gains=CONTROLS | gains, spread=0.02, seeds=6, measured=False)
     assert (found.level, found.title) == (level, title)
 
 
@@ -65,14 +74,15 @@ def test_one_method(tmp_path):
 def test_a_method_that_teaches_one_student_of_two(tmp_path):
     folder = write_run(tmp_path / "run", students=("a", "b"), gains=CONTROLS | {"lime(samples=100)": 0.3}, seeds=6)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
+    unclaimed = {"low": -0.1, "p": 0.4, "claimed": False}
     spoilt = [
-        row | ({"low": -0.1} if (row["explainer"], row["student"]) == ("lime(samples=100)", "b") else {})
-        for row in rows
+        row | (unclaimed if (row["explainer"], row["student"]) == ("lime(samples=100)", "b") else {}) for row in rows
     ]
     change(folder / "comparison.json", rows=spoilt)
     found = verdict_of(read_run(folder))
     assert found.level == "mixed"
-    assert "in 1 of 2 combinations, and not in the others" in found.text
+    assert found.title.startswith("“lime(samples=100)” comes first, and clearly teaches in 1 of 2 combinations")
+    assert "The interval lies above 0 in 1 of 2 combinations" in found.text
 
 
 def test_only_controls(tmp_path):
@@ -90,15 +100,16 @@ def test_few_seeds_are_not_called_sure(tmp_path):
     gains = CONTROLS | {"attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     few = verdict(tmp_path / "few", gains=gains, seeds=3)
     many = verdict(tmp_path / "many", gains=gains, seeds=8)
-    assert "With 3 seeds intervals say little, and no test can reach p < 0.05." in few.text
-    assert "The interval lies above 0." in many.text
-    assert "p = 0.03" in many.text
+    assert "With 3 seeds it is hardly known how much students differ, so intervals are wide. Use 8" in few.text
+    assert "The interval lies above 0 (p = 0.03, Holm-corrected for the number of methods)." in many.sure
     assert "not chance" not in few.text + many.text
 
 
 def test_a_control_that_teaches_more_is_named(tmp_path):
     gains = {**CONTROLS, "human": 0.4, "attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
-    assert "These controls teach as much or more: human (" in verdict(tmp_path, gains=gains, seeds=6).text
+    assert "These controls clearly teach more: human (" in verdict(tmp_path / "more", gains=gains, seeds=6).text
+    near = verdict(tmp_path / "near", gains=gains | {"human": 0.302}, seeds=6)
+    assert "It cannot be told apart from these controls: human (" in near.text
 
 
 def test_who_is_best_by_other_measures(tmp_path):
@@ -156,38 +167,179 @@ def test_a_tie_names_all_and_tells_which_of_them_leads_elsewhere(tmp_path):
     }
     tests = [chance(metric, "lime", is_better=False) for metric in values]
     found = verdict_of(tied_run(tmp_path / "run", values=values, tests=tests))
-    assert found.title == "“lime” and “lrp” lead, too close to call"
+    assert found.title == "“lime” and “lrp” lead, too close to call"  # lrp is better than random: no word in the title
     assert found.tied == ("lime", "lrp")
     assert "Of those tied, “lrp” also leads in faithfulness (best in 2 of 2 metrics)." in found.beside
-    assert "“lime” teaches, but by faithfulness it is no better than random marks (2 of 2 metrics)." in found.beside
+    assert "By faithfulness “lime” is no better than random marks (2 of 2 metrics)." in found.beside
     assert all(line in found.text for line in found.beside)
 
 
-def test_a_tie_counts_the_pairs_of_students_won(tmp_path):
+def test_a_tie_tells_the_difference_and_its_interval(tmp_path):
     run = tied_run(tmp_path / "run", values={})
-    own, other = (run.values[name, "same/attention", 250] for name in ("lime", "lrp"))
-    won = sum(own[seed] > other[seed] for seed in own)
-    assert 0 < won < 6
-    start = "Tied with it, with their gains and the pairs of students in which lime was ahead"
-    expected = f"{start}: lrp ({run.signed(run.gain('lrp'))}; {won} of 6). Their intervals overlap."
-    assert expected in verdict_of(run).against
+    found = verdict_of(run)
+    contrast = run.contrasts.get("lime", "lrp", ("same/attention", 250))
+    (text,) = [line for line in found.against if line.startswith("Not told apart from it: lrp (gain ")]
+    assert f"difference {run.signed(contrast.difference)}, " in text
+    assert text.endswith("It is clearly ahead of occlusion.")
 
 
-def test_a_method_that_lost_every_pair_or_gains_nothing_is_no_tie(tmp_path):
-    gains = {"lime": 0.06, "lrp": 0.02, "occlusion": -0.005}
-    found = verdict(tmp_path, methods=tuple(gains), controls=(), gains=gains, spread=0.035, seeds=6)
+def test_a_method_that_gains_nothing_is_no_tie_even_if_it_cannot_be_told_apart(tmp_path):
+    gains = {"lime": 0.06, "lrp": -0.01, "occlusion": -0.005}
+    found = verdict(
+        tmp_path, methods=tuple(gains), controls=(), gains=gains, spread=0.035, error=0.05, seeds=6, measured=False
+    )
     assert (found.level, found.tied) == ("close", ("lime",))
-    assert found.title == "“lime” leads, but not clearly: the intervals of 2 others overlap with its own"
-    assert "lime was ahead in 6 of 6 pairs of students" in found.text
+    assert found.title == "“lime” leads, but not clearly: 2 others cannot be told apart from it"
 
 
-def test_a_paired_test_over_seeds_decides_where_intervals_overlap(tmp_path):
-    """Students of one seed share rows and first weights: eight of eight is a finding, overlap or not."""
-    gains = {"lime": 0.06, "lrp": 0.02}
-    found = verdict(tmp_path, methods=tuple(gains), controls=(), gains=gains, spread=0.035, seeds=8)
-    assert (found.level, found.title) == ("clear", "“lime” teaches best")
-    assert "a paired test over seeds tells them apart" in found.text
-    assert "lime was ahead in 8 of 8 pairs of students" in found.text
+# -- the rule ---------------------------------------------------------------------------------------------------------
+
+TWO = {"A": 0.197, "B": 0.168}
+
+
+def test_paired_contrasts_decide_where_intervals_of_gains_overlap(tmp_path):
+    """The intervals of both gains share the students without explanations, and overlap; their difference is exact."""
+    options = {"methods": tuple(TWO), "controls": (), "gains": TWO, "spread": 0.028, "seeds": 8, "measured": False}
+    found = verdict(tmp_path / "exact", error=0.004, **options)
+    assert (found.level, found.title) == ("clear", "“A” teaches best")
+    assert "It is clearly ahead of every other method. The next one is B (gain +1" in found.text
+    assert "overlap" not in found.text
+    close = verdict(tmp_path / "wide", error=0.03, **options)
+    assert (close.level, close.title) == ("close", "“A” and “B” lead, too close to call")
+
+
+def test_a_lead_in_some_columns_is_not_called_a_lead_in_all(tmp_path):
+    """Clearly ahead with two students of three: headline and sentence say so."""
+    folder = write_run(
+        tmp_path / "run", students=("a", "b", "c"), methods=("lime", "grad"), controls=(), seeds=8, measured=False,
+        gains={"lime": 0.2, "grad": 0.1},
+    )  # fmt: skip
+    document = json.loads((folder / "comparison.json").read_text())
+    for line in document["contrasts"]:
+        if line["student"] == "b":
+            line["se"] = 0.2
+    change(folder / "comparison.json", contrasts=document["contrasts"])
+    found = verdict_of(read_run(folder))
+    assert found.level == "close"
+    assert found.title == "“lime” leads, but is clearly ahead of “grad” in only 2 of 3 combinations"
+    assert "; clearly ahead in 2 of 3 combinations)" in found.text
+    for line in document["contrasts"]:
+        line["se"] = 0.2
+    change(folder / "comparison.json", contrasts=document["contrasts"])
+    assert verdict_of(read_run(folder)).title == "“lime” and “grad” lead, too close to call"
+
+
+def test_rivals_are_corrected_for_their_number(tmp_path):
+    """A difference that is told alone is not told among ten."""
+    names = {f"m{number}": 0.1 for number in range(9)}
+    options = {"controls": (), "error": 0.012, "spread": 0.0001, "seeds": 8, "measured": False}
+    alone = verdict(tmp_path / "two", methods=("A", "m0"), gains={"A": 0.13, "m0": 0.1}, **options)
+    among = verdict(tmp_path / "ten", methods=("A", *names), gains={"A": 0.13, **names}, **options)
+    assert (alone.level, among.level) == ("clear", "close")
+
+
+def test_a_run_without_contrasts_claims_no_lead(tmp_path):
+    gains = CONTROLS | {"attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
+    found = verdict(tmp_path, gains=gains, seeds=8, contrasts=False, measured=False)
+    assert (found.level, found.tied) == ("missing", ("attention_all",))
+    assert "Run the same comparison again to add them: nothing is trained twice." in found.text
+    for word in ("best", "lead,", "clearly", "tied", "p ="):
+        assert word not in found.text
+
+
+class TestAdvice:
+    """What would help, from the parts of the variance."""
+
+    def advice(self, folder, **parts):
+        folder = write_run(
+            folder / "run", methods=("A", "B"), controls=(), gains={"A": 0.2, "B": 0.19}, seeds=8, measured=False,
+            spread=0.002,
+        )  # fmt: skip
+        lines = json.loads((folder / "comparison.json").read_text())["contrasts"]
+        total = parts["seed_variance"] + parts["row_variance"]
+        change(folder / "comparison.json", contrasts=[line | parts | {"se": total**0.5} for line in lines])
+        return verdict_of(read_run(folder)).text
+
+    def test_students_that_differ_ask_for_seeds(self, tmp_path):
+        text = self.advice(tmp_path, seed_variance=1e-4, row_variance=1e-7)
+        assert "Most of the uncertainty about A against B comes from the students." in text
+        assert re.search(r"takes about \d+ seeds \(--seeds \d+\)\.", text)  # no number of rows would do
+        assert 50 < int(re.search(r"--seeds (\d+)", text)[1]) < 120  # (2.8 · 0.01 · √8 / 0.01)² = 63
+
+    def test_rows_that_differ_ask_for_rows(self, tmp_path):
+        text = self.advice(tmp_path, seed_variance=1e-7, row_variance=1e-4)
+        assert "comes from the test rows. To show a difference of the measured size takes about " in text
+        assert 10_000 < int(re.search(r"--test-rows (\d+)", text)[1]) < 25_000  # 2.8² · 2000 = 15,680
+
+    def test_differences_too_small_for_any(self, tmp_path):
+        assert "no realistic number of seeds or test rows" in self.advice(tmp_path, seed_variance=1.0, row_variance=1.0)
+
+    def test_one_seed_claims_nothing(self, tmp_path):
+        found = verdict(tmp_path, methods=("A", "B"), controls=(), gains=TWO, seeds=1, measured=False)
+        assert found.level == "unsure"
+        assert "There is one seed, so nothing can be claimed about others. Use 8 (--seeds 8)." in found.sure
+        assert "--test-rows" not in found.text
+
+    def test_the_numbers_advised_would_do(self):
+        """With the advised number of seeds, everything else as measured, a lead is claimed four times in five."""
+        contrast = Contrast(0.01, 0.01, 7.0, 8, 2000, 1e-4, 0.0, 0.0)
+        seeds = int(re.search(r"--seeds (\d+)", more_data(contrast, what="x"))[1])
+        dice = np.random.default_rng(0)
+        gaps = dice.normal(0.01, 0.01 * np.sqrt(8), (2000, seeds))
+        claimed = abs(gaps.mean(1)) / (gaps.std(1, ddof=1) / np.sqrt(seeds)) > 1.99
+        assert 0.75 < claimed.mean() < 0.88
+
+
+def test_students_that_failed_to_learn_are_told(tmp_path):
+    folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=8, measured=False)
+    rows = json.loads((folder / "comparison.json").read_text())["rows"]
+    change(folder / "comparison.json", rows=[row | {"low_seeds": 2 * (row["explainer"] == "lime")} for row in rows])
+    text = verdict_of(read_run(folder)).text
+    assert "lime: 2 of 8 students failed to learn what the others did; intervals with it are too narrow." in text
+
+
+class TestFaithfulness:
+    """A headline says so where the leader is no more faithful than random, or another method clearly is."""
+
+    def title(self, folder, tests, *, gains=None):
+        folder = write_run(
+            folder / "run", methods=("lime", "lrp"), controls=("random",), seeds=8, spread=0.02,
+            gains=gains or {"lime": 0.3, "lrp": 0.1, "random": 0.0},
+        )  # fmt: skip
+        values = {name: {"lime": 0.5, "lrp": 0.6, "random": 0.1} for name in ("comprehensiveness", "deletion_auc")}
+        change(folder / "measured.json", metrics=metrics_of(values, tests=tests))
+        return verdict_of(read_run(folder)).title
+
+    def test_no_better_than_random(self, tmp_path):
+        tests = [chance(name, "lime", is_better=False) for name in ("comprehensiveness", "deletion_auc")]
+        assert self.title(tmp_path, tests) == "“lime” teaches best, but it is no more faithful than random marks"
+
+    def test_another_is_clearly_more_faithful(self, tmp_path):
+        tests = [
+            {"metric": name, "method": "lime", "other": "lrp", "low": -0.3, "high": -0.1}
+            for name in ("comprehensiveness", "deletion_auc")
+        ]
+        assert self.title(tmp_path, tests) == "“lime” teaches best; “lrp” is clearly more faithful"
+
+    def test_half_of_the_metrics_is_not_enough(self, tmp_path):
+        tests = [
+            {"metric": "comprehensiveness", "method": "lime", "other": "lrp", "low": -0.3, "high": -0.1},
+            {"metric": "deletion_auc", "method": "lime", "other": "lrp", "low": -0.3, "high": 0.1},
+            chance("comprehensiveness", "lime", is_better=False),
+            chance("deletion_auc", "lime", is_better=True),
+        ]
+        assert self.title(tmp_path, tests) == "“lime” teaches best"
+
+    def test_of_several_it_must_hold_for_all(self, tmp_path):
+        gains = {"lime": 0.202, "lrp": 0.2, "random": 0.0}
+        tests = [
+            chance(metric, name, is_better=False)
+            for name in ("lime", "lrp")
+            for metric in ("comprehensiveness", "deletion_auc")
+        ]
+        title = self.title(tmp_path / "all", tests, gains=gains)
+        assert title.endswith("too close to call, but none of them is more faithful than random marks")
+        assert self.title(tmp_path / "one", tests[:2], gains=gains).endswith("too close to call")
 
 
 def test_students_that_need_no_explanation_leave_nothing_to_gain(tmp_path):
@@ -212,28 +364,19 @@ def test_many_that_are_tied(tmp_path):
 def test_an_interval_that_begins_near_0_is_barely_above_it(tmp_path):
     folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=6)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
-    for low, text in ((0.001, "The interval lies above 0 (barely)."), (0.1, "The interval lies above 0.")):
+    for low, text in ((0.001, "The interval barely lies above 0 (p"), (0.1, "The interval lies above 0 (p")):
         change(folder / "comparison.json", rows=[row | {"low": low, "gain": row["gain"] and 0.2} for row in rows])
-        assert verdict_of(read_run(folder)).sure[0] == text
+        assert verdict_of(read_run(folder)).sure[0].startswith(text)
 
 
-def test_five_seeds_that_no_test_can_confirm_are_told_with_a_rounded_threshold(tmp_path):
-    folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=5)
-    rows = json.loads((folder / "comparison.json").read_text())["rows"]
-    reason = "5 seeds cannot reach 0.00833333: the smallest possible p is 0.0625"
-    change(folder / "comparison.json", rows=[row | {"p": None, "p_reason": reason} for row in rows])
-    found = verdict_of(read_run(folder))
-    assert (
-        "No test over seeds confirms it: 5 seeds cannot reach 0.0083: the smallest possible p is 0.0625." in found.sure
-    )
-    assert "chance" not in found.text
-
-
-def test_a_p_above_the_level_does_not_rule_out_chance(tmp_path):
+def test_a_gain_that_is_not_claimed_is_not_taught(tmp_path):
+    """Whatever its interval says: `claimed` decides, and nothing else."""
     folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=6)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
-    change(folder / "comparison.json", rows=[row | {"p": 0.12} for row in rows])
-    assert "p = 0.12, so chance is not ruled out." in verdict_of(read_run(folder)).text
+    change(folder / "comparison.json", rows=[row | {"claimed": False, "p": 0.12} for row in rows])
+    found = verdict_of(read_run(folder))
+    assert found.level == "unsure"
+    assert "The interval includes 0 (p = 0.12" in found.text
 
 
 # -- students that did not learn --------------------------------------------------------------------------------------

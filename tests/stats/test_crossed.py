@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from didact.errors import OptionError, ShapeError
-from didact.stats.bootstrap import stretch
+from didact.stats.contrast import crossed_contrast
 from didact.stats.crossed import (
     Cells,
     crossed_intervals,
@@ -26,15 +26,11 @@ def mean_influence(table):
     return ((table - table.mean()) / table.size).reshape(-1, 1)
 
 
-def test_a_full_table_is_as_stretch_has_it():
+def test_a_full_table_is_a_crossed_contrast():
     table = np.random.default_rng(0).normal(size=(6, 15)) + np.arange(6)[:, None] / 3
     found = crossed_variances(mean_influence(table), full(6, 15))
-    centre = table.mean()
-    rows, columns = table.mean(1) - centre, table.mean(0) - centre
-    left = table - centre - rows[:, None] - columns
-    drawn = (rows**2).sum() / 36 + (columns**2).sum() / 225 + (left**2).sum() / 90**2
-    factor = np.sqrt(found.total[0] / drawn) * stats.t.ppf(0.975, found.freedom[0]) / stats.norm.ppf(0.975)
-    assert factor == pytest.approx(stretch(table, level=0.95))
+    contrast = crossed_contrast(table, np.zeros_like(table))
+    assert (np.sqrt(found.total[0]), found.freedom[0]) == pytest.approx((contrast.se, contrast.df))
 
 
 def test_variances_by_hand():

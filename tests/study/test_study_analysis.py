@@ -8,9 +8,11 @@ import pytest
 from scipy import stats
 
 from didact.errors import DataError, OptionError, UnsupportedError
+from didact.stats import permutation
 from didact.stats.concordance import kendall_w
 from didact.stats.crossed import Cells
 from didact.stats.ranking import kendall
+from didact.study import analyze_simulation
 from didact.study.analyze import analyze
 from didact.study.analyze_ranking import taus_of
 from didact.study.analyze_rating import adjusted_means
@@ -239,6 +241,31 @@ class TestSimulation:
         (pair,) = analyze(design, answers, replicates=50).to_document()["pairs"]
         assert pair["p"] is None
         assert "smallest possible p is 0.1" in pair["p_reason"]
+
+    def test_a_claim_needs_the_interval_and_the_test(self, monkeypatch):
+        """A p of 0.4 beside an interval above 0, and the other way round: headline, order and pairs claim nothing."""
+        design, answers = self.answers([0, 3, 1, 4, 1, 4, 2, 4])
+        monkeypatch.setattr(analyze_simulation, "permutation_test", lambda *_, **__: permutation.Test(0.4))
+        document = analyze(design, answers, replicates=300).to_document()
+        (pair,) = document["pairs"]
+        assert pair["sure_low"] > 0
+        assert not pair["is_sure"]
+        assert "explanations are not shown to help people foresee the model" in document["headline"]
+        assert all(row["beats"] == [] for row in document["order"])
+        assert any("Interval and test do not agree about a and none" in note for note in document["notes"])
+        monkeypatch.setattr(analyze_simulation, "permutation_test", lambda *_, **__: permutation.Test(0.001))
+        design, answers = self.answers([1, 2, 2, 1, 2, 2, 1, 2])
+        document = analyze(design, answers, replicates=300).to_document()
+        assert not document["pairs"][0]["is_sure"]
+        assert "not shown to help" in document["headline"]
+
+    def test_the_level_that_was_asked_for_decides(self):
+        """p is 2 in 70: enough for 95 %, not for 99 %."""
+        design, answers = self.answers([0, 3, 1, 4, 1, 4, 2, 4])
+        for level, is_sure in ((0.95, True), (0.99, False)):
+            document = analyze(design, answers, replicates=300, level=level).to_document()
+            assert document["pairs"][0]["is_sure"] is is_sure
+            assert ("people who saw a" in document["headline"]) is is_sure
 
     def test_holm_is_over_cohorts(self):
         design = design_of("simulation", items=40)

@@ -86,12 +86,6 @@ def compare(
     batch_size: options.BatchSize = None,
     rate: options.StudentRate = None,
     soft: Annotated[bool | None, flag("--soft/--hard", "Learn probabilities or labels.", options.TRAINING)] = None,
-    test: Annotated[
-        str | None, option("--test", "NAME", "wilcoxon (default) or sign_flip.", options.STATISTICS)
-    ] = None,
-    replicates: Annotated[
-        int | None, option("--replicates", "N", "Bootstrap samples (default: 2000).", options.STATISTICS)
-    ] = None,
     measure: Annotated[
         int | None,
         option("--measure", "N", "Test rows scored with every other metric.", options.STATISTICS, min=0),
@@ -128,6 +122,8 @@ def compare(
     cache: Annotated[
         Path | None, option("--cache", "FOLDER", "Local copy of a run that is at a URL.", options.ADVANCED)
     ] = None,
+    test: Annotated[str | None, option("--test", "NAME", "Ignored.", hidden=True)] = None,
+    replicates: Annotated[int | None, option("--replicates", "N", "Ignored.", hidden=True)] = None,
 ) -> None:
     """Find out which explanation method teaches best.
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from didact.errors import DidactError
 from didact.experiment.costs import Costs
-from didact.experiment.defaults import seeds_needed
 from didact.experiment.estimate import Workload, expected_used, stages, total
 from didact.experiment.forecast import in_words
 from didact.experiment.plan import Plan
@@ -133,11 +132,10 @@ class _Fitter:
         dev, test = len(roster.data["dev"]), self.test
         sizes = asked.sizes or (min(level.size, max(roster.plan.sizes)),)
         pool = _POOL * max(sizes)
-        has_seeds = asked.seeds != Plan().seeds
         return replace(
             roster.plan,
             sizes=sizes,
-            seeds=asked.seeds if has_seeds else asked.seeds[: seeds_needed(len(self.methods))],
+            seeds=asked.seeds,
             train_rows=asked.train_rows or (pool if pool < len(roster.pool) else None),
             dev_rows=asked.dev_rows or (level.dev if level.dev < dev else None),
             test_rows=asked.test_rows or min(level.test, test),

@@ -1,4 +1,4 @@
-"""What a comparison found: gains with intervals, ranks, and how far students agree. Read without torch."""
+"""What a comparison found: gains with claims, contrasts, ranks, and how far students agree. Read without torch."""
 
 import io
 from collections.abc import Mapping
@@ -14,12 +14,15 @@ from didact.records.remote import fetched_run, is_url
 from didact.records.sealed import damaged, missing_entry, read_json, write_json
 from didact.render.grid import Cell, Line, grid
 from didact.render.mix import MixView
-from didact.stats.bootstrap import Interval
+from didact.stats.contrast import Contrast
+from didact.stats.contrast_table import NO_CONTRASTS, ContrastTable
+from didact.stats.modes import modes_sentence
 
 COLUMNS: Final = (
     "explainer", "student", "size", "seeds", "measure", "median", "q25", "q75", "gain", "low", "high", "p", "rank",
     "test_rows",
 )  # fmt: skip
+MORE: Final = ("mean", "level", "p_reason", "claimed", "is_control", "lost_rows", "low_seeds")
 # Where the teacher's own answers are kept among the scores: a correlation is with them.
 REFERENCE: Final = ("", "", 0)
 ADVICE: Final = (
@@ -41,11 +44,13 @@ FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
 class Comparison:
     """One row per explainer, student and size; measures and gains are fractions.
 
-    `gain` is the mean over seeds of the paired difference to `none`, from `low` to `high` in 95 % of crossed bootstrap
-    samples; `p` is of an exact test over seeds, corrected by Holm over the explainers asked for, and None with a
-    `p_reason` where the seeds cannot reach 0.05. `agreement` holds Kendall's τ between the rankings of the columns.
-    `learned` tells what every learned explainer became, one entry per student, size and seed. `is_temporary` tells
-    that the folder goes with this object.
+    `gain` is the contrast with `none`: the mean paired difference over seeds and test rows. It is `claimed` if its
+    Holm-adjusted `p` is below 0.05, which is so exactly where the interval from `low` to `high` excludes 0 (at `level`;
+    docs/compare.md states the rule). p and interval are None with a `p_reason` where nothing can be claimed.
+    `low_seeds` counts the seeds that fell into a lower group of their own. `contrasts` holds every two arms of a
+    column. `agreement` holds Kendall's τ between the rankings of the columns. `learned` tells what every learned
+    explainer became, one entry per student, size and seed. `is_temporary` tells that the folder goes with
+    this object.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -57,6 +62,7 @@ class Comparison:
     learned: tuple[Mapping[str, Any], ...] = ()
     scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
     strata: np.ndarray | None = field(default=None, repr=False)  # the teacher's classes of the test rows, if balanced
+    contrasts: ContrastTable = field(default_factory=ContrastTable, repr=False)
     is_temporary: bool = False
 
     def __repr__(self) -> str:
@@ -84,35 +90,30 @@ class Comparison:
             )
         return found[0]
 
-    def contrast(
-        self,
-        first: tuple[str, str, int],
-        second: tuple[str, str, int],
-        *,
-        replicates: int = 2000,
-    ) -> Interval:
-        """The gain of one row over another, each (explainer, student, size), with its interval."""
-        from didact.experiment.summary import interval_of
+    def contrast(self, first: tuple[str, str, int], second: tuple[str, str, int]) -> Contrast:
+        """The first row minus the second, each (explainer, student, size): difference, standard error, interval, p.
 
+        Rows of one column can always be contrasted. Rows of two columns need the students' answers, which a loaded
+        comparison does not have. With one seed the interval is about other test rows alone.
+        """
+        known = {(row["explainer"], row["student"], row["size"]) for row in self.rows}
         for name in (first, second):
-            if not self.scores:
-                raise OptionError(
-                    f"The students' answers are not read with the table of {self.folder}. Give the same comparison "
-                    "again (didact.compare with this folder as out): nothing is computed twice, and it can contrast."
-                )
-            if name not in self.scores or name == REFERENCE:
-                known = ", ".join(str(one) for one in self.scores if one != REFERENCE)
-                raise OptionError(f"There are no answers of {name}; known are {known}.")
+            if name not in known:
+                raise OptionError(f"There are no answers of {name}; known are {', '.join(map(str, sorted(known)))}.")
+        if first[1:] == second[1:] and (stored := self.contrasts.get(first[0], second[0], first[1:])) is not None:
+            return stored
+        if not self.scores:
+            raise OptionError(
+                f"The contrast of {first} and {second} is not stored in {self.folder}. Give the same comparison again "
+                "(didact.compare with this folder as out): nothing is trained twice, and the result has it."
+            )
         seeds = sorted(self.scores[first].keys() & self.scores[second].keys())
         if not seeds:
             raise OptionError(f"{first} and {second} share no seed.")
-        return interval_of(
-            [self.scores[first][seed] for seed in seeds],
-            [self.scores[second][seed] for seed in seeds],
-            self.scores.get(REFERENCE, {}).get(0),
-            replicates=replicates,
-            strata=self.strata,
-        )
+        from didact.experiment.summary import contrast_of
+
+        own, other = ([self.scores[name][seed] for seed in seeds] for name in (first, second))
+        return contrast_of(own, other, self.scores.get(REFERENCE, {}).get(0), self.strata)
 
     def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> MixView:
         """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
@@ -149,6 +150,7 @@ class Comparison:
             "ranking": self.ranking(),
             "agreement": dict(self.agreement),
             "learned": [dict(one) for one in self.learned],
+            "contrasts": self.contrasts.to_document(),
             "notes": list(self.notes),
             "about": dict(self.about),
         }
@@ -157,9 +159,7 @@ class Comparison:
         """A data frame with one line per row of the table."""
         import pandas
 
-        return pandas.DataFrame(
-            [dict(row) for row in self.rows], columns=[*COLUMNS, "mean", "p_reason", "is_control", "lost_rows"]
-        )
+        return pandas.DataFrame([dict(row) for row in self.rows], columns=[*COLUMNS, *MORE])
 
     def save(self, path: Path | str) -> None:
         """Write the table as .json, .csv or .parquet. The run's own folder holds it already."""
@@ -190,6 +190,7 @@ class Comparison:
                 rows=tuple(found["rows"]), failed=tuple(found["failed"]), notes=tuple(found["notes"]),
                 about=found["about"], agreement=found["agreement"], folder=Path(folder),
                 learned=tuple(found.get("learned", ())),
+                contrasts=ContrastTable.from_document(found.get("contrasts", ())),
             )  # fmt: skip
         except FileNotFoundError:
             raise OptionError(
@@ -216,7 +217,7 @@ class Comparison:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("explainer", no_wrap=True)
         for student, size in self.columns:
-            table.add_column(Text(f"{student}\n{size:,} rows"), no_wrap=True)
+            table.add_column(Text(self._heading(student, size)), no_wrap=True)
         table.add_column(Text("mean\nrank"), justify="right")
         ranks = {one["explainer"]: one["rank"] for one in self.ranking()}
         cells = self._cells
@@ -237,8 +238,13 @@ class Comparison:
             lines.append(
                 Line(Cell(name, "a control" if is_control else "", "quiet" if is_control else ""), [*cells, rank])
             )
-        heads = ["explainer", *(f"{student}\n{size:,} rows" for student, size in self.columns), "mean\nrank"]
+        heads = ["explainer", *(self._heading(*column) for column in self.columns), "mean\nrank"]
         return grid(heads, lines, notes=self.remarks())
+
+    def _heading(self, student: str, size: int) -> str:
+        """The name of a column, marked where some of its students failed to learn."""
+        failed = any(row.get("low_seeds") for row in self.rows if (row["student"], row["size"]) == (student, size))
+        return f"{student}\n{size:,} rows{' ‡' if failed else ''}"
 
     @property
     def _cells(self) -> dict[tuple[str, str, int], Mapping[str, Any]]:
@@ -256,17 +262,23 @@ class Comparison:
         unlearned = [column for column in self.about.get("columns", ()) if column.get("learned") is False]
         has_intervals = any(row["low"] is not None for row in self.rows)
         if has_intervals:
-            said[0] += ", with its 95 % interval."
+            said[0] += ", with its 95 % interval, corrected for the number of methods (controls: each alone)."
             said.append(
-                "▲ the interval lies above 0, ▼ below; * p < 0.05 over seeds, Holm-corrected (controls are not)."
+                "▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05 (Holm)."
             )
         else:
             said[0] += ", without intervals."
+        if not self.contrasts and len(self.rows) > 1:
+            said.append(NO_CONTRASTS)
         if any(row["seeds"] < FEW for row in self.rows):
             little = "the interval says little" if has_intervals else "chance alone may have made this ranking"
             said.append(f"° fewer than {FEW} seeds: {little}.")
         reasons = sorted({row["p_reason"] for row in self.rows if row["p_reason"]})
         said += [f"p: {reason}" for reason in reasons]
+        for row in self.rows:
+            if row.get("low_seeds"):
+                sentence = modes_sentence(row["explainer"], row["low_seeds"], row["seeds"])
+                said.append(f"‡ {row['student']}, {row['size']:,} rows: {sentence}")
         said += list(self.notes)
         said += [
             f"{column['student']}, {column['size']:,} rows: the students did not learn ({column['reason']}); this "
@@ -320,21 +332,20 @@ def _scale(row: Mapping[str, Any]) -> tuple[float, int]:
 
 
 def _written(row: Mapping[str, Any] | None) -> tuple[str, str]:
-    """A cell for people, and whether its interval lies above or below 0."""
+    """A cell for people, and whether its gain is claimed to be above or below 0."""
     if row is None or row["median"] is None:
         return "–", ""
     scale, digits = _scale(row)
-    few = "°" if row["seeds"] < FEW else ""
+    few = ("°" if row["seeds"] < FEW else "") + ("‡" if row.get("low_seeds") else "")
     if row["explainer"] == "none":
         return f"{row['mean'] * scale:.{digits}f}{few}", ""
     if row["gain"] is None:
         return "–", ""
-    star = "*" if row["p"] is not None and row["p"] < 0.05 else ""
     gain = f"{row['gain'] * scale:+.{digits}f}"
     if row["low"] is None:
-        return f"{gain}{star}{few}", ""
+        return f"{gain}{few}", ""
     low, high = row["low"] * scale, row["high"] * scale
-    mark = "above" if low > 0 else "below" if high < 0 else ""
+    mark = "" if not row.get("claimed") else "above" if row["gain"] > 0 else "below"
     sign = {"above": "▲", "below": "▼", "": " "}[mark]
-    text = f"{gain} [{low:+.{digits}f}, {high:+.{digits}f}] {sign}{star}{few}"
+    text = f"{gain} [{low:+.{digits}f}, {high:+.{digits}f}] {sign}{few}"
     return text.rstrip(), mark

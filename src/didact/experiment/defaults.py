@@ -56,14 +56,6 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
     return parse_student(_ON_BASE if has_base else _ON_TEACHER)
 
 
-def seeds_needed(methods: int, *, level: float = 0.05) -> int:
-    """The fewest seeds with which an exact paired test over seeds can reach the level, Holm-corrected."""
-    seeds = 1
-    while 2.0 ** (1 - seeds) > level / max(methods, 1):
-        seeds += 1
-    return seeds
-
-
 def student_sentence(student: StudentSpec, teacher: Teacher, origin: str) -> str:
     """What a student is, in words for people who read a report."""
     name = student.architecture.partition("(")[0]

@@ -64,7 +64,6 @@ class Size:
     rows: int = 250
     seeds: int = 3
     measured: int = 100
-    replicates: int = 2000
     leave_out: tuple[str, ...] = ()
     sharpness: tuple[float, ...] = (0.5,)
     imitate: str | None = None
@@ -78,7 +77,7 @@ _FEW: Final = ("gradient_norm", "integrated_gradients", "lime(samples=100)", "at
 _SHORT: Final = {"epochs": 10}  # instead of 12: on dev most students are at their best by then
 SIZES: Final[dict[str, Size]] = {
     "quick": Size(
-        "quick", ("gradient_norm", "attention_all"), seeds=1, measured=50, replicates=0, leave_out=("trivial",),
+        "quick", ("gradient_norm", "attention_all"), seeds=1, measured=50, leave_out=("trivial",),
         training=_SHORT,
     ),
     "default": Size(
@@ -335,8 +334,7 @@ class Demo:
         found = compare(
             **named, explainers=methods, students=self.students(), sizes=[self.rows], seeds=self.seeds,
             out=self.folder, workers=self.workers, progress=self.progress, measure=self.size.measured,
-            replicates=self.size.replicates, leave_out=list(self.size.leave_out), sharpness=list(self.size.sharpness),
-            **options,
+            leave_out=list(self.size.leave_out), sharpness=list(self.size.sharpness), **options,
         )  # fmt: skip
         log.info("compared in %.1f s", time.monotonic() - began)
         return found

@@ -35,12 +35,10 @@ from didact.models.load import load_teacher
 from didact.records.explanations import Explanations
 from didact.registry import check_types, checked_options, parse_spec, unknown
 from didact.render.progress import Progress
-from didact.stats.bootstrap import mean_intervals
-from didact.stats.holm import holm
-from didact.stats.paired import paired_test
+from didact.stats.claims import claims
+from didact.stats.contrast import row_contrasts
 
 RANDOM: Final = "random"
-_EXACT: Final = 50  # rows up to which p is exact
 COLUMNS: Final = ("method", "metric", "value", "low", "high", "rows", "skipped", "better", "how")
 
 
@@ -66,41 +64,43 @@ class Evaluation:
         """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
         lines = []
         for metric, own in zip(self.metrics, self.values, strict=True):
-            for method, values, one in zip(self.methods, own, mean_intervals(own), strict=True):
+            for method, values, mean in zip(self.methods, own, row_contrasts(own), strict=True):
                 # An interval for few rows may reach beyond what the metric can be.
-                low, high = np.clip([one.low, one.high], *self.bounds[metric]).tolist()
-                rows = int(np.isfinite(values).sum())
+                ends = (np.nan, np.nan) if mean is None else mean.interval()
+                low, high = np.clip(ends, *self.bounds[metric]).tolist()
+                known = values[np.isfinite(values)]
+                rows, value = len(known), float(known.mean()) if len(known) else np.nan
                 lines.append(
                     {
-                        "method": method, "metric": metric, "value": one.gain, "low": low, "high": high, "rows": rows,
+                        "method": method, "metric": metric, "value": value, "low": low, "high": high, "rows": rows,
                         "skipped": len(values) - rows, "better": self.better[metric], "how": self.how.get(metric, ""),
                     }
                 )  # fmt: skip
         return lines
 
     def tests(self) -> list[dict[str, Any]]:
-        """Each two methods by each metric, on the rows both have: the mean difference, its interval, Wilcoxon's p.
+        """Each two methods by each metric, on the rows both have: the mean difference, its interval and p.
 
-        `p` is corrected for the number of pairs of the metric (Holm).
+        The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
         """
-        lines = []
-        for number, metric in enumerate(self.metrics):
-            own: list[dict[str, Any]] = []
-            pairs = list(combinations(range(len(self.methods)), 2))
-            if not pairs:
-                continue
+        lines: list[dict[str, Any]] = []
+        pairs = list(combinations(range(len(self.methods)), 2))
+        for number, metric in enumerate(self.metrics if pairs else ()):
             gaps = np.stack([self.values[number, first] - self.values[number, second] for first, second in pairs])
-            for (first, second), gap, one in zip(pairs, gaps, mean_intervals(gaps), strict=True):
+            contrasts = row_contrasts(gaps)
+            family = iter(claims([one for one in contrasts if one is not None], over_seeds=False))
+            for (first, second), gap, contrast in zip(pairs, gaps, contrasts, strict=True):
                 known = gap[np.isfinite(gap)]
-                own.append(
+                claim = None if contrast is None else next(family)
+                lines.append(
                     {
                         "metric": metric, "method": self.methods[first], "other": self.methods[second],
-                        "difference": one.gain, "low": one.low, "high": one.high, "rows": len(known),
-                        "p": _wilcoxon(known),
+                        "difference": float(known.mean()) if len(known) else np.nan,
+                        "low": np.nan if claim is None else claim.low, "high": np.nan if claim is None else claim.high,
+                        "rows": len(known), "p": None if claim is None else claim.p,
+                        "claimed": claim is not None and claim.claimed,
                     }
                 )  # fmt: skip
-            for line, p in zip(own, holm([line["p"] for line in own]), strict=True):
-                lines.append(line | {"p": p})
         return lines
 
     def to_pandas(self) -> Any:
@@ -479,18 +479,3 @@ def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
         maps, method=RANDOM, options={}, fingerprints={}, kind="signed" if signed else "magnitude",
         scores=2 * scores - 1 if signed else scores, residuals=np.full(len(maps), np.nan), alignments=None,
     )  # fmt: skip
-
-
-# -- statistics -------------------------------------------------------------------------------------------------------
-
-
-def _wilcoxon(gaps: Float[np.ndarray, " row"]) -> float | None:
-    """Wilcoxon's p: exact for few rows, by the normal approximation for many; None where nothing can be said."""
-    gaps = np.round(gaps, 12)
-    if not gaps.any():
-        return None
-    if len(gaps) <= _EXACT:
-        return paired_test(gaps).p
-    from scipy.stats import wilcoxon
-
-    return float(wilcoxon(gaps, zero_method="pratt", method="asymptotic").pvalue)

@@ -1,15 +1,13 @@
 """Whether the students of a comparison learned anything about the teacher. If not, it says nothing of explanations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.experiment.summary import Key, interval_of, value_of
-
-Scores = Mapping[Key, Mapping[int, Float[np.ndarray, " row"]]]
+from didact.experiment.summary import Scores, contrast_of, value_of
 
 
 @dataclass(frozen=True)
@@ -58,19 +56,16 @@ def judge_columns(
     floor: Floor | None,
     *,
     controls: Sequence[str],
-    replicates: int,
 ) -> list[Column]:
     """For every column, whether any of its students beat the floor by their interval.
 
     Students without explanations are judged at 95 %, those of the methods at 95 % for all of them together
     (Bonferroni): a method that teaches what answers alone do not is a finding, one lucky arm is not.
     """
-    return [_judge(scores, student, size, floor, controls, replicates) for student, size in columns]
+    return [_judge(scores, student, size, floor, controls) for student, size in columns]
 
 
-def _judge(
-    scores: Scores, student: str, size: int, floor: Floor | None, controls: Sequence[str], replicates: int
-) -> Column:
+def _judge(scores: Scores, student: str, size: int, floor: Floor | None, controls: Sequence[str]) -> Column:
     arms = {
         name: list(by_seed.values())
         for (name, own_student, own_size), by_seed in scores.items()
@@ -83,7 +78,7 @@ def _judge(
     methods = max(len(arms) - ("none" in arms), 1)
     for name, rows in arms.items():
         level = 0.95 if name == "none" else 1 - 0.05 / methods
-        if _beats(rows, floor, level, replicates):
+        if _beats(rows, floor, level):
             return Column(student, size, True)
     best = max(float(np.mean([value_of(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values())
     if floor.reference is not None:
@@ -97,13 +92,9 @@ def _judge(
     return Column(student, size, False, reason)
 
 
-def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: Floor, level: float, replicates: int) -> bool:
-    if not replicates:
-        return float(np.mean([value_of(row, floor.reference, floor.strata) for row in rows])) > floor.value
-    found = interval_of(
-        rows, [floor.rows] * len(rows), floor.reference, replicates=replicates, strata=floor.strata, level=level
-    )
-    return found.low > 0
+def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: Floor, level: float) -> bool:
+    contrast = contrast_of(rows, [floor.rows] * len(rows), floor.reference, floor.strata)
+    return contrast.interval(level)[0] > 0
 
 
 def _answers_one_class(row: Float[np.ndarray, " row"], floor: Floor) -> bool:

@@ -1,5 +1,6 @@
 """What is to be compared, as people write it: a TOML file, keyword arguments or flags. Faults are told all at once."""
 
+import logging
 import math
 import re
 import tomllib
@@ -21,7 +22,7 @@ from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.learning.fit import Training
-from didact.limits import MOST_LENGTH, MOST_REPLICATES, MOST_ROWS, MOST_SEEDS, most_threads, shown
+from didact.limits import MOST_LENGTH, MOST_ROWS, MOST_SEEDS, most_threads, shown
 from didact.models import MODELS
 from didact.models.load import named_device, usual_device
 from didact.models.spread import AUTO
@@ -29,6 +30,8 @@ from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, plain, unknown
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, alike, build_strategy, parse_student, strategy_options
+
+log = logging.getLogger(__name__)
 
 CONTROLS: Final = ("none", "random", "trivial", "human")
 # What `tune` tries for every explainer alike where it is not told otherwise.
@@ -39,7 +42,8 @@ SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
 SPARED: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
 _TRAINING: Final = ("epochs", "batch_size", "rate", "weight_decay", "warmup", "clip", "schedule", "momentum")
 TRUST: Final = "trust_remote_code"
-_TESTS: Final = ("wilcoxon", "sign_flip")
+# Entries of older plans: intervals and p now come from one closed form (docs/decisions/028-one-rule.md).
+RETIRED: Final = ("test", "replicates")
 # How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
 Method = str | Explainer | Explanations | Callable[..., Any]
 
@@ -54,7 +58,7 @@ class Plan:
     is trained with. Explanations are computed with `length`, `truncate` and `task` as the teacher is loaded. So many
     rows of `test` as `measure` says are explained, too, and the explanations measured by all but teaching.
     `sharpness` are the temperatures that a sharpened row may take; with one alone, nothing is chosen. `leave_out` names
-    rows that would stand in the table by themselves, and the table says so. Without `replicates`, no intervals.
+    rows that would stand in the table by themselves, and the table says so.
     With `together` the seeds of one configuration are trained as one model where they can be, equal but for rounding.
     `precision` is that in which students are trained; the teacher answers and is explained in single, unless
     an explainer's own option says otherwise. `device` is the teacher's and the students'; `auto` spreads the teacher.
@@ -77,8 +81,6 @@ class Plan:
     soft: bool = False
     tune: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-    test: str = "wilcoxon"
-    replicates: int = 2000
     threads: int = 1
     device: str = "cpu"
     task: str | None = None
@@ -175,19 +177,18 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: S
     """
     faults = list(faults)
     known = [one.name for one in fields(Plan)]
-    said = _with_training(said)
+    said = _without_retired(_with_training(said))
     for name in said:
         if name not in known:
             faults.append(unknown("entry of a plan", name, known))
     given = {name: plain(value) for name, value in said.items() if name in known and value is not None}
     checks: dict[str, Callable[[Any], Any]] = {
         "explainers": _explainers, "students": _students, "sizes": _sizes, "seeds": _seeds, "tune": _tune,
-        "training": _training, "test": _test, "data": _data, "data_seed": _seed,
+        "training": _training, "data": _data, "data_seed": _seed,
         **dict.fromkeys(("model", "base", "task", "data_dir", "revision"), _word), "device": _device,
         **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
         "threads": lambda value: _whole(value, most=most_threads()),
         "length": lambda value: _whole(value, most=MOST_LENGTH),
-        "replicates": lambda value: _whole(value, least=0, most=MOST_REPLICATES),
         **dict.fromkeys(("train_rows", "dev_rows", "test_rows", "measure"), _row_count),
         "sharpness": _sharpness, "leave_out": _leave_out, "precision": _precision, "columns": _columns,
         "classes": lambda value: _each(value, _word, "classes"), "balance": _switch, "budget": _budget,
@@ -214,6 +215,16 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: S
     if faults:
         raise PlanError(f"The plan has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
     return Plan(**kept)
+
+
+def _without_retired(said: Mapping[str, Any]) -> dict[str, Any]:
+    retired = [name for name in RETIRED if said.get(name) is not None]
+    if retired:
+        log.warning(
+            "%s: no longer an option of a comparison, and ignored. Intervals and p-values have a closed form.",
+            ", ".join(retired),
+        )
+    return {name: value for name, value in said.items() if name not in RETIRED}
 
 
 def _with_training(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -398,12 +409,6 @@ def _training(values: Any) -> dict[str, Any]:
     if faults:
         raise PlanError("", faults)
     return given
-
-
-def _test(value: Any) -> str:
-    if value not in _TESTS:
-        raise OptionError(unknown("test", str(value), list(_TESTS)))
-    return str(value)
 
 
 def _data(value: Any) -> str:

@@ -4,6 +4,7 @@ What the plan leaves open is chosen here, once. The resulting plan is written to
 trained, and a run that is resumed reads it from there instead of measuring again.
 """
 
+import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -169,7 +170,10 @@ def _request(plan: Plan, teacher: Teacher, methods: Sequence[Method]) -> str:
     """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
     plain = replace(plan, fitted_from=None, left_out=())
     names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
-    return key_of({"plan": plain.request_text(), "teacher": teacher.name, "methods": names})
+    # Older plans had two more entries. With their defaults in the text, a run that was fitted then is recognised.
+    retired = 'test = "wilcoxon"\nreplicates = 2000\nthreads = '
+    text = re.sub(r"^threads = ", lambda _: retired, plain.request_text(), count=1, flags=re.MULTILINE)
+    return key_of({"plan": text, "teacher": teacher.name, "methods": names})
 
 
 def _stored(folder: Path, request: str, plan: Plan) -> Plan | None:

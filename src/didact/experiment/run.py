@@ -28,7 +28,7 @@ from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.measure import Measuring
 from didact.experiment.place import Place
 from didact.experiment.roster import Entrant, Roster
-from didact.experiment.summary import agreement_of, rows_of_table, scores_of
+from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table, scores_of
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
@@ -475,14 +475,15 @@ class Run:
             if records[cell.key].status == "done":
                 name = (cell.explainer, cell.student, cell.size)
                 lost[name] = lost.get(name, 0) + records[cell.key].payload["lost_rows"]
+        labels = [one.label for one in self.roster.entrants]
+        contrasts = contrasts_of(scores, explainers=labels, columns=columns, strata=strata)
         rows = rows_of_table(
-            scores, explainers=[one.label for one in self.roster.entrants], controls=controls, columns=columns,
-            measure=measure, test=self.plan.test, replicates=self.plan.replicates, lost=lost, test_rows=len(test.rows),
-            strata=strata,
+            scores, contrasts, explainers=labels, controls=controls, columns=columns, measure=measure, lost=lost,
+            test_rows=len(test.rows), strata=strata,
         )  # fmt: skip
         self._note_ceiling(rows)
         floor = self._floor(test)
-        judged = judge_columns(scores, columns, floor, controls=controls, replicates=self.plan.replicates)
+        judged = judge_columns(scores, columns, floor, controls=controls)
         failed = [
             {
                 "key": cell.key, "explainer": cell.explainer, "student": cell.student, "size": cell.size,
@@ -512,7 +513,7 @@ class Run:
         found = Comparison(
             rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=json.loads(canonical(about)),
             agreement=agreement_of(rows, columns), folder=self.folder, learned=tuple(learned), scores=scores,
-            strata=strata,
+            strata=strata, contrasts=contrasts,
         )  # fmt: skip
         _write_results(self.folder / "results.parquet", cells, records, measure)
         found.save(self.folder / "comparison.json")

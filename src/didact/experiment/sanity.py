@@ -38,7 +38,7 @@ from didact.models.load import load_teacher
 from didact.models.start import student_start
 from didact.records.explanations import Explanations
 from didact.registry import parse_spec
-from didact.stats.bootstrap import mean_intervals
+from didact.stats.contrast import row_contrasts
 
 CHECKS: Final = ("weights", "labels", "trivial")
 _NEEDS: Final = {
@@ -174,11 +174,14 @@ class _Work:
     def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[dict[str, Any]]:
         for method, one in maps.items():
             areas = RocAuc()(_in_words(one), self.rows)
-            like, area = mean_intervals(np.stack([_likeness(self.whole[method], one), areas]))
-            yield {
-                "method": method, "step": step, "similarity": like.gain, "low": like.low, "high": like.high,
-                "roc_auc": area.gain, "roc_auc_low": area.low, "roc_auc_high": area.high, "rows": len(one),
-            }  # fmt: skip
+            values = {"": _likeness(self.whole[method], one), "roc_auc_": areas}
+            line: dict[str, Any] = {"method": method, "step": step, "rows": len(one)}
+            for name, contrast in zip(values, row_contrasts(np.stack(list(values.values()))), strict=True):
+                known = values[name][np.isfinite(values[name])]
+                line[name.rstrip("_") or "similarity"] = float(known.mean()) if len(known) else np.nan
+                ends = (np.nan, np.nan) if contrast is None else contrast.interval()
+                line |= {f"{name}low": ends[0], f"{name}high": ends[1]}
+            yield line
 
     def _explained(self, teacher: Teacher, method: str) -> Explanations:
         """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""

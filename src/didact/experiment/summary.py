@@ -1,7 +1,7 @@
-"""From cells to a table: paired gains with crossed intervals, exact tests, ranks, and agreement between rankings."""
+"""From cells to a table: contrasts of all arms, claims about gains, ranks, and agreement between rankings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,14 +12,15 @@ from didact.experiment.cell import Cell, load_outputs
 from didact.experiment.classroom import Labelled
 from didact.experiment.comparison import REFERENCE
 from didact.records.store import Record, Store
-from didact.stats.bootstrap import Interval, crossed_bootstrap, crossed_bootstrap_pearson
-from didact.stats.holm import holm
-from didact.stats.paired import paired_test
+from didact.stats.claims import claims
+from didact.stats.contrast import Contrast, crossed_contrast, pearson_parts
+from didact.stats.contrast_table import ContrastTable, pairwise_contrasts
+from didact.stats.modes import lower_group
 from didact.stats.ranking import kendall_matrix, ranks
 from didact.stats.summary import Summary
 
 Key = tuple[str, str, int]
-LEVEL: Final = 0.05
+Scores = Mapping[Key, Mapping[int, Float[np.ndarray, " row"]]]
 
 
 def scores_of(
@@ -43,88 +44,88 @@ def scores_of(
     return found
 
 
-def interval_of(
-    arm: Sequence[Float[np.ndarray, " row"]],
-    control: Sequence[Float[np.ndarray, " row"]],
-    reference: Float[np.ndarray, " row"] | None,
-    *,
-    replicates: int,
-    strata: Int[np.ndarray, " row"] | None = None,
-    level: float = 0.95,
-) -> Interval:
-    """The gain of one arm over the other. `reference` is there where the measure is a correlation.
+def parts_of(
+    row: Float[np.ndarray, " row"],
+    reference: Float[np.ndarray, " _"] | None,
+    strata: Int[np.ndarray, " _"] | None,
+) -> Float[np.ndarray, " row"]:
+    """What each row of one student adds to its measure, which is their mean.
 
-    `strata` are the teacher's classes of the rows, where every class counts the same.
+    `reference` is there where the measure is a correlation, `strata` (the teacher's classes) where every class counts
+    the same.
     """
-    first, second = np.stack(arm), np.stack(control)
     if reference is not None:
-        found = crossed_bootstrap_pearson(first, second, reference, replicates=replicates, level=level)
-        return _within(found, 2.0)
-    if strata is not None:
-        weights = class_weights(strata)
-        first, second = first * weights, second * weights
-    return _within(crossed_bootstrap(first, second, replicates=replicates, level=level, strata=strata), 1.0)
+        return pearson_parts(row[None], reference)[0]
+    return row if strata is None else row * class_weights(strata)
 
 
-def _within(found: Interval, most: float) -> Interval:
-    """The interval within what a gain can be: two or three seeds can stretch it beyond."""
-    return Interval(found.gain, max(found.low, -most), min(found.high, most))
+def contrast_of(
+    first: Sequence[Float[np.ndarray, " row"]],
+    second: Sequence[Float[np.ndarray, " row"]],
+    reference: Float[np.ndarray, " row"] | None,
+    strata: Int[np.ndarray, " row"] | None = None,
+) -> Contrast:
+    """The contrast of two arms, given one student per seed in the same order."""
+    arms = [np.stack([parts_of(row, reference, strata) for row in arm]) for arm in (first, second)]
+    return crossed_contrast(*arms, strata=strata)
+
+
+def contrasts_of(
+    scores: Scores,
+    *,
+    explainers: Sequence[str],
+    columns: Sequence[tuple[str, int]],
+    strata: Int[np.ndarray, " row"] | None = None,
+) -> ContrastTable:
+    """The contrasts of every two arms of every column."""
+    reference = scores.get(REFERENCE, {}).get(0)
+    entries = {}
+    for column in columns:
+        arms = {
+            name: {seed: parts_of(row, reference, strata) for seed, row in scores[name, *column].items()}
+            for name in explainers
+            if (name, *column) in scores
+        }
+        for first, second, contrast in pairwise_contrasts(arms, strata=strata):
+            entries[first, second, column] = contrast
+    return ContrastTable(entries)
 
 
 def rows_of_table(
-    scores: Mapping[Key, Mapping[int, Float[np.ndarray, " row"]]],
+    scores: Scores,
+    contrasts: ContrastTable,
     *,
     explainers: Sequence[str],
     controls: Sequence[str],
     columns: Sequence[tuple[str, int]],
     measure: str,
-    test: str,
-    replicates: int,
     lost: Mapping[Key, int],
     test_rows: int,
     strata: Int[np.ndarray, " row"] | None = None,
 ) -> list[dict[str, Any]]:
     """The table's rows, one per explainer and column. Seeds that failed in either arm are left out of the pair.
 
-    Without `replicates` there are no intervals.
+    The methods asked for are one family of claims in each column; each control is a family of its own.
     """
     reference = scores.get(REFERENCE, {}).get(0)
     rows: list[dict[str, Any]] = []
     for student, size in columns:
-        plain = scores.get(("none", student, size), {})
-        tested_names = [name for name in explainers if name not in controls and (name, student, size) in scores]
         column = []
         for name in explainers:
-            own = scores.get((name, student, size), {})
-            if not own:
+            by_seed = scores.get((name, student, size), {})
+            if not by_seed:
                 continue
-            values = {seed: value_of(row, reference, strata) for seed, row in own.items()}
-            about = Summary.of(np.array(list(values.values())))
+            values = np.array([value_of(row, reference, strata) for row in by_seed.values()])
+            about = Summary.of(values)
             row: dict[str, Any] = {
-                "explainer": name, "student": student, "size": size, "seeds": len(own), "measure": measure,
-                "mean": float(np.mean(list(values.values()))), "median": about.median, "q25": about.q25,
-                "q75": about.q75, "gain": None, "low": None, "high": None, "p": None, "p_reason": "", "rank": None,
+                "explainer": name, "student": student, "size": size, "seeds": len(by_seed), "measure": measure,
+                "mean": float(values.mean()), "median": about.median, "q25": about.q25, "q75": about.q75, "gain": None,
+                "low": None, "high": None, "level": None, "p": None, "p_reason": "", "claimed": False, "rank": None,
                 "test_rows": test_rows, "is_control": name in controls, "lost_rows": lost.get((name, student, size), 0),
+                "low_seeds": lower_group(values),
             }  # fmt: skip
-            seeds = sorted(own.keys() & plain.keys())
-            if name != "none" and seeds:
-                differences = np.array([values[seed] - value_of(plain[seed], reference, strata) for seed in seeds])
-                gain = Interval(float(differences.mean()), np.nan, np.nan)
-                if replicates:
-                    gain = interval_of(
-                        [own[seed] for seed in seeds], [plain[seed] for seed in seeds], reference,
-                        replicates=replicates, strata=strata,
-                    )  # fmt: skip
-                shared = max(len(tested_names), 1) if name in tested_names else 1
-                tested = paired_test(differences, kind=test, level=LEVEL / shared)
-                row |= {"seeds": len(seeds), "gain": gain.gain, "p": tested.p}
-                row |= {"low": gain.low, "high": gain.high} if replicates else {}
-                if tested.p is None:
-                    row["p_reason"] = tested.reason + (f" ({LEVEL:g} over {shared} explainers)" if shared > 1 else "")
             column.append(row)
-        asked = [row for row in column if not row["is_control"]]
-        for row, p in zip(asked, holm([row["p"] for row in asked]), strict=True):
-            row["p"] = p
+        _add_claims(column, contrasts, limit=1.0 if reference is None else 2.0)
         if len(column) > 1:  # alone, nobody is first
             whole = len({frozenset(scores[row["explainer"], student, size]) for row in column}) == 1
             for row, rank in zip(
@@ -133,6 +134,27 @@ def rows_of_table(
                 row["rank"] = float(rank)
         rows += column
     return rows
+
+
+def _add_claims(column: Sequence[dict[str, Any]], contrasts: ContrastTable, *, limit: float) -> None:
+    """Gains over `none` with what may be claimed of them. No interval reaches beyond what a gain can be (`limit`)."""
+    gains = {
+        row["explainer"]: contrast
+        for row in column
+        if (contrast := contrasts.get(row["explainer"], "none", (row["student"], row["size"]))) is not None
+    }
+    asked = [row["explainer"] for row in column if not row["is_control"] and row["explainer"] in gains]
+    found = dict(zip(asked, claims([gains[name] for name in asked]), strict=True))
+    found |= {name: claims([contrast])[0] for name, contrast in gains.items() if name not in found}
+    for row in column:
+        claim = found.get(row["explainer"])
+        if claim is not None:
+            row |= {
+                "seeds": claim.contrast.seeds, "gain": claim.contrast.difference, "level": claim.level, "p": claim.p,
+                "p_reason": claim.reason, "claimed": claim.claimed,
+                "low": None if claim.low is None else max(claim.low, -limit),
+                "high": None if claim.high is None else min(claim.high, limit),
+            }  # fmt: skip
 
 
 def _standing(row: Mapping[str, Any], column: Sequence[Mapping[str, Any]], whole: bool) -> float:

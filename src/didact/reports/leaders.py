@@ -13,6 +13,7 @@ from didact.reports.read import Run, minus
 
 RANDOM: Final = "random"
 CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
+FAITHFULNESS: Final = "faithfulness"
 
 
 @dataclass(frozen=True)
@@ -121,20 +122,41 @@ def _directions(measured: Measured) -> Mapping[str, str]:
     return {str(line.get("metric")): str(line.get("better") or "higher") for line in measured.metrics.get("rows") or ()}
 
 
-def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
-    """By metric and method: whether it is better than random ones, the interval of the difference on the right side."""
+def told_apart(measured: Measured) -> dict[tuple[str, str, str], int]:
+    """By metric and two methods: 1 if the first is claimed better, −1 if worse, 0 if the interval includes 0."""
     better = {str(row.get("metric")): row.get("better") for row in measured.metrics.get("rows") or ()}
     found = {}
     for test in measured.metrics.get("tests") or ():
-        metric, method, other = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
+        metric, first, second = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
         low, high = number(test.get("low")), number(test.get("high"))
-        if RANDOM not in (method, other) or low is None or high is None:
-            continue
-        # A difference is of the first to the second.
-        sign = 1 if other == RANDOM else -1
-        sign = -sign if better.get(metric) == "lower" else sign
-        found[metric, method if other == RANDOM else other] = low > 0 if sign > 0 else high < 0
+        if low is not None and high is not None:
+            sign = (low > 0) - (high < 0)
+            sign = -sign if better.get(metric) == "lower" else sign
+            found[metric, first, second], found[metric, second, first] = sign, -sign
     return found
+
+
+def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
+    """By metric and method: whether it is claimed better than random explanations."""
+    return {
+        (metric, first): sign > 0 for (metric, first, second), sign in told_apart(measured).items() if second == RANDOM
+    }
+
+
+def more_faithful(run: Run, method: str) -> list[str]:
+    """The methods claimed better than `method` in more than half of the faithfulness metrics that test the two.
+
+    Best first. Controls do not count.
+    """
+    if run.measured is None:
+        return []
+    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    signs: dict[str, list[int]] = {}
+    for (metric, first, second), sign in told_apart(run.measured).items():
+        if second == method and family_of(metric, heading) == FAITHFULNESS and first in competitors(run, metric):
+            signs.setdefault(first, []).append(sign)
+    wins = {name: own.count(1) for name, own in signs.items() if 2 * own.count(1) > len(own)}
+    return sorted(wins, key=lambda name: -wins[name])
 
 
 def family_of(metric: str, heading: str) -> str:

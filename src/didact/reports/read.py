@@ -1,7 +1,6 @@
 """What a run kept in its folder, read for a report. What is missing is told, what is damaged is an error."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,9 +13,9 @@ from didact.errors import DidactError, OptionError, RecordError
 from didact.records.explanations import Explanations
 from didact.records.remote import fetched_run, is_url
 from didact.records.sealed import read_json
-from didact.records.table import read_table
 from didact.render.marks import INCOMPLETE
 from didact.reports.measured import Measured, Method, list_of, measured_of, number
+from didact.stats.contrast_table import ContrastTable
 
 FEW: Final = 5  # seeds below which an interval says little
 NONE: Final = "none"
@@ -26,7 +25,10 @@ Column = tuple[str, int]
 
 @dataclass(frozen=True)
 class Gain:
-    """One explainer with one student and size. Measures and gains are fractions; what is not known is None."""
+    """One explainer with one student and size. Measures and gains are fractions; what is not known is None.
+
+    `claimed` is true if the gain differs from 0 by the rule of docs/compare.md; the interval is at `level`.
+    """
 
     explainer: str
     student: str
@@ -42,6 +44,9 @@ class Gain:
     is_control: bool
     lost_rows: int
     test_rows: int
+    level: float | None = None
+    claimed: bool = False
+    low_seeds: int = 0
 
     @property
     def column(self) -> Column:
@@ -53,11 +58,13 @@ class Gain:
 
     @property
     def is_above(self) -> bool:
-        return self.low is not None and self.low > 0
+        """Claimed to be above 0."""
+        return self.claimed and (self.gain or 0.0) > 0
 
     @property
     def is_below(self) -> bool:
-        return self.high is not None and self.high < 0
+        """Claimed to be below 0."""
+        return self.claimed and (self.gain or 0.0) < 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Launch:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run's folder. `values` holds by explainer, student and size what the students of each seed reached.
+    """A run's folder. `contrasts` holds every two arms of a column; it is empty for a run of an older didact.
 
     `unlearned` holds the columns whose students learned nothing, with the reason. Ranks and gains leave them out.
     """
@@ -96,10 +103,10 @@ class Run:
     about: Mapping[str, Any]
     agreement: Mapping[str, Any]
     learned: tuple[Mapping[str, Any], ...]
-    values: Mapping[tuple[str, str, int], Mapping[int, float]] = field(default_factory=dict)
     measured: Measured | None = None
     unlearned: Mapping[Column, str] = field(default_factory=dict)
     launch: Launch = field(default_factory=Launch)
+    contrasts: ContrastTable = field(default_factory=ContrastTable)
 
     @property
     def name(self) -> str:
@@ -342,9 +349,9 @@ def _run(folder: Path, found: Mapping[str, Any]) -> Run:
         about=about,
         agreement=dict(found.get("agreement") or {}),
         learned=tuple(map(dict, list_of(found.get("learned") or []))),
-        values=_values(folder / "results.parquet"),
         unlearned=_unlearned(about.get("columns"), rows),
         launch=_launch(folder / "run.json"),
+        contrasts=ContrastTable.from_document(list_of(found.get("contrasts") or [])),
     )
 
 
@@ -373,29 +380,9 @@ def _gain(row: Mapping[str, Any]) -> Gain:
     return Gain(
         explainer=str(row["explainer"]), student=str(row["student"]), size=int(row["size"]), seeds=int(row["seeds"]),
         mean=number(row.get("mean", row.get("median"))), gain=number(row["gain"]), low=number(row["low"]),
-        high=number(row["high"]), p=number(row.get("p")), p_reason=_rounded(str(row.get("p_reason") or "")),
+        high=number(row["high"]), p=number(row.get("p")), p_reason=str(row.get("p_reason") or ""),
         rank=number(row.get("rank")), is_control=bool(row.get("is_control", False)),
         lost_rows=int(row.get("lost_rows") or 0), test_rows=int(row.get("test_rows") or 0),
+        level=number(row.get("level")), claimed=bool(row.get("claimed", False)),
+        low_seeds=int(row.get("low_seeds") or 0),
     )  # fmt: skip
-
-
-def _rounded(text: str) -> str:
-    """A sentence with its long decimals cut: 0.00833333 becomes 0.0083."""
-    return re.sub(r"\d+\.\d{5,}", lambda match: f"{float(match.group()):.2g}", text)
-
-
-def _values(path: Path) -> dict[tuple[str, str, int], dict[int, float]]:
-    """By explainer, student and size the measure of each seed; none where the run has no such file."""
-    if not path.exists():
-        return {}
-    try:
-        columns = read_table(path).columns
-    except RecordError as error:
-        raise RecordError(f"{error} Run the same comparison again: finished training is kept.") from error
-    lines = zip(*(columns[name] for name in ("explainer", "student", "size", "seed", "value")), strict=True)
-    found: dict[tuple[str, str, int], dict[int, float]] = {}
-    for explainer, student, size, seed, value in lines:
-        known = number(value)
-        if known is not None:
-            found.setdefault((explainer, student, size), {})[seed] = known
-    return found

@@ -1,29 +1,36 @@
 """What a comparison says, in plain words, and no more than it says."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from didact.reports.leaders import CHANCE, Leader, leaders, listed, no_better_than_random
+from didact.reports.leaders import (
+    CHANCE,
+    FAITHFULNESS,
+    Leader,
+    leaders,
+    listed,
+    more_faithful,
+    no_better_than_random,
+)
 from didact.reports.measured import number
 from didact.reports.read import FEW, NONE, Gain, Run, column_name
-from didact.stats.holm import holm
-from didact.stats.paired import paired_test
+from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
+from didact.stats.claims import ALPHA
+from didact.stats.contrast_table import NO_CONTRASTS
+from didact.stats.modes import modes_sentence
 
 NAMED: Final = 4  # methods that a title names
-_INCLUDES: Final = "The interval includes 0."
 CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
 BARELY: Final = 0.1  # an interval that begins below this share of the gain lies barely above 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` is clear, close, mixed, alone, beaten, unsure, nothing, ceiling, unlearned or empty.
+    """`level` is clear, close, mixed, alone, beaten, unsure, nothing, ceiling, missing, unlearned or empty.
 
-    `best` is the method that ranks first, `tied` are those that cannot be distinguished from it. `beside` says what
-    other measures say about these.
+    `best` is the method that ranks first, `tied` are it and those that gain, too, and cannot be told apart from it.
+    `beside` says what other measures say about these.
     """
 
     level: str
@@ -88,37 +95,77 @@ def _unlearned(run: Run) -> Verdict:
 
 def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     rows = _judged_rows(run, best)
-    above = [row for row in rows if row.is_above]
-    beaten = _beaten(run, rows, others)
-    close = [name for name in others if name not in beaten and _is_close(run, rows, name)]
-    equals = [name for name in CHANCE if _ahead(run, rows, name)]
-    name = f"“{best}”"
-    tied: tuple[str, ...] = (best,)
-    if all(_has_no_room(run, row) for row in rows):
-        level, title = "ceiling", "Students foresee this model without any explanation: there is nothing to gain"
-    elif not any((row.gain or 0.0) > 0 for row in rows):
-        level, title = "nothing", "No method helped: students did no better than without"
-    elif not above:
-        level, title = "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
-    elif equals:
-        what = " and ".join(equals)
-        level, title = "beaten", f"{name} comes first, but {what} marks teach as much"
-    elif len(above) < len(rows):
-        level, title = "mixed", f"{name} teaches best, but not every student"
-    elif not others:
-        level, title = "alone", f"{name} teaches; there was no other method to compare it with"
-    elif contenders := [name for name in close if _contends(run, rows, name)]:
-        tied = (best, *contenders)
-        level, title = "close", f"{_named(tied)} lead, too close to call"
-    elif close:
-        rest = f"interval of “{close[0]}” overlaps" if len(close) == 1 else f"intervals of {len(close)} others overlap"
-        level, title = "close", f"{name} leads, but not clearly: the {rest} with its own"
-    else:
-        level, title = "clear", f"{name} teaches best"
+    rivals = standings(run, best, others)
+    controls = standings(run, best, [name for name in run.explainers if name in run.controls and name != NONE])
+    undecided = [name for name in others if not rivals[name].is_beaten]
+    tied = (best, *(name for name in undecided if (run.gain(name) or 0.0) > 0))
+    level, title = _title(run, rows, rivals, controls, tied)
+    if level in ("clear", "close", "alone", "mixed"):
+        title += _faithfulness(run, tied)
+    tied = tied if level == "close" else (best,)
+    against = _against(run, best, controls, rivals) if run.contrasts else [NO_CONTRASTS]
     return Verdict(
-        level, title, _summary(run, best, rows), tuple(_sure(run, rows)),
-        tuple(_against(run, rows, others, tied)), best, tied, _beside(run, tied),
+        level, title, _summary(run, best, rows), tuple(_sure(run, rows, rivals, tied)), tuple(against), best, tied,
+        _beside(run, tied),
     )  # fmt: skip
+
+
+def _title(
+    run: Run,
+    rows: Sequence[Gain],
+    rivals: Mapping[str, Standing],
+    controls: Mapping[str, Standing],
+    tied: Sequence[str],
+) -> tuple[str, str]:
+    """Level and headline. Every lead that it speaks of is claimed by the rule of docs/compare.md."""
+    name = f"“{tied[0]}”"
+    above = [row for row in rows if row.is_above]
+    undecided = [rival for rival, standing in rivals.items() if not standing.is_beaten]
+    if all(_has_no_room(run, row) for row in rows):
+        return "ceiling", "Students foresee this model without any explanation: there is nothing to gain"
+    if not any((row.gain or 0.0) > 0 for row in rows):
+        return "nothing", "No method helped: students did no better than without"
+    if not run.contrasts:
+        return "missing", f"{name} ranks first; without contrasts no lead can be claimed"
+    if not above:
+        return "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
+    if chance := [one for one in CHANCE if one in controls and controls[one].columns and not controls[one].is_beaten]:
+        reached = [one for one in chance if _reaches(run, rows, one)]
+        if reached:
+            return "beaten", f"{name} comes first, but {' and '.join(reached)} marks teach as much"
+        return "beaten", f"{name} comes first, but is not clearly ahead of {' and '.join(chance)} marks"
+    if len(above) < len(rows):
+        return "mixed", f"{name} comes first, and clearly teaches in {len(above)} of {len(rows)} combinations"
+    if not rivals:
+        return "alone", f"{name} teaches; there was no other method to compare it with"
+    partly = [one for one in undecided if rivals[one].ahead and not rivals[one].behind]
+    if undecided and partly == undecided:
+        if len(partly) > 1:
+            return "close", f"{name} leads, but not clearly in every combination"
+        scope = f"in only {rivals[partly[0]].ahead} of {rivals[partly[0]].columns} combinations"
+        return "close", f"{name} leads, but is clearly ahead of “{partly[0]}” {scope}"
+    if len(tied) > 1:
+        return "close", f"{_named(tied)} lead, too close to call"
+    if undecided:
+        what = f"“{undecided[0]}”" if len(undecided) == 1 else f"{len(undecided)} others"
+        return "close", f"{name} leads, but not clearly: {what} cannot be told apart from it"
+    return "clear", f"{name} teaches best"
+
+
+def _faithfulness(run: Run, tied: Sequence[str]) -> str:
+    """What the headline adds about faithfulness; docs/compare.md states the rule."""
+    chance = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
+    if all(2 * worse > known for worse, known in chance):
+        return f", but {'none of them is' if len(tied) > 1 else 'it is no'} more faithful than random marks"
+    better = [more_faithful(run, name) for name in tied]
+    ahead = [name for name in better[0] if all(name in own for own in better)]
+    return f"; {_named(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
+
+
+def _reaches(run: Run, rows: Sequence[Gain], control: str) -> bool:
+    """Whether the measured gain of a control is as large as that of the rows in half of the columns or more."""
+    pairs = [(row, other) for row in rows if (other := run.row(control, row.column)) and other.gain is not None]
+    return 2 * sum((other.gain or 0.0) >= (row.gain or 0.0) for row, other in pairs) >= len(pairs) > 0
 
 
 def _has_no_room(run: Run, row: Gain) -> bool:
@@ -149,7 +196,9 @@ def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
     plain = run.row(NONE, row.column)
     without = run.written(plain.mean if plain else None)
     how = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
-    interval = f"95 % interval {run.interval(row)}" if row.has_interval else "no interval"
+    is_corrected = row.level is not None and row.level > 1 - ALPHA
+    kind = "corrected 95 % interval" if is_corrected else "95 % interval"
+    interval = f"{kind} {run.interval(row)}" if row.has_interval else "no interval"
     if run.is_correlation:
         said = f"correlate with the model on unseen rows at r = {run.written(row.mean)}, against {without} without"
     elif run.measure == "f1":
@@ -164,190 +213,122 @@ def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
     return f"Students who saw “{best}” while learning {said}: {run.signed(row.gain)} {run.unit} ({interval}; {how})."
 
 
-def _sure(run: Run, rows: Sequence[Gain]) -> list[str]:
-    said = [_where_it_lies(rows)]
+def _sure(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied: Sequence[str]) -> list[str]:
+    texts = [_gain_text(run, rows)]
     least = min(row.seeds for row in rows)
-    tested = [row for row in rows if row.p is not None]
     if least == 1:
-        said.append("There is one seed, so nothing is known of how much students differ. Use 5 or more.")
+        texts.append(f"There is one seed, so nothing can be claimed about others. Use {SEEDS} (--seeds {SEEDS}).")
     elif least < FEW:
-        said.append(f"With {least} seeds intervals say little, and no test can reach p < 0.05. Use 8 (--seeds 8).")
-    elif not tested:
-        reasons = list(dict.fromkeys(row.p_reason for row in rows if row.p_reason))
-        said += [f"No test over seeds confirms it: {reason}." for reason in reasons[:2]]
-    if tested:
-        held = sum((row.p or 1.0) < 0.05 for row in tested)
-        single = f"p = {tested[0].p:.2g}" if len(rows) == 1 else f"p < 0.05 in {held} of {len(rows)}"
-        chance = "" if held else ", so chance is not ruled out"
-        said.append(f"Over seeds, corrected for the number of methods: {single}{chance}.")
+        texts.append(
+            f"With {least} seeds it is hardly known how much students differ, so intervals are wide. Use {SEEDS} "
+            f"(--seeds {SEEDS})."
+        )
+    texts += filter(None, [_advice(run, rows, rivals, tied)])
+    low = [row for row in run.rows if row.low_seeds and row.column in run.judged]
+    texts += [
+        f"{column_name(row.column)}: {modes_sentence(row.explainer, row.low_seeds, row.seeds)}" for row in low[:3]
+    ]
+    if len(low) > 3:
+        texts.append(f"The same holds for {len(low) - 3} more rows of the table (‡).")
     if run.failed:
-        said.append(f"{len(run.failed):,} runs failed and are missing from the numbers.")
+        texts.append(f"{len(run.failed):,} runs failed and are missing from the numbers.")
     if run.unlearned:
         names = "; ".join(column_name(column) for column in run.unlearned)
-        said.append(f"Left out, because their students did not learn: {names}.")
-    return said
+        texts.append(f"Left out, because their students did not learn: {names}.")
+    return texts
 
 
-def _where_it_lies(rows: Sequence[Gain]) -> str:
-    """Where the interval of the gain lies, and nothing about chance: that is for a test to say."""
-    above = [row for row in rows if row.is_above]
-    barely = [row for row in above if (row.low or 0.0) < BARELY * (row.gain or 0.0)]
-    where = "" if len(rows) == 1 else f" in {len(above)} of {len(rows)} combinations"
+def _gain_text(run: Run, rows: Sequence[Gain]) -> str:
+    """What is claimed about the gain of the leader."""
     if not any(row.has_interval for row in rows):
         return "There are no intervals: whether this is more than chance is not known."
-    if above:
-        near = f" (barely{'' if len(rows) == 1 else f' in {len(barely)}'})" if barely else ""
-        rest = "" if len(above) == len(rows) else ", and not in the others"
-        return f"The interval lies above 0{where}{near}{rest}."
-    return "The interval lies below 0: it does harm." if all(row.is_below for row in rows) else _INCLUDES
+    if not run.contrasts:
+        return "The intervals are those of an older didact, and no gain is claimed."
+    above = [row for row in rows if row.is_above]
+    if len(rows) > 1:
+        return f"The interval lies above 0 in {len(above)} of {len(rows)} combinations (p < 0.05, Holm-corrected)."
+    row = rows[0]
+    where = "lies above 0" if above else "lies below 0: it does harm" if row.is_below else "includes 0"
+    barely = " barely" if above and (row.low or 0.0) < BARELY * (row.gain or 0.0) else ""
+    p = "" if row.p is None else f" (p = {row.p:.2g}, Holm-corrected for the number of methods)"
+    return f"The interval{barely} {where}{p}."
 
 
-def _against(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequence[str]) -> list[str]:
-    best = rows[0].explainer
-    said = [one for name in CHANCE if (one := _control(run, rows, name))]
-    strong = [
-        name for name in run.explainers
-        if name in run.controls and name not in (NONE, *CHANCE) and _ahead(run, rows, name)
-    ]  # fmt: skip
-    if strong:
-        gains = ", ".join(f"{name} ({_both(run, best, name)})" for name in strong)
-        said.append(f"These controls teach as much or more: {gains}.")
+def _advice(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied: Sequence[str]) -> str:
+    """What would help where something is not decided: the gain of the leader, or its lead."""
+    for row in rows:
+        contrast = run.contrasts.get(row.explainer, NONE, row.column)
+        if not row.claimed and contrast is not None and contrast.difference > 0:
+            alpha = ALPHA if row.level is None else 1 - row.level
+            return more_data(contrast, alpha=alpha, what=f"the gain of {row.explainer}")
+    undecided = [*tied[1:], *(name for name in rivals if name not in tied)]
+    claim = next((claim for name in undecided if (claim := rivals[name].open_claim)), None)
+    if claim is None or claim.level is None:
+        return ""
+    rival = next(name for name in undecided if rivals[name].open_claim is claim)
+    return more_data(claim.contrast, alpha=1 - claim.level, what=f"{tied[0]} against {rival}")
+
+
+def _against(run: Run, best: str, controls: Mapping[str, Standing], rivals: Mapping[str, Standing]) -> list[str]:
+    texts = [_control(run, best, controls[name]) for name in CHANCE if name in controls and controls[name].columns]
+    others = [standing for name, standing in controls.items() if name not in CHANCE and standing.columns]
+    ahead = [standing for standing in others if standing.behind == standing.columns]
+    undecided = [standing for standing in others if standing not in ahead and not standing.is_beaten]
+    if ahead:
+        texts.append(f"These controls clearly teach more: {_with_gaps(run, best, ahead)}.")
+    if undecided:
+        texts.append(f"It cannot be told apart from these controls: {_with_gaps(run, best, undecided)}.")
     majority = number(run.about.get("majority"))
     if majority is not None:
-        said.append(f"Always giving the same answer reaches {run.written(majority)} %.")
-    return [*said, _rivals(run, rows, others, tied)]
+        texts.append(f"Always giving the same answer reaches {run.written(majority)} %.")
+    return [*texts, *_rivals(run, best, rivals)]
 
 
-def _rivals(run: Run, rows: Sequence[Gain], others: Sequence[str], tied: Sequence[str]) -> str:
-    """The methods that are tied with the best, or the next one, and how often the best was ahead of them."""
-    if not others:
-        return "No other method was compared. Name several: --explainers gradient_norm,lime."
-    best = rows[0].explainer
-    if len(tied) == 1:
-        rival = others[0]
-        known = [(row, other) for row in rows if (other := run.row(rival, row.column)) and other.gain is not None]
-        state = _state(known) if _is_close(run, rows, rival) else "their intervals do not overlap"
-        if rival in _beaten(run, rows, others):
-            state = "a paired test over seeds tells them apart (p < 0.05, corrected for the number of methods)"
-        return f"The next method is {rival} ({_both(run, best, rival)}); {state}{_seeds(run, rows, rival)}."
-    texts = []
-    for rival in tied[1 : NAMED + 1]:
-        won, same, pairs = _pairs(run, rows, rival)
-        equal = f", {same} equal" if same else ""
-        texts.append(f"{rival} ({_both(run, best, rival)}{f'; {won} of {pairs}{equal}' if pairs else ''})")
-    more = len(tied) - 1 - NAMED
-    names = f"{', '.join(texts)}{f', and {more} more' if more > 0 else ''}"
-    ahead = f" and the pairs of students in which {best} was ahead" if run.values else ""
-    return f"Tied with it, with their gains{ahead}: {names}. Their intervals overlap."
+def _control(run: Run, best: str, standing: Standing) -> str:
+    marks = {"random": "random marks", "trivial": "marks that only give the answer away (trivial)"}[standing.rival]
+    gap = f"{_both(run, best, standing.rival)}; {gap_text(run, standing)}"
+    if standing.is_beaten:
+        return f"It is clearly ahead of {marks} ({gap})."
+    if standing.behind == standing.columns:
+        return f"It is clearly behind {marks} ({gap})."
+    return f"It is not clearly ahead of {marks} ({gap})."
 
 
-def _control(run: Run, rows: Sequence[Gain], name: str) -> str:
-    known = [(row, other) for row in rows if (other := run.row(name, row.column)) and other.gain is not None]
-    if not known:
-        return ""
-    clear = sum(_apart(row, other) for row, other in known)
-    ahead = sum((row.gain or 0.0) > (other.gain or 0.0) for row, other in known)
-    gain = run.signed(run.gain(name))
-    marks = {"random": "random marks", "trivial": "marks that only give the answer away (trivial)"}.get(name, name)
-    if clear == len(known):
-        return f"It is clearly ahead of {marks} ({gain})."
-    if ahead == len(known):
-        return f"It is ahead of {marks} ({gain}), but {_state(known)}{_seeds(run, rows, name)}."
-    where = "" if len(known) == 1 else f" in {len(known) - ahead} of {len(known)} combinations"
-    return f"It is not ahead of {marks} ({gain}){where}."
+def _rivals(run: Run, best: str, rivals: Mapping[str, Standing]) -> list[str]:
+    """The methods that cannot be told apart from the best, or the next one."""
+    if not rivals:
+        return ["No other method was compared. Name several: --explainers gradient_norm,lime."]
+    undecided = [standing for standing in rivals.values() if not standing.is_beaten]
+    if undecided:
+        beaten = [name for name, standing in rivals.items() if standing.is_beaten]
+        ahead = f" It is clearly ahead of {listed(beaten)}." if beaten else ""
+        return [f"Not told apart from it: {_with_gaps(run, best, undecided)}.{ahead}"]
+    following = next(iter(rivals.values()))
+    gap = f"{_both(run, best, following.rival)}; {gap_text(run, following)}"
+    return [f"It is clearly ahead of every other method. The next one is {following.rival} ({gap})."]
 
 
-def _state(pairs: Sequence[tuple[Gain, Gain]]) -> str:
-    """Why two cannot be distinguished."""
-    known = any(row.has_interval and other.has_interval for row, other in pairs)
-    return "their intervals overlap" if known else "there are no intervals to compare"
-
-
-def _seeds(run: Run, rows: Sequence[Gain], other: str) -> str:
-    """In how many pairs of students, alike but for the explanation, the first was ahead."""
-    won, same, pairs = _pairs(run, rows, other)
-    equal = f" ({same} equal)" if same else ""
-    return f", and {rows[0].explainer} was ahead in {won} of {pairs} pairs of students{equal}" if pairs else ""
-
-
-def _pairs(run: Run, rows: Sequence[Gain], other: str) -> tuple[int, int, int]:
-    """Pairs of students with the same seed: those that the method of the rows won, equal ones, and all."""
-    best = rows[0].explainer
-    pairs: list[tuple[float, float]] = []
-    for row in rows:
-        own, rival = run.values.get((best, *row.column), {}), run.values.get((other, *row.column), {})
-        pairs += [(own[seed], rival[seed]) for seed in own.keys() & rival.keys()]
-    won, same = sum(first > second for first, second in pairs), sum(first == second for first, second in pairs)
-    return won, same, len(pairs)
-
-
-def _beaten(run: Run, rows: Sequence[Gain], others: Sequence[str]) -> set[str]:
-    """The methods that lost to that of the rows, seed by seed: an exact paired test, Holm-corrected over all of them.
-
-    With several columns a method has to lose in each that both have. What too few seeds cannot tell is not beaten.
-    """
-    lost: dict[str, list[bool]] = {}
-    for row in rows:
-        own = run.values.get((row.explainer, *row.column), {})
-        p: dict[str, float | None] = {}
-        for name in others:
-            rival = run.values.get((name, *row.column), {})
-            gaps = np.array([own[seed] - rival[seed] for seed in sorted(own.keys() & rival.keys())])
-            if len(gaps):
-                tested = paired_test(gaps, level=0.05 / max(len(others), 1)).p
-                p[name] = tested if gaps.mean() > 0 else 1.0
-        for name, corrected in zip(p, holm(list(p.values())), strict=True):
-            lost.setdefault(name, []).append(corrected is not None and corrected < 0.05)
-    return {name for name, found in lost.items() if all(found)}
-
-
-def _contends(run: Run, rows: Sequence[Gain], name: str) -> bool:
-    """Whether a method whose interval overlaps may be as good: it gains, and did not lose every pair of students.
-
-    Too few pairs decide nothing.
-    """
-    won, _, pairs = _pairs(run, rows, name)
-    return (run.gain(name) or 0.0) > 0 and (pairs < FEW or won < pairs)
+def _with_gaps(run: Run, best: str, several: Sequence[Standing]) -> str:
+    return ", ".join(f"{one.rival} ({_both(run, best, one.rival)}; {gap_text(run, one)})" for one in several)
 
 
 def _both(run: Run, best: str, other: str) -> str:
     """The mean gain of another method, and that of the best where they were not compared everywhere."""
     columns = run.shared([best, other])
-    gain = run.signed(run.gain(other, columns))
+    gain = f"gain {run.signed(run.gain(other, columns))}"
     everywhere = len(columns) == len(run.judged)
     return gain if everywhere else f"{gain} against {run.signed(run.gain(best, columns))} where both were compared"
-
-
-def _gain(run: Run, name: str, row: Gain) -> float:
-    found = run.row(name, row.column)
-    return float("-inf") if found is None or found.gain is None else found.gain
-
-
-def _apart(row: Gain, other: Gain) -> bool:
-    return row.low is not None and other.high is not None and row.low > other.high
-
-
-def _is_close(run: Run, rows: Sequence[Gain], name: str) -> bool:
-    """Whether intervals overlap in half of the columns or more."""
-    known = [(row, other) for row in rows if (other := run.row(name, row.column)) and other.gain is not None]
-    return sum(not _apart(row, other) for row, other in known) * 2 >= len(known) > 0
-
-
-def _ahead(run: Run, rows: Sequence[Gain], name: str) -> bool:
-    """Whether a control reaches the method in half of the columns or more."""
-    known = [row for row in rows if run.row(name, row.column) is not None]
-    return sum(_gain(run, name, row) >= (row.gain or 0.0) for row in known) * 2 >= len(known) > 0
 
 
 def _beside(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
     """What faithfulness and the other measures say about the methods of a headline."""
     said = []
     for name in tied:
-        worse, known = no_better_than_random(run, name, "faithfulness")
-        if known and worse * 2 > known:
-            said.append(
-                f"“{name}” teaches, but by faithfulness it is no better than random marks ({worse} of {known} metrics)."
-            )
+        worse, known = no_better_than_random(run, name, FAITHFULNESS)
+        if worse * 2 > known:
+            said.append(f"By faithfulness “{name}” is no better than random marks ({worse} of {known} metrics).")
+        if better := more_faithful(run, name):
+            said.append(f"{_named(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
     return (*said, *_leading(run, tied))
 
 

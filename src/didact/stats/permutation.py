@@ -1,6 +1,7 @@
 """Whether two groups of people differ: what if they had been dealt into the groups in another way?"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain, combinations, islice
 from math import comb
 from typing import Final
@@ -9,11 +10,18 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from didact.errors import ShapeError
-from didact.stats.paired import Test
 
 _ENUMERATED: Final = 200_000  # ways to deal people up to which all are tried
 _DEALS: Final = 100_000
 _BLOCK: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Test:
+    """A p-value. None where there can be none; `reason` then says why, and is otherwise empty or a remark."""
+
+    p: float | None
+    reason: str = ""
 
 
 def permutation_test(

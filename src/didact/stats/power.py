@@ -57,7 +57,7 @@ def variance(parts: Components, *, people: int, items: int) -> float:
 
 def detectable(parts: Components, *, people: int, items: int, power: float = 0.8, level: float = 0.05) -> float:
     """The smallest difference that a study of that size tells from 0 with that power, by a two-sided t-test."""
-    from scipy import stats
+    from scipy.special import stdtrit
 
     if people < 2:
         raise OptionError(f"A study that says something about people needs at least 2, not {people}.")
@@ -67,7 +67,7 @@ def detectable(parts: Components, *, people: int, items: int, power: float = 0.8
     slack = from_person**2 / free + (from_item**2 + single**2 / free) / max(items - 1, 1)
     total = from_person + from_item - single
     freedom = min(total**2 / slack, 1e6) if slack > 0 else 1e6
-    return float((stats.t.ppf(1 - level / 2, freedom) + stats.t.ppf(power, freedom)) * np.sqrt(total))
+    return float((stdtrit(freedom, 1 - level / 2) + stdtrit(freedom, power)) * np.sqrt(total))
 
 
 def people_needed(
@@ -77,14 +77,14 @@ def people_needed(
 
     The items then asked for are as many as leave people half of the variance that is allowed.
     """
-    from scipy import stats
+    from scipy.special import ndtri
 
     if not difference > 0 or not np.isfinite(difference):
         raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
     found = _fewest(parts, difference, items, power, level)
     if found is not None:
         return Needed(difference, found, items)
-    allowed = (difference / float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))) ** 2
+    allowed = (difference / float(ndtri(1 - level / 2) + ndtri(power))) ** 2
     more = max(items + 1, int(np.ceil(2 * parts.item / allowed)))
     limit = f"{items} items are too few for any number of people"
     return Needed(difference, _fewest(parts, difference, more, power, level), more, limit)

@@ -1,6 +1,7 @@
 """What a simulation amounts to: how well each cohort foresees the model, and whether explanations made a difference."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -11,8 +12,7 @@ from didact.errors import OptionError
 from didact.stats.concordance import krippendorff_alpha
 from didact.stats.crossed import Cells, crossed_weights
 from didact.stats.holm import holm
-from didact.stats.paired import Test
-from didact.stats.permutation import permutation_test
+from didact.stats.permutation import Test, permutation_test
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
@@ -46,10 +46,11 @@ def analyzed(
     drawn = weights @ member
     draws = np.where(drawn > 0, (weights * right) @ member / np.where(drawn > 0, drawn, 1), values)
     found = contrasts(Estimates(names, values, draws, influence, cells), level=level)
-    table = found.pair_rows()
-    _add_tests(table, tests, right, names, level=1 - level, seed=seed)
+    p_values = _tests(tests, right, names, alpha=1 - level, seed=seed)
+    found = replace(found, unconfirmed=_unconfirmed(found, p_values, alpha=1 - level))
+    table = [row | p_values[frozenset((row["better"], row["worse"]))] for row in found.pair_rows()]
     rows = [_cohort(design, answers, tests, right, found, place, said) for place in range(len(names))]
-    notes = [*few_notes(cells), *_notes(design, names, tests, right)]
+    notes = [*few_notes(cells), *_notes(design, names, tests, right), *_contradictions(table, alpha=1 - level)]
     return {
         "measure": "share of the model's answers that people foresee",
         "headline": _headline(found, table, cells),
@@ -91,25 +92,48 @@ def _cohort(
     }  # fmt: skip
 
 
-def _add_tests(
-    table: list[dict[str, Any]],
-    tests: Sequence[Answer],
-    right: Float[np.ndarray, " answer"],
-    names: Sequence[str],
-    *,
-    level: float,
-    seed: int,
-) -> None:
+def _tests(
+    tests: Sequence[Answer], right: Float[np.ndarray, " answer"], names: Sequence[str], *, alpha: float, seed: int
+) -> dict[frozenset[str], dict[str, Any]]:
     """A permutation test of every pair of cohorts. Holm's correction is over cohorts against the control, and apart
     from these over pairs of methods."""
-    found = {frozenset(pair): _test(tests, right, *pair, level=level, seed=seed) for pair in combinations(names, 2)}
-    pairs = [frozenset((row["better"], row["worse"])) for row in table]
+    found: dict[frozenset[str], dict[str, Any]] = {}
+    pairs = list(combinations(names, 2))
     for is_control in (True, False):
-        places = [place for place, pair in enumerate(pairs) if (CONTROL in pair) is is_control]
-        adjusted = holm([found[pairs[place]].p for place in places])
-        for place, p in zip(places, adjusted, strict=True):
-            test = found[pairs[place]]
-            table[place] |= {"p": test.p, "p_holm": p, "p_reason": test.reason, "with_control": is_control}
+        family = [pair for pair in pairs if (CONTROL in pair) is is_control]
+        results = [_test(tests, right, *pair, level=alpha, seed=seed) for pair in family]
+        for pair, test, p in zip(family, results, holm([one.p for one in results]), strict=True):
+            found[frozenset(pair)] = {
+                "p": test.p, "p_holm": p, "p_reason": test.reason, "with_control": is_control
+            }  # fmt: skip
+    return found
+
+
+def _unconfirmed(
+    found: Contrasts, p_values: Mapping[frozenset[str], Mapping[str, Any]], *, alpha: float
+) -> frozenset[int]:
+    """The pairs that the test does not confirm. A claim needs both: the interval of all pairs at once, and the test."""
+    return frozenset(
+        place
+        for place, (first, second) in enumerate(found.pairs)
+        if not _is_small(p_values[frozenset((found.names[first], found.names[second]))]["p_holm"], alpha)
+    )
+
+
+def _is_small(p: float | None, alpha: float) -> bool:
+    return p is not None and p < alpha
+
+
+def _contradictions(table: Sequence[Mapping[str, Any]], *, alpha: float) -> list[str]:
+    """A note where interval and test disagree, so that nobody reads a claim into one of the two."""
+    pairs = [
+        f"{row['better']} and {row['worse']}"
+        for row in table
+        if (row["sure_low"] > 0) is not _is_small(row["p_holm"], alpha)
+    ]
+    if not pairs:
+        return []
+    return [f"Interval and test do not agree about {listed(pairs)}; a difference is claimed only where both show it."]
 
 
 def _test(
@@ -133,14 +157,14 @@ def _test(
 
 
 def _headline(found: Contrasts, table: Sequence[dict[str, Any]], cells: Cells) -> str:
-    """Against the control by the test where there is one, else by the interval."""
+    """What is claimed against the control: the interval of all pairs at once excludes 0, and the test confirms it."""
     cohorts = f"{len(found.names)} {'cohort' if len(found.names) == 1 else 'cohorts'}"
     who = f"{cells.people} {'person' if cells.people == 1 else 'people'} in {cohorts}"
     control = [row for row in table if row["with_control"]]
     if not control:
         missing = "but the control" if CONTROL in found.names else "of the control"
         return f"{who}: nobody {missing} answered, so it cannot be told what explanations add."
-    told = [row for row in control if (row["p_holm"] is not None and row["p_holm"] < 0.05) or row["is_sure"]]
+    told = [row for row in control if row["is_sure"]]
     helped = [f"{row['better']} ({100 * row['difference']:+.0f} points)" for row in told if row["worse"] == CONTROL]
     harmed = [f"{row['worse']} ({-100 * row['difference']:+.0f} points)" for row in told if row["better"] == CONTROL]
     parts = []

@@ -50,12 +50,15 @@ class Contrasts:
     here: Intervals
     variances: Variances
     cells: Cells
+    unconfirmed: frozenset[int] = frozenset()  # pairs that a test does not confirm: never `sure`
 
     def beats(self, *, here: bool = False) -> list[list[bool]]:
         """Which method (row) is surely better than which (column)."""
         found = [[False] * len(self.names) for _ in self.names]
         ends = self.here if here else self.sure
         for place, (first, second) in enumerate(self.pairs):
+            if place in self.unconfirmed and not here:
+                continue
             found[first][second] = bool(ends.low[place] > 0)
             found[second][first] = bool(ends.high[place] < 0)
         return found
@@ -81,7 +84,8 @@ class Contrasts:
             for label, ends in (("", self.each), ("sure_", self.sure), ("here_", self.here)):
                 low, high = sorted((sign * float(ends.low[place]), sign * float(ends.high[place])))
                 row |= {f"{label}low": low, f"{label}high": high}
-            row |= {"is_sure": row["sure_low"] > 0, "is_sure_here": row["here_low"] > 0}
+            is_sure = row["sure_low"] > 0 and place not in self.unconfirmed
+            row |= {"is_sure": is_sure, "is_sure_here": row["here_low"] > 0}
             rows.append(row)
         return sorted(rows, key=lambda row: (-row["difference"], row["better"], row["worse"]))
 

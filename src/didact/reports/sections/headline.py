@@ -48,6 +48,8 @@ def _badge(run: Run) -> str:
     said = []
     if run.rows and run.least_seeds < FEW:
         said.append(f"few seeds ({run.least_seeds})")
+    if any(row.low_seeds for row in run.rows):
+        said.append("some students failed to learn (‡)")
     if run.failed:
         said.append(f"{len(run.failed):,} failed runs")
     if run.unlearned:

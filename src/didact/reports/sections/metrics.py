@@ -52,7 +52,7 @@ def part(run: Run) -> Part:
     heading = str(measured.metrics.get("heading") or "plausibility")
     said = (
         f"The same methods on {count:,.0f} rows of {measured.split}, by what does not need a student. In each line the "
-        "colour runs from the worst method to the best. ★ best method (controls excluded); equal ones share it."
+        "colour runs from the worst method to the best. ★ best value (controls excluded); equal ones share it."
     )
     remarks = [
         "↑ higher is better, ↓ lower. A number in brackets is no better than random explanations: the interval of the "

@@ -11,12 +11,14 @@ from didact.reports.part import Part, details, lead, missing, notes
 from didact.reports.read import FEW, NONE, Column, Gain, Run, column_name, minus
 from didact.reports.table import Cell, Table
 from didact.reports.verdict import verdict_of
+from didact.stats.contrast_table import NO_CONTRASTS
+from didact.stats.modes import modes_sentence
 
 UNLEARNED = "students did not learn: no verdict"
 _SHOWN = 4  # charts; the rest can be unfolded
 
 
-_STARRED = ("clear", "close", "mixed", "alone")  # verdicts by which a method teaches
+_STARRED = ("clear", "close", "alone")  # verdicts by which a method teaches best
 _MEASURES = {
     "pearson": "Pearson's r with the model",
     "f1": "F1 with the model's answers",
@@ -35,7 +37,7 @@ def part(run: Run) -> Part:
     body = [
         lead(
             "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
-            "is over students who saw none; the bar is its 95 % interval."
+            "is over students who saw none; the bar is its 95 % interval, corrected for the number of methods."
         ),
         _legend() if figures else missing("No method has a gain here, so there is nothing to draw."),
         f'<div class="charts">{"".join(drawn[:shown])}</div>',
@@ -53,7 +55,7 @@ def part(run: Run) -> Part:
 def _legend() -> str:
     return (
         '<ul class="key"><li><i class="dot blue"></i>method</li><li><i class="dot grey"></i>control</li>'
-        '<li><i class="dot hollow"></i>hollow: the interval includes 0, or there is none</li></ul>'
+        '<li><i class="dot hollow"></i>hollow: no gain is claimed (the interval includes 0, or there is none)</li></ul>'
     )
 
 
@@ -79,8 +81,9 @@ def _figure(run: Run, column: Column) -> Figure:
 
 
 def _titled(run: Run, column: Column) -> str:
-    """The name of a column, with a mark where it says nothing."""
-    return column_name(column) + ("" if column in run.judged else f" ({UNLEARNED})")
+    """The name of a column, with a mark where it says nothing, or where some students failed to learn."""
+    failed = " ‡" if any(row.low_seeds for row in run.rows if row.column == column) else ""
+    return column_name(column) + failed + ("" if column in run.judged else f" ({UNLEARNED})")
 
 
 def _chart(run: Run, rows: list[Gain], width: int, *, is_judged: bool = True) -> Any:
@@ -163,28 +166,28 @@ def _table(run: Run) -> Table:
     data = [
         {
             "explainer": row.explainer, "student": row.student, "size": row.size, "seeds": row.seeds,
-            "measure": run.measure, "mean": row.mean, "gain": row.gain, "low": row.low, "high": row.high, "p": row.p,
-            "rank": row.rank, "is_control": row.is_control, "test_rows": row.test_rows,
+            "measure": run.measure, "mean": row.mean, "gain": row.gain, "low": row.low, "high": row.high,
+            "level": row.level, "p": row.p, "claimed": row.claimed, "low_seeds": row.low_seeds, "rank": row.rank,
+            "is_control": row.is_control, "test_rows": row.test_rows,
             "learned": None if not run.about.get("columns") else row.column in run.judged,
             "written": _written(run, row),
         }
         for row in run.rows
     ]  # fmt: skip
     what = _MEASURES.get(run.measure, "percent of rows on which students agree with the model")
-    caption = f"Gain over none, {run.unit}, with its 95 % interval; none: {what}"
+    caption = f"Gain over none, {run.unit}, with its 95 % interval (Holm-corrected); none: {what}"
     return Table("ranking", caption, heads, rows, look="ranking", data=data)
 
 
 def _cell(run: Run, row: Gain | None) -> Cell:
     if row is None or (row.gain is None and row.explainer != NONE):
         return Cell("–", title="none of its runs succeeded")
-    few = "°" if row.seeds < FEW else ""
+    few = ("°" if row.seeds < FEW else "") + ("‡" if row.low_seeds else "")
     if row.explainer == NONE:
         return Cell(f"{run.written(row.mean)}{few}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows")
     is_judged = row.column in run.judged
     mark = "▲" if row.is_above else "▼" if row.is_below else ""
-    star = "*" if row.p is not None and row.p < 0.05 else ""
-    aside = f"{run.bracketed(row)} {f'{mark}{star}' if is_judged else ''}{few}".strip()
+    aside = f"{run.bracketed(row)} {mark if is_judged else ''}{few}".strip()
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
     lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
     told = [f"mean {run.written(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
@@ -201,8 +204,18 @@ def _written(run: Run, row: Gain) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    star = "★ best method (controls excluded); tied methods share it. " if verdict_of(run).level in _STARRED else ""
-    said = [f"{star}▲ the interval lies above 0, ▼ below it; * p < 0.05 over seeds, Holm-corrected."]
+    star = "★ in the lead (controls excluded); tied methods share it. " if verdict_of(run).level in _STARRED else ""
+    said = [
+        f"{star}▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05, Holm-corrected "
+        "over the methods of a column (each control by itself)."
+    ]
+    if not run.contrasts:
+        said.append(NO_CONTRASTS)
+    said += [
+        f"‡ {column_name(row.column)}: {modes_sentence(row.explainer, row.low_seeds, row.seeds)}"
+        for row in run.rows
+        if row.low_seeds
+    ]
     for column, reason in run.unlearned.items():
         said.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
     if any(row.seeds < FEW for row in run.rows):

@@ -1,0 +1,98 @@
+"""How the leading method stands against others: paired contrasts, corrected by Holm over the rivals of a column."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from didact.reports.read import Column, Run
+from didact.stats.claims import ALPHA, Claim, claims
+from didact.stats.contrast import Contrast
+from didact.stats.power import Components, people_needed
+
+_MOST_SEEDS, _MOST_ROWS = 1000, 1_000_000
+SEEDS: Final = 8  # what to ask for where seeds are few
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The leader against one rival: a claim for each judged column that both have."""
+
+    rival: str
+    claims: Mapping[Column, Claim] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> int:
+        return len(self.claims)
+
+    @property
+    def ahead(self) -> int:
+        """Columns in which the leader is claimed ahead."""
+        return sum(claim.is_above for claim in self.claims.values())
+
+    @property
+    def behind(self) -> int:
+        """Columns in which the rival is claimed ahead."""
+        return sum(claim.is_below for claim in self.claims.values())
+
+    @property
+    def is_beaten(self) -> bool:
+        """The rule for "clearly ahead": claimed in every column that both have."""
+        return 0 < self.columns == self.ahead
+
+    @property
+    def open_claim(self) -> Claim | None:
+        """The first claim that tells nothing, of more than one seed."""
+        return next((one for one in self.claims.values() if not one.claimed and one.p is not None), None)
+
+
+def standings(run: Run, leader: str, rivals: Sequence[str]) -> dict[str, Standing]:
+    """The leader against each rival. The rivals that a column has are one family of claims."""
+    found: dict[str, dict[Column, Claim]] = {rival: {} for rival in rivals}
+    for column in run.judged:
+        family = {
+            rival: contrast for rival in rivals if (contrast := run.contrasts.get(leader, rival, column)) is not None
+        }
+        for rival, claim in zip(family, claims(list(family.values())), strict=True):
+            found[rival][column] = claim
+    return {rival: Standing(rival, own) for rival, own in found.items()}
+
+
+def gap_text(run: Run, standing: Standing) -> str:
+    """By how much the leader is ahead, with the interval; with several columns, in how many that is claimed."""
+    if standing.columns == 0:
+        return "no column has both"
+    if standing.columns > 1:
+        behind = f", clearly behind in {standing.behind}" if standing.behind else ""
+        return f"clearly ahead in {standing.ahead} of {standing.columns} combinations{behind}"
+    (claim,) = standing.claims.values()
+    gap = f"difference {run.signed(claim.contrast.difference)}"
+    return gap if claim.low is None else f"{gap}, {run.signed(claim.low)} to {run.signed(claim.high)}"
+
+
+def more_data(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:
+    """How many seeds or test rows would show a difference of the measured size, with a power of 80 %.
+
+    From the parts of the variance: what differs between seeds shrinks with seeds, what differs between rows with rows.
+    """
+    seeds, rows, difference = contrast.seeds, contrast.rows, abs(contrast.difference)
+    if seeds < 2 or difference == 0 or contrast.se == 0:
+        return ""
+    cell = contrast.cell_variance
+    seed_part = max(0.0, contrast.seed_variance - cell) * seeds
+    row_part = max(0.0, contrast.row_variance - cell) * rows
+    single = cell * seeds * rows
+    by_seeds = people_needed(Components(seed_part, row_part, single), difference=difference, items=rows, level=alpha)
+    by_rows = people_needed(Components(row_part, seed_part, single), difference=difference, items=seeds, level=alpha)
+    ways = {}
+    if by_seeds.people is not None and by_seeds.items == rows and seeds < by_seeds.people <= _MOST_SEEDS:
+        ways["seeds"] = f"about {by_seeds.people:,} seeds (--seeds {by_seeds.people})"
+    if by_rows.people is not None and by_rows.items == seeds and rows < by_rows.people <= _MOST_ROWS:
+        ways["rows"] = f"about {by_rows.people:,} test rows (--test-rows {by_rows.people})"
+    main = "seeds" if seed_part / seeds >= row_part / rows else "rows"
+    start = f"Most of the uncertainty about {what} comes from the {'students' if main == 'seeds' else 'test rows'}"
+    if not ways:
+        return (
+            f"{start}; no realistic number of seeds or test rows would show a difference as small as the measured one."
+        )
+    order = sorted(ways, key=lambda name: name != main)
+    return f"{start}. To show a difference of the measured size takes {' or '.join(ways[name] for name in order)}."

@@ -1,0 +1,65 @@
+"""The one rule for claims: a family of contrasts, corrected by Holm, each shown with the interval of its step.
+
+A difference is claimed if its Holm-adjusted p is below `ALPHA`. That is so exactly where the interval shown excludes 0.
+Whatever a table or a report marks or says about a difference comes from here. docs/compare.md states the rule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from didact.errors import OptionError
+from didact.stats.contrast import Contrast
+from didact.stats.holm import holm
+
+ALPHA: Final = 0.05
+ONE_SEED: Final = "one seed says nothing about other seeds"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A contrast of a family: Holm-adjusted p, the interval at `level`, and whether the difference is `claimed`.
+
+    p and interval are None where nothing can be claimed; `reason` then says why.
+    """
+
+    contrast: Contrast
+    p: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    claimed: bool = False
+    reason: str = ""
+
+    @property
+    def is_above(self) -> bool:
+        """Claimed, and the first arm is ahead."""
+        return self.claimed and self.contrast.difference > 0
+
+    @property
+    def is_below(self) -> bool:
+        return self.claimed and self.contrast.difference < 0
+
+
+def claims(family: Sequence[Contrast], *, alpha: float = ALPHA, over_seeds: bool = True) -> list[Claim]:
+    """What may be claimed of each contrast, in the order given.
+
+    The interval of a contrast is at the level of its step in Holm's procedure; from the first step that fails on, at
+    the level of that step. A contrast of one seed is not tested unless the claims are about rows alone
+    (`over_seeds=False`).
+    """
+    if not 0 < alpha < 1:
+        raise OptionError(f"alpha must be between 0 and 1, got {alpha}.")
+    p_values = [contrast.p if contrast.seeds > 1 or not over_seeds else None for contrast in family]
+    adjusted = holm(p_values)
+    order = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    found = [Claim(contrast, reason=ONE_SEED) for contrast in family]
+    step = 0
+    for _, index in order:
+        contrast, p = family[index], adjusted[index]
+        assert p is not None
+        level = 1 - alpha / (len(order) - step)
+        low, high = contrast.interval(level)
+        found[index] = Claim(contrast, p, low, high, level, p < alpha)
+        step += p < alpha  # all that follow a failed step fail too, and keep its level
+    return found

@@ -1,0 +1,154 @@
+"""The paired difference of two arms over crossed seeds and rows, with its standard error in closed form.
+
+Every interval and every p-value of a comparison comes from a `Contrast`; `claims.py` decides what may be claimed.
+docs/decisions/028-one-rule.md gives the reasons.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from didact.errors import OptionError, ShapeError
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The mean paired difference of two arms. Its interval is `difference` ± t·`se`, with t at `df` degrees of freedom.
+
+    The variances are those of the difference as seen from seed means, from row means and from what both leave. The
+    first two contain the third, so the variance is seed + row − cell, and at least seed and row. With one seed the
+    contrast is about other rows and that seed alone.
+    """
+
+    difference: float
+    se: float
+    df: float
+    seeds: int
+    rows: int
+    seed_variance: float = 0.0
+    row_variance: float = 0.0
+    cell_variance: float = 0.0
+
+    @cached_property
+    def p(self) -> float:
+        """Two-sided p of Student's t: below 1 − level exactly where `interval(level)` excludes 0."""
+        from scipy.special import stdtr  # not scipy.stats, which takes a second to import
+
+        if self.se == 0:
+            return 1.0 if self.difference == 0 else 0.0
+        return float(2 * stdtr(self.df, -abs(self.difference) / self.se))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        from scipy.special import stdtrit
+
+        if not 0 < level < 1:
+            raise OptionError(f"level must be between 0 and 1, got {level}.")
+        margin = float(-stdtrit(self.df, (1 - level) / 2)) * self.se if self.se else 0.0
+        return self.difference - margin, self.difference + margin
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return self.interval()[1]
+
+    def __neg__(self) -> "Contrast":
+        """The same two arms, the second minus the first."""
+        return replace(self, difference=-self.difference)
+
+
+def crossed_contrast(
+    first: Float[np.ndarray, "seed row"],
+    second: Float[np.ndarray, "_ _"],
+    *,
+    strata: Int[np.ndarray, " _"] | None = None,
+) -> Contrast:
+    """First minus second, for a measure that is a mean over rows. Both arms have the same seeds and rows in order.
+
+    The variance is the unbiased one of a mean over two crossed samples, the degrees of freedom are Satterthwaite's.
+    With `strata`, a number per row, how strata differ is not left to chance: the right error of a mean of class
+    recalls, where the arms hold agreements times class weights. For Pearson's r pass `pearson_parts` of each arm.
+    """
+    _check(first, second)
+    parts = first - second
+    difference = float(parts.mean())
+    if strata is not None:
+        parts = _within_strata(parts, strata)
+    seeds, rows = parts.shape
+    center = parts.mean()
+    by_seed, by_row = parts.mean(1) - center, parts.mean(0) - center
+    rest = parts - center - by_seed[:, None] - by_row
+    per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)  # one seed has no spread: its sums are 0
+    seed = float((by_seed**2).sum()) / seeds * per_seed
+    row = float((by_row**2).sum()) / rows * per_row
+    cell = float((rest**2).sum()) / parts.size * per_seed * per_row
+    total = max(seed + row - cell, seed, row)
+    slack = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
+    df = total**2 / slack if slack > 0 else 1.0
+    return Contrast(difference, float(np.sqrt(total)), df, seeds, rows, seed, row, cell)
+
+
+def pearson_parts(
+    outputs: Float[np.ndarray, "seed row"], reference: Float[np.ndarray, " _"]
+) -> Float[np.ndarray, "seed row"]:
+    """Values whose mean over rows is a seed's r with `reference`, and whose deviations are each row's influence on r.
+
+    r of a constant arm is undefined and counts as 0: a student that always says the same predicts nothing.
+    """
+    if reference.shape != outputs.shape[1:]:
+        raise ShapeError(f"The reference has {len(reference)} rows, the students answered {outputs.shape[1]}.")
+    if not (np.isfinite(reference).all() and np.isfinite(outputs).all()):
+        raise ShapeError("Outputs or reference have values that are not numbers; leave those rows out of both.")
+    outputs, reference = _standard(outputs), _standard(reference)
+    products = outputs * reference
+    r = products.mean(1, keepdims=True)
+    return np.asarray(products - r * ((outputs**2 + reference**2) / 2 - 1))
+
+
+def row_contrasts(values: Float[np.ndarray, "series row"]) -> list[Contrast | None]:
+    """The mean of each series over the rows that it has (NaN where not), as a contrast with 0 over rows alone.
+
+    None for a series with fewer than two rows.
+    """
+    contrasts: list[Contrast | None] = []
+    for series in values:
+        present = series[np.isfinite(series)][None]
+        contrasts.append(crossed_contrast(present, np.zeros_like(present)) if present.size > 1 else None)
+    return contrasts
+
+
+def _standard(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*seed row"]:
+    """Mean 0 and variance 1 over rows, which leaves r as it is; 0 where constant."""
+    centered = values - values.mean(-1, keepdims=True)
+    varies = np.ptp(values, axis=-1, keepdims=True) > 0
+    scale = np.sqrt((centered**2).mean(-1, keepdims=True))
+    return np.divide(centered, scale, out=np.zeros_like(centered), where=varies & (scale > 0))
+
+
+def _within_strata(
+    parts: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " _"]
+) -> Float[np.ndarray, "seed row"]:
+    """The parts with the mean of every stratum moved to the overall mean."""
+    centered = parts.copy()
+    for stratum in np.unique(strata):
+        members = strata == stratum
+        centered[:, members] += parts.mean() - parts[:, members].mean()
+    return centered
+
+
+def _check(first: Float[np.ndarray, "_ _"], second: Float[np.ndarray, "_ _"]) -> None:
+    if first.shape != second.shape:
+        raise ShapeError(
+            f"Two arms are paired, but have {first.shape} and {second.shape} seeds and rows. "
+            "Give both the same seeds and test rows, in the same order."
+        )
+    if first.shape[0] < 1 or first.shape[1] < 2:
+        raise ShapeError(f"A contrast needs at least 1 seed and 2 rows, got {first.shape[0]} and {first.shape[1]}.")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ShapeError("One of the arms has values that are not numbers; leave those rows out of both.")

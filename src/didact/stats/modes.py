@@ -1,0 +1,38 @@
+"""Whether the values of seeds fall into two groups, as where some students fail to learn.
+
+Intervals then cover less than they say: a 95 % interval covers 83.5 % where one student in five fails (8 seeds).
+"""
+
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float
+
+FEWEST: Final = 6  # seeds below which a gap says little
+GAP: Final = 0.05  # of the measure; a smaller gap is no failure
+RATIO: Final = 8.0  # gap over the standard deviation within the groups
+
+
+def lower_group(values: Float[np.ndarray, " seed"]) -> int:
+    """How many values are in the lower of two groups; 0 where there is one group.
+
+    Values are divided at their largest gap. They are two groups if that gap is above 0.05 and above 8 times the pooled
+    standard deviation within the groups. Of normal values that holds in 1.5 % of samples of 6, 0.3 % of samples of 8.
+    """
+    ordered = np.sort(values)
+    if len(ordered) < FEWEST:
+        return 0
+    gaps = np.diff(ordered)
+    count = int(gaps.argmax()) + 1
+    within = sum(float(((group - group.mean()) ** 2).sum()) for group in (ordered[:count], ordered[count:]))
+    gap = float(gaps[count - 1])
+    return count if gap > max(GAP, RATIO * np.sqrt(within / (len(ordered) - 2))) else 0
+
+
+def modes_sentence(method: str, lower: int, seeds: int) -> str:
+    """What a reader must know of an arm whose students fall into two groups."""
+    if 2 * lower <= seeds:
+        what = f"{lower} of {seeds} students failed to learn what the others did"
+    else:
+        what = f"{seeds - lower} of {seeds} students learned what the others did not"
+    return f"{method}: {what}; intervals with it are too narrow."
