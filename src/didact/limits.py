@@ -6,7 +6,6 @@ from typing import Any, Final
 MOST_SEEDS: Final = 10_000
 MOST_ROWS: Final = 10_000_000
 MOST_AT_ONCE: Final = 1_000_000  # rows in one pass or step
-MOST_REPLICATES: Final = 100_000
 MOST_LENGTH: Final = 1_000_000
 MOST_EPOCHS: Final = 100_000
 MOST_WORKERS: Final = 10_000  # of a cluster
