@@ -91,12 +91,12 @@ class TestNumbers:
         methods = json.loads((folder / "measured.json").read_text())["methods"]
         file = next(folder / one["file"] for one in methods if one["label"] == "gradient_norm")
         maps = Explanations.load(file)
-        assert "‡" not in page(read_run(folder), parts_of(read_run(folder)))
+        assert "§" not in page(read_run(folder), parts_of(read_run(folder)))
         replace(maps, residuals=np.linspace(0.2, 0.4, len(maps))).save(file)
         found = page_of(folder)
         ranking = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
-        assert [line[0].split("★")[0] for line in ranking if "‡" in line[0]] == ["gradient_norm ‡"]
-        assert "gradient_norm ‡" in found.tables["Every metric by every method"][0]
+        assert [line[0].split("★")[0] for line in ranking if "§" in line[0]] == ["gradient_norm §"]
+        assert "gradient_norm §" in found.tables["Every metric by every method"][0]
         assert "gradient_norm by 30 %" in found.text
 
     def test_agreement_is_the_runs(self, tmp_path):

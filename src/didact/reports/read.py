@@ -259,7 +259,7 @@ class Run:
 
     def marked(self, explainer: str) -> str:
         """The explainer's name, with a sign where its scores do not add up."""
-        return f"{explainer} ‡" if explainer in self.incomplete else explainer
+        return f"{explainer} §" if explainer in self.incomplete else explainer
 
     def incomplete_notes(self) -> list[str]:
         """The footnote to the sign."""
@@ -267,7 +267,7 @@ class Run:
         if not told:
             return []
         return [
-            "‡ The scores of this method should add up to the change of the model's answer, and do not: in the median "
+            "§ The scores of this method should add up to the change of the model's answer, and do not: in the median "
             f"of the measured rows they are off, {'; '.join(told)}. Do not read them as shares of the answer."
         ]
 
