@@ -56,10 +56,10 @@ class TestAlone:
         keys = {(line["explainer"], line["seed"]): line["key"] for line in lines(tmp_path / "run")}
         assert keys["none", 0] == "216f1c0c10297c87"
         assert keys["none", 1] == "9564ca2d5c096700"
-        assert keys["occlusion", 0] == "a2ee6e517627c588"
-        assert keys["trivial", 1] == "3767a4be868b0eae"
+        assert keys["occlusion", 0] == "28bb54f58a5fee2e"
+        assert keys["trivial", 1] == "f2187a15f67987c9"
         # The manifest describes every cell to the last option.
-        assert [one.name for one in (tmp_path / "run" / "classroom").glob("cells-*")] == ["cells-f071f44eec9b3baa.json"]
+        assert [one.name for one in (tmp_path / "run" / "classroom").glob("cells-*")] == ["cells-4533e84a9dfc2fe8.json"]
         assert "together" not in (tmp_path / "run" / "plan.toml").read_text()
 
     def test_is_the_default(self):
