@@ -23,6 +23,10 @@ ALL: Final = "all"  # every class in one call: `explain` takes it apart
 SCALES: Final = ("logit", "probability", "log_probability")
 
 
+class ClassIndex(int):
+    """A class by its index, even where another class has that number as its name."""
+
+
 def default_scale(teacher: Teacher) -> Scale:
     """Logits, or probabilities where a function returns nothing else."""
     return "probability" if isinstance(teacher, FunctionTeacher) and teacher.output == "probability" else "logit"
@@ -118,7 +122,8 @@ def _class(teacher: Teacher, asked: str | int) -> int:
         return teacher.classes.index(asked)
     if str(asked).isdecimal() and int(asked) < len(teacher.classes):
         index, name = int(asked), str(asked)
-        if name in teacher.classes and teacher.classes.index(name) != index:
+        is_ambiguous = name in teacher.classes and teacher.classes.index(name) != index
+        if is_ambiguous and not isinstance(asked, ClassIndex):
             raise OptionError(
                 f"target={index} has two meanings: the class named {name!r} (index {teacher.classes.index(name)}), and "
                 f"the class at index {index}, {teacher.classes[index]!r}. Give the name, in quotes: target={name!r} or "

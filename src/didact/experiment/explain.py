@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from didact.core.aim import ALL, TARGETS, aim, default_scale, refusal, target_names
+from didact.core.aim import ALL, TARGETS, ClassIndex, aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
 from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
@@ -161,7 +161,7 @@ def _every_class(
         )
     maps = {}
     for index, name in enumerate(teacher.classes):
-        target = index if name in TARGETS else name  # a class that is named like a kind of target
+        target = ClassIndex(index) if name in TARGETS else name  # a class that is named like a kind of target
         maps[name] = explain(teacher, rows, method, **{**options, "target": target})
     return ByClass(maps)
 
