@@ -574,7 +574,9 @@ class TestShap:
         bases = np.array([[50.0, 0.0], [0.0, 0.0]])
         maps = didact.read_explanations(Explanation(self.both(), PARTS, bases, CLASSES), ROWS)
         assert maps.targets == maps.predictions == ("bad", "good")
-        with pytest.raises(DataError, match="row 1: has scores for the classes 'bad', 'good', and no 'base_values'"):
+        with pytest.raises(
+            DataError, match="row 1: has scores for the classes 'bad', 'good', and no finite 'base_values'"
+        ):
             didact.read_explanations(Explanation(self.both(), PARTS, None, CLASSES), ROWS, format="shap")
         with pytest.raises(OptionError, match="There is no class named 'fine'"):
             didact.read_explanations(Explanation(self.both(), PARTS, None, CLASSES), ROWS, target="fine")
