@@ -47,7 +47,7 @@ docs: $(READY)  ## into site/; a broken link is an error
 wheel: $(READY)  ## the wheel in an empty environment without extras, running the README's first example
 	.ci/wheel $(BIN)/python
 
-models-table: $(READY)  ## every architecture of transformers against the plain model, into docs/models.md; three to six minutes
+models-table: $(READY)  ## every architecture of transformers against the plain model, into docs/models.md; a few minutes
 	HF_HUB_OFFLINE=1 $(BIN)/python docs/make_models_table.py
 
 bench: $(READY)  ## ratios against the bare model, measured here
