@@ -226,7 +226,7 @@ def shortened(error: Exception) -> str:
     text = " ".join(str(error).split())
     text = re.sub(r"^.*?(?:white box(?:es)?|cannot be used): ", "", text)
     text = re.split(r"\. (?:Wrap|Choose|Load) ", text)[0].rstrip(".")
-    text = re.sub(r" by [\d.e+-]+(?: \(logits up to [\d.e+-]+\))?", "", text)
+    text = re.sub(r" by [\d.e+-]+(?: \(values up to [\d.e+-]+\))?", "", text)
     text = re.sub(r"(?:Models? (?:of type )?)?'?\w+For(?:Sequence|Image)Classification\w*'?", "the model", text)
     return text[:1].lower() + text[1:]
 

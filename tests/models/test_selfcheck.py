@@ -283,7 +283,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("family", "reason"),
         [
-            ("ConvBert", r"from word embeddings, in a padded batch, differ .* by \d.*logits up to"),
+            ("ConvBert", r"from word embeddings, in a padded batch, differ .* by \d.*values up to"),
             ("Esm", r"from word embeddings, in a padded batch, differ"),
             ("CTRL", r"attention function, in a padded batch, differ"),
             ("FNet", r"in a padded batch, differ"),
@@ -294,6 +294,13 @@ class TestRefusals:
     def test_with_figures_and_the_way_out(self, family, reason):
         with pytest.raises(UnsupportedError, match=f"{reason}.*teacher_from_function.*check=False"):
             load_teacher(tiny(family))
+
+    def test_logits_that_never_change_hide_nothing(self):
+        model, tokenizer = tiny("ConvBert")
+        with torch.no_grad():
+            model.classifier.out_proj.weight.zero_()
+        with pytest.raises(UnsupportedError, match=r"states in the last layer .* differ"):
+            load_teacher((model, tokenizer))
 
     def test_a_crash_inside_the_model_is_quoted(self):
         with pytest.raises(UnsupportedError, match="'Longformer.*raises TypeError: zeros_like.*teacher_from_function"):

@@ -51,7 +51,8 @@ def check_model(model: HuggingFaceModel) -> None:
     """Refuse a model whose answers change with padding, with embeddings as inputs, or with recorded attention.
 
     Answers in a batch, from the embeddings up, are compared with each row's alone, from token ids, with the model's
-    own attention. Models of equal configuration and weights are checked once per process. The model is left as it was.
+    own attention; so are the states of the last layer, because logits that saturate would hide a difference.
+    Models of equal configuration and weights are checked once per process. The model is left as it was.
     """
     _check_chunks(model)
     key = _key(model) + _weights_key(model)
@@ -61,10 +62,13 @@ def check_model(model: HuggingFaceModel) -> None:
         model.measure()
         batch = probe_batch(model)
         with torch.no_grad():
-            alone = torch.cat([_alone(model, batch, row) for row in range(len(batch))])
+            with _last_states(model) as states_alone:
+                alone = torch.cat([_alone(model, batch, row) for row in range(len(batch))])
             for at, recorded, description in _WAYS:
-                answers = _answers(model, batch, at, recorded=recorded)
-                _check_equal(model, answers, alone, description)
+                with _last_states(model) as states:
+                    answers = _answers(model, batch, at, recorded=recorded)
+                _check_equal(model, answers, alone, f"its answers {description}")
+                _check_states(model, states, states_alone, batch, f"its states in the last layer {description}")
     _PASSED.add(key)
 
 
@@ -92,14 +96,42 @@ def _answers(model: HuggingFaceModel, batch: Batch, at: At, *, recorded: bool) -
     return logits
 
 
+@contextmanager
+def _last_states(model: HuggingFaceModel) -> Iterator[list[Tensor]]:
+    """The outputs of the last layer, one tensor per pass."""
+    states: list[Tensor] = []
+
+    def keep(_: nn.Module, __: Any, output: Any) -> None:
+        hidden = output[0] if isinstance(output, tuple) else output
+        if isinstance(hidden, Tensor):
+            states.append(hidden)
+
+    hook = model.layers_in_order[-1].register_forward_hook(keep)
+    try:
+        yield states
+    finally:
+        hook.remove()
+
+
+def _check_states(
+    model: HuggingFaceModel, states: list[Tensor], alone: list[Tensor], batch: Batch, description: str
+) -> None:
+    """Compare the last pass, row by row at real tokens, where layers give one state per token."""
+    if not states or len(alone) % len(batch) or states[-1].shape[:2] != batch.tokens.shape:
+        return
+    calls = len(alone) // len(batch)  # one module may be called for several layers
+    for row, own in enumerate(alone[calls - 1 :: calls]):
+        length = int(batch.lengths[row])
+        if own.shape[:2] == (1, length):
+            _check_equal(model, states[-1][row, :length], own[0], description)
+
+
 def _check_equal(model: HuggingFaceModel, answers: Tensor, alone: Tensor, description: str) -> None:
     if answers.shape != alone.shape:
-        raise _refusal(
-            model, f"its answers {description} have the shape {tuple(answers.shape)}, not {tuple(alone.shape)}"
-        )
+        raise _refusal(model, f"{description} have the shape {tuple(answers.shape)}, not {tuple(alone.shape)}")
     finite = alone.isfinite() & answers.isfinite()
     if not bool(((alone == answers) | finite | (alone.isnan() & answers.isnan())).all()):
-        raise _refusal(model, f"its answers {description} are infinite or undefined, and those of a row alone are not")
+        raise _refusal(model, f"{description} are infinite or undefined, and those of a row alone are not")
     if not bool(finite.any()):
         return
     difference = float((answers - alone)[finite].abs().max())
@@ -107,8 +139,7 @@ def _check_equal(model: HuggingFaceModel, answers: Tensor, alone: Tensor, descri
     if difference > tolerance(model) * scale:
         raise _refusal(
             model,
-            f"its answers {description} differ from its answers to a row alone by {difference:.2g} (logits up to "
-            f"{scale:.2g})",
+            f"{description} differ from those of a row alone by {difference:.2g} (values up to {scale:.2g})",
         )
 
 
