@@ -95,9 +95,9 @@ def test_foreign_explanations(tmp_path, forbid):
 
 def test_a_folder_in_the_place_of_a_record(tmp_path):
     (tmp_path / "key.json").mkdir()
-    with pytest.raises(RecordError, match="cannot be read"):
-        Store(tmp_path).load("key")
-    assert not Store(tmp_path).is_done("key")
+    for ask in (Store(tmp_path).load, Store(tmp_path).is_done):
+        with pytest.raises(RecordError, match=r"(?i)could not read .*is a directory"):
+            ask("key")
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "a/" * 2500, "a\0b"])

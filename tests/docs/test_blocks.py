@@ -36,6 +36,7 @@ LANGUAGES = {"python", "sh", "toml", "json", "text"}
 TRAINING = ("start.md", "learn.md", "plan.md", "report.md", "choose.md", "people.md", "production.md")
 
 
+@pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
 @pytest.mark.parametrize(
     "page",
     [

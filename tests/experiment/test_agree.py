@@ -324,6 +324,7 @@ def test_every_measure_is_in_the_docs_as_the_registry_says():
     assert [row for row in rows if row not in page] == []
 
 
+@pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
 def test_the_example_in_the_docs_runs(tmp_path, monkeypatch, capsys):
     """As written, on fewer rows."""
     shown = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -108,6 +108,7 @@ class TestSameNumbers:
         ["gradient_norm", "integrated_gradients", "deep_shap", "gradient_shap(samples=16, background=4, seed=3)",
          "lime(samples=30, seed=5)", "kernel_shap(samples=64)", "occlusion", "attention_all", "attention_mix"],
     )  # fmt: skip
+    @pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
     def test_as_here(self, helper, method, school):
         teacher, data = school()
         outputs = teacher.predict(data["train"].rows)

@@ -258,7 +258,7 @@ class TestRetired:
     def test_a_run_that_was_fitted_before_is_recognised(self):
         """The key of a request as it was when plans had both entries."""
         asked = make_plan({"model": "a", "data": "planted/sentiment", "training": {"epochs": 3}, "budget": "20m"})
-        lines = asked.to_toml().splitlines()
+        lines = asked.request_text().splitlines()
         place = next(number for number, line in enumerate(lines) if line.startswith("threads = "))
         lines[place:place] = ['test = "wilcoxon"', "replicates = 2000"]
         key = key_of({"plan": "\n".join(lines) + "\n", "teacher": "t", "methods": []})

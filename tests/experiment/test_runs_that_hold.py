@@ -75,7 +75,7 @@ class TestVersions:
         assert len(asked) == 1
         compare(seeds=1, measure=2)
         assert len(asked) == 1, "nothing has changed"
-        monkeypatch.setitem(METRICS._entries, "sufficiency", replace(METRICS["sufficiency"], version=7))
+        monkeypatch.setitem(METRICS._own, "sufficiency", replace(METRICS["sufficiency"], version=7))
         compare(seeds=1, measure=2)
         assert len(asked) == 2
 
@@ -189,7 +189,7 @@ class TestBlackBoxes:
 
 
 BOUNDS = {
-    "seeds": 10**9, "threads": 10**6, "replicates": 10**9, "measure": 10**9, "sizes": [10**9], "length": 10**30,
+    "seeds": 10**9, "threads": 10**6, "measure": 10**9, "sizes": [10**9], "length": 10**30,
     "train_rows": 10**9, "test_rows": 10**12, "dev_rows": -1,
 }  # fmt: skip
 
@@ -235,7 +235,7 @@ class TestBounds:
         told = str(caught.value)
         for name in (*BOUNDS, "workers", "epochs", "batch_size"):
             assert name in told
-        assert "The plan has 12 faults; nothing was loaded" in told
+        assert "The plan has 11 faults; nothing was loaded" in told
         assert not list(tmp_path.iterdir())
 
     def test_each_wrong_argument_is_told(self, tmp_path):
@@ -367,7 +367,7 @@ class TestRefused:
         """Students of two strategies share the runs without explanations: the forecast counts them once."""
         teacher, data = school()
         asked = {
-            "sizes": [12], "seeds": 2, "workers": 0, "replicates": 20, "training": {"epochs": 1}, "measure": 0,
+            "sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "measure": 0,
             "balance": False, "out": tmp_path / "run",
         }  # fmt: skip
         students = ["same/attention", "same/multitask"]

@@ -32,7 +32,6 @@ from didact.records.explanations import Explanations
 from didact.records.parts import Parts
 from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
 from didact.records.store import Store
-from didact.records.table import read_table
 from didact.reports.read import read_run
 from didact.reports.read_study import read_study
 from didact.study.analyze import analyze
@@ -125,7 +124,6 @@ KINDS = {
     "comparison.json, report": ("run/comparison.json", lambda path: read_run(path.parent)),
     "measured.json": ("run/measured.json", lambda path: read_run(path.parent).measured),
     "run.json": ("run/run.json", lambda path: read_run(path.parent).launch),
-    "results.parquet": ("run/results.parquet", lambda path: (read_run(path.parent).values, read_table(path))),
     "cell record": ("run/cells/*.json", lambda path: Store(path.parent).load(path.stem)),
     "cell answers": ("run/cells/*.parquet", outputs_of),
     "explanations": ("run/explanations/gradient*.parquet", Explanations.load),

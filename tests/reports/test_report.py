@@ -245,12 +245,6 @@ class TestWhatIsMissing:
             with pytest.raises(RecordError, match=rf"{file} is damaged"):
                 read_run(folder)
 
-    def test_damaged_results_are_told(self, tmp_path):
-        folder = write_run(tmp_path / "run")
-        (folder / "results.parquet").write_bytes(b"PAR1")
-        with pytest.raises(RecordError, match=r"results\.parquet is missing or damaged.*Run the same comparison again"):
-            read_run(folder)
-
     def test_a_run_without_results(self, tmp_path):
         folder = write_run(tmp_path / "run")
         (folder / "results.parquet").unlink()

@@ -17,8 +17,8 @@ _LATEX: Final = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$", "±": r"$\pm$",
     "τ": r"$\tau$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$",
-    "★": r"$\star$", "‡": r"$\ddagger$", "§": r"\S{}", "°": r"$^\circ$", "…": r"\dots{}", "≤": r"$\leq$", "≥": r"$\geq$",
-    "→": r"$\to$", "·": r"$\cdot$",
+    "★": r"$\star$", "‡": r"$\ddagger$", "§": r"\S{}", "°": r"$^\circ$", "…": r"\dots{}", "≤": r"$\leq$",
+    "≥": r"$\geq$", "→": r"$\to$", "·": r"$\cdot$",
 }  # fmt: skip
 
 
