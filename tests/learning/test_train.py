@@ -113,6 +113,10 @@ class TestKept:
             didact.load_teacher(folder)
         train_teacher(small(), "native(layers=1)", out=folder, overwrite=True, **QUICK)
         (folder / "model.safetensors").write_bytes(weights(folder)[:-100])
+        with pytest.raises(RecordError, match=r"model\.safetensors is damaged .*checksum"):
+            didact.load_teacher(folder)
+        record = {"kind": "native"}  # as earlier versions wrote it, without checksums
+        (folder / "didact.json").write_text(json.dumps(record))
         with pytest.raises(RecordError, match="weights in .* are damaged"):
             didact.load_teacher(folder)
         (folder / "config.json").write_text("{}")

@@ -26,7 +26,7 @@ from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.experiment.worker import Desk
 from didact.explainers.learned import load_explainer
 from didact.learning.train import train_teacher
-from didact.models.load import read_record
+from didact.models.load import load_teacher, read_record
 from didact.models.start import Start
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
@@ -104,6 +104,10 @@ def explainer_of(path: Path) -> object:
     return found.options, found.names, found.learned, found.weights.tolist()
 
 
+def model_of(path: Path) -> object:
+    return [weights.tolist() for weights in load_teacher(path.parent).state_dict().values()]
+
+
 def parts_of(path: Path) -> object:
     found = Parts.load(path.with_suffix(""))
     return found.names, found.values.tobytes(), same(found.maps)
@@ -135,6 +139,7 @@ KINDS = {
     "start, files": ("start/start/*", lambda path: start_of(path.parents[1], path)),
     "explainer, config": ("explainer/config.json", explainer_of),
     "explainer, weights": ("explainer/model.safetensors", explainer_of),
+    "model, weights": ("teacher/model.safetensors", model_of),
     "didact.json": ("teacher/didact.json", lambda path: read_record(path.parent)),
     "study": ("study/study.json", lambda path: read_design(path.parent)),
     "study, stimuli": ("study/stimuli.json", lambda path: read_stimuli(path.parent)),

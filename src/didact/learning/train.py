@@ -23,10 +23,10 @@ from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError, TrainingError
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
-from didact.models.load import RECORD, checked_device
+from didact.models.load import RECORD, WEIGHTS, checked_device
 from didact.models.native import NativeModel
 from didact.records.atomic import check_new_folder, new_folder
-from didact.records.sealed import write_json
+from didact.records.sealed import hash_of_file, write_json
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,8 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
     with new_folder(folder, overwrite=overwrite) as draft:
         model.save(draft)
         _write(draft / "metrics.json", model.record.get("metrics", {}))
-        write_json(draft / RECORD, model.record, indent=1)
+        weights = {path.name: hash_of_file(path) for path in sorted(draft.glob("*.safetensors"))}
+        write_json(draft / RECORD, {**model.record, WEIGHTS: weights}, indent=1)
 
 
 def _check_classes(data: Dataset) -> None:

@@ -1,7 +1,7 @@
 """From a name, a folder or a live model to a teacher."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,14 @@ from didact.models.hub import check_folder
 from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.paths import check_readable, kind_at
-from didact.records.sealed import read_json
+from didact.records.sealed import damaged, hash_of_file, read_json
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel
 
 RECORD = "didact.json"
+WEIGHTS = "weights"  # the entry of that file with a SHA-256 of each file of weights
+_RESTORE = "Train the model again, or restore the file."
 _DEVICES = "cpu, cuda, cuda:1 and so on, mps"
 _BRIEF = 120  # characters of what torch says that people want to read
 
@@ -154,6 +156,7 @@ def _kept(
     record = read_record(Path(source))
     if not record:
         check_folder(source)  # before transformers is imported, which takes seconds
+    _check_weights(Path(source), record.pop(WEIGHTS, {}))
     if record.get("kind") == "native":
         if spread:
             raise OptionError(
@@ -190,9 +193,19 @@ def read_record(folder: Path) -> dict[str, Any]:
     if kind_at(path) != "file":
         return {}
     try:
-        return read_json(path, advice="Train the model again, or restore the file.")
+        return read_json(path, advice=_RESTORE)
     except FileNotFoundError:  # removed meanwhile
         return {}
+
+
+def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:
+    """An error if a file of weights is not the one that was saved. A missing file is named by whoever opens it."""
+    for name, checksum in stored.items():
+        path = folder / name
+        if kind_at(path) == "file":
+            check_readable(path)
+            if hash_of_file(path) != checksum:
+                raise damaged(path, f"its checksum is not the one in {RECORD}", _RESTORE)
 
 
 def checked_device(device: str | torch.device) -> torch.device:

@@ -80,6 +80,12 @@ def _has_lost_seal(document: Mapping[str, Any]) -> bool:
     return False
 
 
+def hash_of_file(path: Path) -> str:
+    """The SHA-256 of a file's content, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def damaged(path: Path | str, reason: str, advice: str) -> RecordError:
     return RecordError(f"{path} is damaged ({reason}). {advice}")
 
