@@ -153,6 +153,15 @@ class TestNumbers:
         assert "9 rows ‡" in found._repr_html_()
         assert found.to_document()["rows"][1]["low_seeds"] == 2
 
+    def test_students_without_a_pair_are_not_counted_among_those_that_failed_to_learn(self):
+        """Seeds 6 and 7 failed without explanations: six pairs are left, of which one student failed to learn."""
+        dice = np.random.default_rng(0)
+        share = np.array([0.5, *[0.9] * 5, 0.5, 0.5])
+        scores = {("none", "s", 9): dict(enumerate((dice.random((6, 500)) < 0.8).astype(float)))}
+        scores["lime", "s", 9] = dict(enumerate((dice.random((8, 500)) < share[:, None]).astype(float)))
+        lime = table_of(scores)[1]
+        assert (lime["low_seeds"], lime["seeds"]) == (1, 6)
+
     def test_a_column_of_none_alone_ranks_nobody(self, compare):
         """Else `none` would be first there without a rival, and its mean rank the better for it."""
         found = compare(students=["same/none", "same/attention"])

@@ -78,6 +78,14 @@ def test_tests_between_methods(school, maps):
     assert len(frame.attrs["tests"]) == len(tests)
 
 
+def test_rounding_is_no_difference_between_methods():
+    values = np.random.default_rng(0).random((1, 2, 12))
+    values[0, 1] = np.nextafter(values[0, 0], 2)
+    found = Evaluation(("m",), ("a", "b"), tuple(map(str, range(12))), values, {}, {"m": (0, 9)}, {"m": "higher"})
+    (line,) = found.tests()
+    assert (line["difference"], line["p"], line["claimed"]) == (0.0, 1.0, False)
+
+
 def test_pairs_of_a_metric_are_one_family_of_claims():
     """Student's t over rows as scipy has it, corrected by Holm; p and interval never contradict each other."""
     values = np.random.default_rng(12).normal(size=(1, 3, 12)) + np.array([0.0, 0.3, 1.6])[None, :, None]

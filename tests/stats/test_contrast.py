@@ -1,5 +1,6 @@
 """Contrasts of two arms: against closed forms and loops, and by how often their intervals hold the truth."""
 
+import itertools
 import time
 
 import numpy as np
@@ -174,6 +175,17 @@ class TestStrata:
             found = crossed_contrast(first * weights, second * weights, strata=labels)
             held += found.low <= 0.1 <= found.high
         assert held >= 108  # 95 % of 120 are 114
+
+
+@pytest.mark.parametrize("sizes", [(7, 3), (10, 20, 7), (91, 13)])
+def test_rounding_is_no_difference(sizes):
+    """Students who always give one class each have the same mean of recalls; weights of classes leave 1e-17."""
+    strata = np.repeat(np.arange(len(sizes)), sizes)
+    weights = np.repeat([len(strata) / (len(sizes) * size) for size in sizes], sizes)
+    for first, second in itertools.permutations(range(len(sizes)), 2):
+        arms = [np.repeat((weights * (strata == number))[None], 4, axis=0) for number in (first, second)]
+        found = crossed_contrast(*arms, strata=strata)
+        assert (found.difference, found.se, found.p) == (0.0, 0.0, 1.0)
 
 
 def test_means_over_the_rows_that_there_are():

@@ -153,7 +153,7 @@ def _print(found: Any, *, tests: bool) -> None:
     for note in found.notes:
         say(f"note: {note}")
     if tests:
-        columns = ("metric", "method", "other", "difference", "95 % interval", "p (Wilcoxon, Holm)")
+        columns = ("metric", "method", "other", "difference", "95 % interval", "p (Holm)")
         print_table(columns, [_test(one) for one in found.tests()])
 
 

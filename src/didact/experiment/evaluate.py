@@ -87,6 +87,7 @@ class Evaluation:
         pairs = list(combinations(range(len(self.methods)), 2))
         for number, metric in enumerate(self.metrics if pairs else ()):
             gaps = np.stack([self.values[number, first] - self.values[number, second] for first, second in pairs])
+            gaps = np.round(gaps, 12)  # equal but for rounding is equal
             contrasts = row_contrasts(gaps)
             family = iter(claims([one for one in contrasts if one is not None], over_seeds=False))
             for (first, second), gap, contrast in zip(pairs, gaps, contrasts, strict=True):

@@ -111,18 +111,20 @@ def rows_of_table(
     rows: list[dict[str, Any]] = []
     for student, size in columns:
         column = []
+        plain = scores.get(("none", student, size), {})
         for name in explainers:
             by_seed = scores.get((name, student, size), {})
             if not by_seed:
                 continue
             values = np.array([value_of(row, reference, strata) for row in by_seed.values()])
             about = Summary.of(values)
+            paired = [seed in plain or not plain for seed in by_seed]  # the seeds that the gain is of
             row: dict[str, Any] = {
                 "explainer": name, "student": student, "size": size, "seeds": len(by_seed), "measure": measure,
                 "mean": float(values.mean()), "median": about.median, "q25": about.q25, "q75": about.q75, "gain": None,
                 "low": None, "high": None, "level": None, "p": None, "p_reason": "", "claimed": False, "rank": None,
                 "test_rows": test_rows, "is_control": name in controls, "lost_rows": lost.get((name, student, size), 0),
-                "low_seeds": lower_group(values),
+                "low_seeds": lower_group(values[paired]),
             }  # fmt: skip
             column.append(row)
         _add_claims(column, contrasts, limit=1.0 if reference is None else 2.0)

@@ -6,11 +6,14 @@ docs/decisions/028-one-rule.md gives the reasons.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from didact.errors import OptionError, ShapeError
+
+_ROUNDING: Final = 1e-12  # of the largest value; a smaller difference or standard error is 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,10 @@ def crossed_contrast(
     total = max(seed + row - cell, seed, row)
     slack = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
     df = total**2 / slack if slack > 0 else 1.0
-    return Contrast(difference, float(np.sqrt(total)), df, seeds, rows, seed, row, cell)
+    # Without this, two students who always give one class each would differ by 1e-17, with a standard error of 0.
+    tiny = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
+    difference, se = (value if abs(value) > tiny else 0.0 for value in (difference, float(np.sqrt(total))))
+    return Contrast(difference, se, df, seeds, rows, seed, row, cell)
 
 
 def pearson_parts(
