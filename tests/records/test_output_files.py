@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ class TestSpecialFiles:
             pass
         assert (path.stat().st_mode, path.is_symlink()) == before
         assert sorted(one.name for one in tmp_path.iterdir()) == [kind]
+
+    @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no file system in memory")
+    def test_a_file_system_in_memory_holds_regular_files(self):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            path = check_new_file(Path(folder) / "scores.json")
+            write_text(path, "{}")
+            assert path.read_text() == "{}"
 
     @pytest.mark.parametrize("path", ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "-"])
     def test_stdout_and_devices_are_refused_with_advice(self, path):

@@ -65,7 +65,7 @@ def regular_file(path: Path) -> Path:
         _check_name(path)
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, links in a circle, a null character
         raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another file.") from None
-    if str(path.absolute()).startswith(("/dev/", "/proc/")):
+    if _is_device_path(path):
         raise OptionError(
             f"{path} is no regular file, and output is written as one. Name a file; --json prints to stdout instead."
         )
@@ -76,6 +76,12 @@ def regular_file(path: Path) -> Path:
     if mode is not None and not stat.S_ISREG(mode):
         raise OptionError(f"{path} is a {_KINDS[stat.S_IFMT(mode)]}, which output never replaces. Name a regular file.")
     return target
+
+
+def _is_device_path(path: Path) -> bool:
+    """Whether a path names a device or a process. /dev/shm is a file system in memory, where files are regular."""
+    absolute = str(path.absolute())
+    return absolute.startswith(("/dev/", "/proc/")) and not absolute.startswith("/dev/shm/")
 
 
 _KINDS: Final = {
