@@ -113,6 +113,7 @@ class TestFaults:
         [
             ({"sizes": []}, "sizes: at least one size"),
             ({"seeds": []}, "at least one seed"),
+            ({"test_rows": 1}, "test_rows: one test row gives no interval"),
             ({"students": []}, "students: name at least one"),
             ({"explainers": "gradient_norm"}, "a list of explainers is wanted"),
             ({"explainers": ["lime", "lime()"]}, "lime is there twice"),

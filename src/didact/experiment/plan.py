@@ -189,7 +189,7 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: S
         **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
         "threads": lambda value: _whole(value, most=most_threads()),
         "length": lambda value: _whole(value, most=MOST_LENGTH),
-        **dict.fromkeys(("train_rows", "dev_rows", "test_rows", "measure"), _row_count),
+        **dict.fromkeys(("train_rows", "dev_rows", "measure"), _row_count), "test_rows": _test_rows,
         "sharpness": _sharpness, "leave_out": _leave_out, "precision": _precision, "columns": _columns,
         "classes": lambda value: _each(value, _word, "classes"), "balance": _switch, "budget": _budget,
         "fitted_from": _word, "left_out": lambda value: _each(value, _word, "sentences"),
@@ -511,3 +511,9 @@ def _whole(value: Any, *, least: int = 1, most: int) -> int:
 def _row_count(value: Any) -> int:
     """A number of rows; 0 means all or none, as the entry says."""
     return _whole(value, least=0, most=MOST_ROWS)
+
+
+def _test_rows(value: Any) -> int:
+    if value == 1 and not isinstance(value, bool):
+        raise OptionError("one test row gives no interval: choose at least 2, or 0 for all.")
+    return _row_count(value)
