@@ -17,6 +17,7 @@ from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import ExplanationWarning
 from didact.experiment.judge import unjudged
+from didact.experiment.stream import explain_stream
 from didact.explainers import EXPLAINERS
 from didact.models.huggingface import HuggingFaceModel
 from teachers import black_box
@@ -51,6 +52,14 @@ def test_a_median_above_five_percent_is_warned_of_once():
     assert "40 %" in told
     assert "300 %" in told
     assert "Take more care." in told
+
+
+def test_streamed_scores_are_judged_over_all_shards(tmp_path):
+    model = HuggingFaceModel(*huggingface("bert"))
+    data = [row.texts[0] for row in rows()] * 2
+    with pytest.warns(ExplanationWarning, match=f"40 % .* {len(data)} rows") as found:
+        explain_stream(model, data, Careless([0.4, 0.4, 0.4]), out=tmp_path / "scores.parquet", shard=3)
+    assert len(found) == 1
 
 
 def test_a_few_rows_that_are_off_are_not():

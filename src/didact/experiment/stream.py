@@ -22,6 +22,7 @@ from didact.data.stream import check_source, stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError, error_of
 from didact.experiment.engines.crew import Crew, Said
 from didact.experiment.explain import check_learned, look_again
+from didact.experiment.judge import warn_of_scores
 from didact.experiment.rows import rows_of
 from didact.experiment.shards import Bench, Order, write_manifest
 from didact.experiment.whole_rows import write_whole_rows
@@ -30,7 +31,7 @@ from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
-from didact.records.parquet import is_explanations, join_files
+from didact.records.parquet import is_explanations, join_files, residuals_in
 from didact.records.store import key_of
 from didact.render.progress import Progress
 
@@ -87,7 +88,7 @@ def explain_stream(
     with what was guessed about the data. A file at `out` that holds no explanations is replaced only with `overwrite`.
     Other options are those of `didact.explain`. The file is read as others
     (`Explanations.load`), or shard by shard (`Explanations.shards`). Without a `method` it is chosen as
-    `didact.explain` does.
+    `didact.explain` does. Warns as `didact.explain` does where scores do not add up.
     """
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
@@ -140,7 +141,9 @@ def explain_stream(
                 raise KeyboardInterrupt(f"Stopped. {shards.so_far()}") from None
             finally:
                 crew.close()
-            return shards.joined()
+            streamed = shards.joined()
+    warn_of_scores(bench.name, bench.work.built.explainer, residuals_in(path), bench.work.cautions, stacklevel=2)
+    return streamed
 
 
 @contextmanager

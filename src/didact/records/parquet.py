@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from jaxtyping import Float
 
 from didact.errors import DataError, DidactError, RecordError
 from didact.records.sealed import checksum_of
@@ -170,6 +171,13 @@ def _joined(parts: "list[Explanations]") -> "Explanations":
     from didact.records.explanations import Explanations
 
     return Explanations.joined(parts)
+
+
+def residuals_in(path: Path) -> Float[np.ndarray, " row"]:
+    """The residuals of a file, which may hold more scores than memory does."""
+    from pyarrow import parquet
+
+    return np.asarray(parquet.read_table(path, columns=["residual"])["residual"].to_numpy(), dtype=np.float64)
 
 
 def is_ours(path: Path) -> bool:
