@@ -102,7 +102,7 @@ class TestPlugins:
         for _ in range(2):
             with pytest.raises(
                 UnsupportedError,
-                match=r"'mine' .*package:mine.* cannot be loaded: ImportError: No module named 'numba'",
+                match=r"'mine' .*package:mine.* cannot be loaded: ImportError: No module named 'numba'\. Install",
             ):
                 found["mine"]
         assert found.broken == {"mine": "ImportError: No module named 'numba'"}

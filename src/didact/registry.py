@@ -123,7 +123,7 @@ class Registry(Mapping[str, E], Generic[E]):
             target = getattr(self._points[name], "value", name)
             raise UnsupportedError(
                 f"The {self.kind} {name!r} comes from another package ({target}), which cannot be loaded: "
-                f"{self._broken[name]} Install what it needs, or repair or remove that package."
+                f"{self._broken[name].rstrip('.')}. Install what it needs, or repair or remove that package."
             )
         return self._plugins[name]
 

@@ -3,6 +3,7 @@
 import re
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +16,8 @@ from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
 from didact.experiment import compare as module
 from didact.experiment.comparison import Comparison
-from didact.experiment.plan import TUNED, Plan, make_plan, read_plan
-from didact.experiment.prepare import _request
+from didact.experiment.plan import SPARED, TUNED, Plan, make_plan, read_plan
+from didact.experiment.prepare import _request, _stored
 from didact.records.store import key_of
 from didact.registry import Spec
 
@@ -145,6 +146,7 @@ class TestFaults:
 
         plan = make_plan(GOOD | {"sizes": [np.int64(9)], "seeds": np.int64(2), "threads": np.int32(3)})
         assert (plan.sizes, plan.seeds, plan.threads) == ((9,), (0, 1), 3)
+        assert module._call_faults(None, np.int64(2), "local", np.int64(8)) == []
 
     @pytest.mark.usefixtures("unloaded")
     def test_workers(self):
@@ -256,6 +258,13 @@ class TestRetired:
         assert "--replicates" not in shown
         assert "--test " not in shown
 
+    def test_a_stored_plan_that_has_them_is_read_without_a_word(self, tmp_path, caplog):
+        """Who resumes an old run has not asked for them."""
+        plan = replace(make_plan({"model": "a", "data": "planted/sentiment"}), fitted_from="key")
+        (tmp_path / "plan.toml").write_text(plan.to_toml() + 'test = "wilcoxon"\nreplicates = 2000\n')
+        assert _stored(tmp_path, "key", plan) == plan
+        assert caplog.text == ""
+
     def test_a_run_that_was_fitted_before_is_recognised(self):
         """The key of a request as it was when plans had both entries."""
         asked = make_plan({"model": "a", "data": "planted/sentiment", "training": {"epochs": 3}, "budget": "20m"})
@@ -268,6 +277,9 @@ class TestRetired:
 
 class TestSparing:
     """What makes a comparison cheaper, and what it may not leave out."""
+
+    def test_the_command_names_the_rows_of_a_plan(self):
+        assert command._SPARED == SPARED
 
     def test_said_and_written(self):
         plan = make_plan(GOOD | {"leave_out": ["trivial", "matched"], "sharpness": [1, 0.5]})

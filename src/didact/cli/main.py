@@ -91,7 +91,7 @@ def main() -> None:
     except DidactError as error:
         typer.echo(f"didact: {error}", err=True)
         sys.exit(2 if isinstance(error, RequestError) else 1)
-    except OSError as error:  # of a file or folder that nothing else speaks of
+    except OSError as error:  # about a file or folder, not handled anywhere else
         if error.filename is None:
             raise
         typer.echo(f"didact: {error.filename} cannot be used: {error.strerror}.", err=True)

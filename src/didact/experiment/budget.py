@@ -12,6 +12,7 @@ from didact.experiment.plan import Plan
 from didact.experiment.roster import Roster
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import knows_option
+from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.registry import Spec, parse_spec
 
 TARGET: Final = 0.8  # share of the budget that is planned for: estimates err, and machines are shared
@@ -153,7 +154,7 @@ def _samples(spec: Spec) -> tuple[str, int] | None:
         if spec.name in EXPLAINERS and knows_option(spec.name, option):
             default = inspect.signature(EXPLAINERS.load(spec.name)).parameters[option].default
             value = spec.options.get(option, default)
-            value = 500 if value == "auto" else value  # what it is for rows of up to 125 units
+            value = AUTO_SAMPLES if value == "auto" else value
             if isinstance(value, int):
                 return option, value
     return None

@@ -30,7 +30,7 @@ from didact.limits import MOST_ROWS, MOST_WORKERS, most_threads, shown
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
-from didact.registry import unknown
+from didact.registry import plain, unknown
 from didact.render.progress import announce
 
 ENGINES: Final = ("local", "ray")
@@ -230,14 +230,14 @@ def _new_folder(place: Place) -> Iterator[None]:
 
 
 def _call_faults(out: Any, workers: Any, engine: Any, recheck: Any) -> list[str]:
-    """What is wrong with the arguments that no plan holds; told together with the faults of the plan."""
+    """What is wrong with the arguments that are not part of a plan; reported with the faults of the plan."""
     faults = []
     if engine not in ENGINES:
         faults.append(f"engine: {unknown('engine', str(engine), list(ENGINES))}")
     if out is not None and (not isinstance(out, str | Path) or not str(out).strip() or "\0" in str(out)):
         faults.append(f"out: must be the path of a folder, or a URL, got {shown(out)}.")
     most = {"workers": most_threads() if engine == "local" else MOST_WORKERS, "recheck": MOST_ROWS}
-    for name, value in (("workers", workers), ("recheck", recheck)):
+    for name, value in (("workers", plain(workers)), ("recheck", plain(recheck))):
         if value is not None and (type(value) is not int or not 0 <= value <= most[name]):
             faults.append(f"{name}: must be an integer from 0 to {most[name]:,}, got {shown(value)}.")
     return faults

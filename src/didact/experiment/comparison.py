@@ -49,8 +49,8 @@ class Comparison:
     docs/compare.md states the rule). p and interval are None with a `p_reason` where nothing can be claimed.
     `low_seeds` counts the seeds that fell into a lower group of their own. `contrasts` holds every two arms of a
     column. `agreement` holds Kendall's τ between the rankings of the columns. `learned` tells what every learned
-    explainer became, one entry per student, size and seed. `is_temporary` tells that the folder goes with
-    this object.
+    explainer became, one entry per student, size and seed. `is_temporary` is true if the folder is
+    deleted with this object.
     """
 
     rows: tuple[Mapping[str, Any], ...]

@@ -34,6 +34,7 @@ from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, knows_option
 from didact.explainers.default import default_method
+from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
 from didact.records.atomic import check_new_file, with_folder
@@ -281,7 +282,7 @@ class Work:
     def shard(self) -> int:
         """How many rows are explained, and kept, together."""
         samples = self.built.options.get("samples")
-        samples = 500 if samples == "auto" else samples
+        samples = AUTO_SAMPLES if samples == "auto" else samples
         return min(_SHARD, max(8, _ASKED // samples)) if isinstance(samples, int) and samples > 0 else _SHARD
 
     @property

@@ -36,7 +36,7 @@ def warn_of_scores(
 
 @contextmanager
 def unjudged() -> Iterator[None]:
-    """No such warnings while this lasts: for trials whose scores nobody reads."""
+    """Silence these warnings: for trial runs whose scores are not used."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExplanationWarning)
         yield

@@ -172,8 +172,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: Sequence[str] = ()) -> Plan:
     """A plan of what was said, all of it checked; nothing is loaded.
 
-    `objects` are the entries (model, data) that are handed over beside; `faults` were found elsewhere and are told
-    with those of the plan.
+    `objects` are the entries (model, data) that are handed over beside; `faults` were found elsewhere and are
+    reported with those of the plan.
     """
     faults = list(faults)
     known = [one.name for one in fields(Plan)]

@@ -43,7 +43,7 @@ from didact.experiment.explained import (
 from didact.experiment.forecast import Forecast, Stage, in_words
 from didact.experiment.measure import Measuring
 from didact.experiment.place import Place
-from didact.experiment.plan import Method, Plan, make_plan, read_plan
+from didact.experiment.plan import RETIRED, Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster, check_fit
 from didact.experiment.run import Run
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
@@ -183,7 +183,8 @@ def _stored(folder: Path, request: str, plan: Plan) -> Plan | None:
         return None
     try:
         entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
-        known = make_plan(entries, objects=("model", "data"))
+        current = {name: value for name, value in entries.items() if name not in RETIRED}  # an older didact wrote them
+        known = make_plan(current, objects=("model", "data"))
     except DidactError:
         return None
     return replace(known, trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None

@@ -197,7 +197,7 @@ class _Work:
                 return explain(teacher, self.rows, method, **asked)
         order = {name: number for number, name in enumerate(self.teacher.classes)}
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
-        with unjudged():  # a model of random weights is nobody's
+        with unjudged():  # of a model with random weights
             return explain(teacher, rows, method, target="gold", **asked)
 
     def _taught_nonsense(self, epochs: int | None) -> Model:

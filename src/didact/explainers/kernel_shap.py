@@ -18,7 +18,7 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.perturbation import Perturbation, Questions, nothing_and_all
 
-_FEWEST: Final = 500  # samples of a short row
+AUTO_SAMPLES: Final = 500  # what `auto` is for rows of up to 125 units
 
 
 class KernelShap(Perturbation):
@@ -53,7 +53,7 @@ class KernelShap(Perturbation):
 
     def samples_for(self, units: int) -> int:
         """How many samples a row of so many units gets at most."""
-        return self.samples if isinstance(self.samples, int) else max(_FEWEST, 4 * units)
+        return self.samples if isinstance(self.samples, int) else max(AUTO_SAMPLES, 4 * units)
 
     def ask(self, row: str, units: int) -> Questions:
         kept, weights = self.draw(row, units)

@@ -185,7 +185,7 @@ def _is_explainer(folder: Path) -> bool:
 def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Iterator[Path]:
     """A draft folder that becomes `path` when the block ends well, and vanishes when it does not.
 
-    `is_own` is for a folder inside a run, whose name nobody but didact gives: whatever is there is replaced.
+    `is_own` is for a folder inside a run, that only didact names: whatever is there is replaced.
     """
     path = check_new_folder(path, overwrite=overwrite, is_own=is_own)
     draft = _draft(path)

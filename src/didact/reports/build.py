@@ -72,9 +72,9 @@ def report(
         raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
     if path is None and getattr(run, "is_temporary", False):
         raise OptionError(
-            "This comparison was made without `out`: its folder is temporary, and a report in it would go with it. Say "
-            "where the report goes, didact.report(comparison, 'report.html'), or keep the run, didact.compare(…, "
-            "out='runs/first')."
+            "This comparison was made without `out`: its folder is temporary, and a report in it would be deleted with "
+            "it. Name a file for the report, didact.report(comparison, 'report.html'), or keep the run, "
+            "didact.compare(…, out='runs/first')."
         )
     found = read_run(folder)
     target = write(
