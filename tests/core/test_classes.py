@@ -8,8 +8,9 @@ import pytest
 
 import didact
 import tiny
-from didact.core.classes import align_labels, align_rows, match_classes
+from didact.core.classes import align_labels, align_rows, check_class_names, match_classes
 from didact.core.dataset import Dataset, Split
+from didact.core.function import FunctionTeacher
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION, REGRESSION
 from didact.data.load import load_data
@@ -265,3 +266,12 @@ def test_a_planted_truth_is_verified_in_any_order():
         output="logit",
     )
     assert verify(turned, data).verified
+
+
+def test_names_of_classes_may_be_an_array():
+    """As `classes_` of scikit-learn is."""
+    teacher = FunctionTeacher(lambda texts: np.full((len(texts), 2), 0.5), np.array(["no", "yes"]))
+    assert teacher.classes == ("no", "yes")
+    for wrong in ({"no", "yes"}, {"no": 0}, "no", iter(["no"])):
+        with pytest.raises(OptionError, match="classes must be a list of names"):
+            check_class_names(wrong)

@@ -5,7 +5,8 @@ model. Whole numbers meet the placeholder names LABEL_0, LABEL_1, … by number.
 caller says which class is which (`classes`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -208,11 +209,14 @@ def _cut(text: str, most: int = 200) -> str:
 
 
 def check_class_names(classes: Any) -> None:
-    """An error if these are no names of classes in their order, each of them once. None means that none are given."""
+    """An error if these are no names of classes in their order, each of them once. None means that none are given.
+
+    An array or index of names is fine: `classes_` of scikit-learn is one.
+    """
     if classes is None:
         return
-    if isinstance(classes, str | bytes) or not isinstance(classes, Sequence):
+    if isinstance(classes, str | bytes | Mapping | Set) or not isinstance(classes, Collection):
         raise OptionError(f"classes must be a list of names, as ['no', 'yes'], not {classes!r}.")
-    twice = sorted({str(name) for name in classes if list(map(str, classes)).count(str(name)) > 1})
+    twice = sorted(name for name, count in Counter(map(str, classes)).items() if count > 1)
     if twice:
         raise OptionError(f"classes names a class twice: {', '.join(twice)}. Each class has a name of its own.")

@@ -28,7 +28,7 @@ class FunctionTeacher:
     def __init__(
         self,
         predict: Callable[[list[Any]], Any],
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str] | np.ndarray | None = None,
         *,
         output: str = "probability",
         task: str | Task = CLASSIFICATION,
