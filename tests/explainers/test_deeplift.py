@@ -301,6 +301,8 @@ LONGER = {
     "adaptive max pool": lambda x: F.adaptive_max_pool1d(x[:, None], 2).flatten(1),
     "amax": lambda x: x.amax(-1, keepdim=True),
     "largest along a dimension": lambda x: x.max(-1, keepdim=True).values,
+    "largest, by names in any order": lambda x: torch.max(x, keepdim=True, dim=-1).values,
+    "smallest along a dimension by name": lambda x: x.min(dim=-1).values[..., None],
     "smallest": lambda x: x.reshape(-1, 2, 3).min(1)[0],
     "larger of two": lambda x: torch.maximum(x[:, :3], x[:, 3:]),
 }

@@ -146,16 +146,17 @@ class Rules(TorchFunctionMode, ABC):
 
     def _max(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
         """`max` and `min`: of all numbers, of two tensors, or along a dimension with the places of what was found."""
-        values, *rest = (*args, *options.values())
+        values, *rest = args
+        other = rest[0] if rest else options.get("other")
         with self:
-            if not rest:
+            if not rest and not options:
                 return values.amax() if name == "max" else values.amin()
-            if isinstance(rest[0], Tensor):
-                return torch.maximum(values, rest[0]) if name == "max" else torch.minimum(values, rest[0])
+            if isinstance(other, Tensor):
+                return torch.maximum(values, other) if name == "max" else torch.minimum(values, other)
         with torch.no_grad():
             indices = func(*args, **options).indices
         with self:
-            found = values.amax(*rest) if name == "max" else values.amin(*rest)
+            found = values.amax(*rest, **options) if name == "max" else values.amin(*rest, **options)
         return (torch.return_types.max if name == "max" else torch.return_types.min)((found, indices))
 
     def _max_pool(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
