@@ -190,7 +190,7 @@ class TestPrediction:
         (("--methods", "lime,random", "--data", "d", "--measure", "prediction"), OptionError, "go together"),
         (("a", "b", "--each", "day"), OptionError, "task"),
         (("a", "b", "--out", "map.pdf"), OptionError, "png, svg, html"),
-        (("a", "b", "--model", "somewhere"), OptionError, "go together"),
+        (("a", "b", "--model", "somewhere"), OptionError, "--model is used by the measure `prediction` alone"),
         (("--methods", "lime,random"), OptionError, "go together"),
         (("--model", "m", "--data", "d", "--methods", "limes,random"), UnknownNameError, "Did you mean 'lime'"),
     ],

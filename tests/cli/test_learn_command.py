@@ -172,6 +172,15 @@ def test_tells_what_distilling_cost(distil, tmp_path):
     assert "nothing" not in result.stderr
 
 
+def test_the_next_command_names_the_columns(distil, tmp_path):
+    rows = [f"{n};a {word} film {n};{label}" for n in range(80) for word, label in (("good", 1), ("bad", 0))]
+    path = tmp_path / "odd.csv"
+    path.write_text("\n".join(["Nr.;Film review (de);Urteil", *rows]))
+    columns = "text=Film review (de),label=Urteil"
+    result = distil("--imitate", "gradient_input", "--data", path, "--columns", columns)
+    assert f"--data {path} --columns '{columns}' --method {tmp_path / 'fast'}" in result.stderr
+
+
 def test_tells_what_cannot_be_distilled(distil):
     assert "kernel_shap" in str(distil("--imitate", "kernal_shap").exception)
     # Told before anything is loaded: neither this model nor these data exist.

@@ -87,6 +87,9 @@ class TestNumbers:
         with pytest.raises(OptionError, match="There are no answers of") as caught:
             result.contrast(("", "", 0), second)
         assert "('', '', 0), (" not in str(caught.value).partition("known are")[2]
+        assert result.contrast("human", "random") == result.contrast(first, second)
+        with pytest.raises(OptionError, match="0 rows are of 'humans'.*Explainers: .*human"):
+            result.contrast("humans", "random")
 
     def test_seeds_that_failed_in_one_arm_are_left_out_of_the_pair(self):
         scores = {
@@ -306,6 +309,11 @@ class TestTable:
         assert "*" not in "".join(lines.values())  # one mark for one rule
         assert "▲°" in lines["few"]
         assert "fewer than 5 seeds" in lines["°"]
+
+    def test_what_rounds_to_zero_has_no_sign(self):
+        found = comparison(row("none", None, None, None), row("lime", -1e-9, -1e-4, 1e-4))
+        assert "0.0 [0.0, 0.0]" in self.lines(found)["lime"]
+        assert "-0.0" not in found.table()
 
     def test_without_intervals(self):
         found = comparison(row("none", None, None, None, seeds=1), row("lime", 0.05, None, None, seeds=1))

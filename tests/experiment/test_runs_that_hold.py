@@ -164,7 +164,9 @@ class TestBlackBoxes:
     def test_a_changed_function_is_told(self, asked):
         run, _ = asked
         run(Counted())
-        with pytest.raises(OptionError, match=r"has changed since this run began.*Row '.*--out.*--recheck 0"):
+        with pytest.raises(
+            OptionError, match=r"has changed since this run began.*Row '.*out=, --out.*recheck=0 \(--recheck 0\)"
+        ):
             run(Counted(shift=0.2))
         run(Counted(shift=0.2), recheck=0)
 

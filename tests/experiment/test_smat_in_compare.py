@@ -10,7 +10,7 @@ import torch
 
 import didact
 from didact.core.row import fingerprint_of
-from didact.errors import OptionError, PlanError, TrainingError
+from didact.errors import ExplanationWarning, OptionError, PlanError, TrainingError
 from didact.experiment import cell as cell_module
 from didact.experiment.comparison import Comparison
 from didact.experiment.learner import learner_of, parse_learner
@@ -217,7 +217,8 @@ def test_another_teacher_of_the_same_shape_is_told(school):
     other = copy.deepcopy(teacher)
     with torch.no_grad():
         next(other.parameters()).add_(0.1)
-    with pytest.warns(UserWarning, match="learned for another teacher"):
+    # The command line prints warnings of this category as messages, without a line of source.
+    with pytest.warns(ExplanationWarning, match="learned for another teacher"):
         didact.explain(other, data["test"][:2], learned)
 
 

@@ -118,6 +118,8 @@ class TestExistingFiles:
         path.write_text("precious")
         with pytest.raises(OptionError, match="exists already.*--overwrite"):
             check_new_file(path, replaces=is_explanations)
+        with pytest.raises(OptionError, match="notes.txt exists already. Name another file"):
+            check_new_file(path)  # pictures do not say who made them, so nothing is said of it either
         assert check_new_file(path, overwrite=True) == path
         assert path.read_text() == "precious"
 

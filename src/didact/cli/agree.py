@@ -110,6 +110,11 @@ def agree(
     given = files or []
     foreign = options.check_files(given, has_data=data is not None)
     idle = not foreign and (data is not None or (model is not None and not asks))
+    if idle and not asked and given and data is None:
+        raise OptionError(
+            "--model is used by the measure `prediction` alone when files are compared. Leave it out, or ask for "
+            "--measure prediction."
+        )
     if (data is None or model is None) if asked else idle:
         raise OptionError(
             "To explain now, --model, --data and --methods go together. Without --methods, --data are what files of "

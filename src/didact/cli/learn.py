@@ -1,5 +1,6 @@
 """`didact learn`: explainers that are learned."""
 
+import shlex
 import time
 import warnings
 from pathlib import Path
@@ -255,9 +256,10 @@ def l2e(
     _print_imitation(" + ".join(imitates), metrics)
     for note in explainer.learned["notes"]:
         say(f"warning: {note}" if note == caution else note)
+    named = [part for value in columns or () for part in ("--columns", value)]
     say(
         f"Kept in {folder} after {seconds:.0f} s. Explain with it: "
-        f"didact explain --model {model} --data {data} --method {folder}"
+        + shlex.join(["didact", "explain", "--model", model, "--data", data, *named, "--method", str(folder)])
     )
 
 

@@ -105,7 +105,8 @@ class AnswerFile:
         raise OptionError(
             f"The teacher {self.teacher.name!r} has changed since this run began: {len(changed)} of {len(rows)} rows "
             f"asked again are answered otherwise. Row {rows[place].id!r} was answered {_written(before[place])} and is "
-            f"now {_written(now[place])}. Write to another folder (--out), or keep the stored answers with --recheck 0."
+            f"now {_written(now[place])}. Write to another folder (out=, --out), or keep the stored answers with "
+            "recheck=0 (--recheck 0)."
         )
 
 

@@ -90,12 +90,20 @@ class Comparison:
             )
         return found[0]
 
-    def contrast(self, first: tuple[str, str, int], second: tuple[str, str, int]) -> Contrast:
+    def _key(self, name: tuple[str, str, int] | str) -> tuple[str, str, int]:
+        if not isinstance(name, str):
+            return name
+        row = self.row(name)
+        return row["explainer"], row["student"], row["size"]
+
+    def contrast(self, first: tuple[str, str, int] | str, second: tuple[str, str, int] | str) -> Contrast:
         """The first row minus the second, each (explainer, student, size): difference, standard error, interval, p.
 
+        The name of an explainer is enough where there is one student and one size.
         Rows of one column can always be contrasted. Rows of two columns need the students' answers, which a loaded
         comparison does not have. With one seed the interval is about other test rows alone.
         """
+        first, second = self._key(first), self._key(second)
         known = {(row["explainer"], row["student"], row["size"]) for row in self.rows}
         for name in (first, second):
             if name not in known:
@@ -341,11 +349,17 @@ def _written(row: Mapping[str, Any] | None) -> tuple[str, str]:
         return f"{row['mean'] * scale:.{digits}f}{few}", ""
     if row["gain"] is None:
         return "–", ""
-    gain = f"{row['gain'] * scale:+.{digits}f}"
+    gain = _signed(row["gain"] * scale, digits)
     if row["low"] is None:
         return f"{gain}{few}", ""
-    low, high = row["low"] * scale, row["high"] * scale
+    low, high = _signed(row["low"] * scale, digits), _signed(row["high"] * scale, digits)
     mark = "" if not row.get("claimed") else "above" if row["gain"] > 0 else "below"
     sign = {"above": "▲", "below": "▼", "": " "}[mark]
-    text = f"{gain} [{low:+.{digits}f}, {high:+.{digits}f}] {sign}{few}"
+    text = f"{gain} [{low}, {high}] {sign}{few}"
     return text.rstrip(), mark
+
+
+def _signed(value: float, digits: int) -> str:
+    """A number with its sign; what rounds to zero has none."""
+    text = f"{value:+.{digits}f}"
+    return text if float(text) else text[1:]

@@ -26,7 +26,15 @@ from didact.core.players import LEVELS
 from didact.core.precision import SINGLE, answering_in, check_gradients, check_precision
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
-from didact.errors import DataError, DidactError, OptionError, RecordError, ShapeError, UnsupportedError
+from didact.errors import (
+    DataError,
+    DidactError,
+    ExplanationWarning,
+    OptionError,
+    RecordError,
+    ShapeError,
+    UnsupportedError,
+)
 from didact.experiment.columns import answers_of, columns_of, in_words, probabilities_of
 from didact.experiment.engines import Helper
 from didact.experiment.judge import warn_of_scores
@@ -184,6 +192,7 @@ def check_learned(teacher: Teacher, explainer: Any) -> None:
         warnings.warn(
             f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it weighs may "
             f"mean something else in {teacher.name!r}. Learn it anew (didact learn).",
+            ExplanationWarning,
             stacklevel=3,
         )
 

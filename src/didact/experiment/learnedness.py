@@ -86,7 +86,7 @@ def _judge(scores: Scores, student: str, size: int, floor: Floor | None, control
     else:
         what = "balanced agreement" if floor.strata is not None else "agreement"
         reason = (
-            f"students reach {100 * best:.1f} % {what} with the model at best, not above the "
+            f"students (controls aside) reach {100 * best:.1f} % {what} with the model at best, not above the "
             f"{100 * floor.value:.1f} % of always answering {floor.answer!r} by their interval"
         )
     return Column(student, size, False, reason)

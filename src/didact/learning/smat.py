@@ -539,7 +539,8 @@ def _check_rows(train: Examples, dev: Examples, training: Training, smat: Smat, 
         raise OptionError(
             f"Learning takes {training.batch_size} rows for each step"
             + (f" and {size} others to judge it by" if smat.outer == "train" else "")
-            + f", and there are {len(train)}. Give more rows, or lower batch_size or outer_batch."
+            + f", and there are {len(train)}. Give more rows, or lower batch_size or outer_batch "
+            "(on the command line --size, --batch-size, --outer-batch)."
         )
     if smat.outer == "dev" and len(dev) < size:
         raise OptionError(f"Each step is judged by {size} rows of dev, and there are {len(dev)}: lower outer_batch.")

@@ -97,7 +97,7 @@ def check_new_file(
     *,
     reads: object = None,
     overwrite: bool = False,
-    replaces: Callable[[Path], bool] = lambda _: False,
+    replaces: Callable[[Path], bool] | None = None,
 ) -> Path:
     """The path, if a file can be written there and nothing is lost by it: asked before hours of work, not after.
 
@@ -117,14 +117,14 @@ def check_new_file(
     ):
         raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
     if target.exists():
-        is_again = replaces(target)
+        is_again = replaces is not None and replaces(target)
         owner, is_inside = _owner(target) or (None, False)
         if owner is not None and (is_inside or not is_again):
             raise OptionError(f"{path} belongs to {owner}, and would be lost. Name another file to write.")
         if not is_again and not overwrite:
+            other = "" if replaces is None else ", and is no earlier output of this kind"
             raise OptionError(
-                f"{path} exists already, and is no earlier output of this kind. Name another file, or allow it to be "
-                "replaced (--overwrite)."
+                f"{path} exists already{other}. Name another file, or allow it to be replaced (--overwrite)."
             )
     _probe(target)
     return path
