@@ -79,7 +79,8 @@ def verdict_of(run: Run) -> Verdict:
 def _unlearned(run: Run) -> Verdict:
     """No column can be judged: what is known of the reason, and what to try."""
     reasons = list(dict.fromkeys(reason.rstrip(".") for reason in run.unlearned.values() if reason))
-    known = f" {'; '.join(reasons[:3])}." if reasons else ""
+    told = "; ".join(reasons[:3])
+    known = f" {told[0].upper()}{told[1:]}." if told else ""
     return Verdict(
         "unlearned",
         "The students did not learn; this run says nothing about the explanations",
