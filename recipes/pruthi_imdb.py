@@ -85,9 +85,9 @@ def main() -> None:
     for student in students:
         good, chance = (found.row(name, student, size) for name in ("gradient_norm", "random"))
         say(
-            f"{student}: the interval of gradient_norm {'lies' if good['low'] > 0 else 'does NOT lie'} above 0, "
+            f"{student}: the interval of gradient_norm {'lies' if (good['low'] or 0) > 0 else 'does NOT lie'} above 0, "
             f"{points(good['gain'], good['low'], good['high'])}; that of random "
-            f"{'LIES above 0' if chance['low'] > 0 else 'does not'}, "
+            f"{'LIES above 0' if (chance['low'] or 0) > 0 else 'does not'}, "
             f"{points(chance['gain'], chance['low'], chance['high'])}."
         )
     say(

@@ -127,8 +127,10 @@ def print_table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]])
     print(flush=True)
 
 
-def points(gain: float, low: float, high: float) -> str:
-    """A gain with its interval, in points of 100."""
+def points(gain: float, low: float | None, high: float | None) -> str:
+    """A gain with its interval, in points of 100. One seed has no interval."""
+    if low is None or high is None:
+        return f"{100 * gain:+.1f} (no interval)"
     return f"{100 * gain:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 

@@ -121,7 +121,7 @@ class TestFaults:
             slow(["train", "--data", "planted/sentiment", "--model", "native(width=10)"], "multiple"),
             (["train", "--data", "planted/sentiment", "--epochs", "0"], "epochs must be at least 1"),
             slow(["train", "--data", "planted/sentiment", "--device", "quantum"], "cannot be used here"),
-            slow(["train", "--data", "planted/sentiment", "--seed", "9" * 25], "64 bits"),
+            slow(["train", "--data", "planted/sentiment", "--seed", "9" * 25], "2^31"),
             slow(["train", "--data", "planted/shapes", "--model", "minilm"], "cannot be opened for this task"),
             slow(["train", "--data", "planted/sentiment", "--length", "2", "--truncate"], "no room for words"),
         ],

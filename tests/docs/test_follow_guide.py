@@ -9,6 +9,8 @@ import pytest
 from pages import DOCS, ROOT, blocks, commands
 from running import run_page
 
+pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
+
 PATH = r"(?:[\w-]+/)*[\w-]+\.(?:parquet|jsonl|csv|toml|html)|runs(?:/[\w-]+)+"
 MADE_BY_DEMO = ("runs/demo", "runs/demo/teacher", "runs/demo/report.html")
 OUTPUT_FLAGS = ("--out", "--html", "--figures")

@@ -26,6 +26,8 @@ from explainers.test_explainer_contract import CASES, OPTIONS
 from far import FAR, FarTensor, far
 from teachers import examples, teacher
 
+pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
+
 EXPLAINED = [case for case in CASES if case[0] != "l2e"]  # it is learned first, below
 # One of each explainer, and a recurrent model, which runs in another way on devices.
 USUAL = list({case[0]: case for case in reversed(EXPLAINED)}.values())

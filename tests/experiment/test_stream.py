@@ -39,6 +39,8 @@ from didact.records.explanations import Explanations
 from didact.render.progress import Progress
 from processes import waited
 
+pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
+
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=30)"
 
 

@@ -19,6 +19,8 @@ from didact.models.huggingface import HuggingFaceModel
 from explainers.test_explainer_contract import OPTIONS
 from far import FAR, far
 
+pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
+
 ARCHITECTURES = {
     "bert": ("ForSequenceClassification", {}),
     "gpt2": ("ForSequenceClassification", {}),

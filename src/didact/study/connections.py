@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG: Final = 64  # connections that one turn of the event loop accepts
+BACKLOG: Final = 16  # connections that one turn of the event loop accepts
+_TURNS: Final = 4  # from accepting a connection to counting it, and from aborting one to closing it
 _QUEUE: Final = 2048  # connections that the kernel holds until then
 _MAX_CONNECTIONS: Final = 1000
 _OTHER_FILES: Final = 100  # descriptors for the database, the files that are sent, and the process itself
@@ -25,7 +26,7 @@ def connection_limit() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return _MAX_CONNECTIONS
-    return max(16, min(_MAX_CONNECTIONS, files - BACKLOG - _OTHER_FILES))
+    return max(16, min(_MAX_CONNECTIONS, files - _TURNS * BACKLOG - _OTHER_FILES))
 
 
 class QueuedServer(uvicorn.Server):
