@@ -134,7 +134,8 @@ class TestComparison:
                 assert cell in text
         for row in result.rows:
             if row["gain"] is not None:
-                assert f"{100 * row['gain']:+.1f} [" in page
+                gain = f"{100 * row['gain']:+.1f}"
+                assert f"{'0.0' if float(gain) == 0 else gain} [" in page
         for remark in result.remarks():
             assert remark.replace("'", "&#x27;").replace("<", "&lt;") in page
         assert page.count("a control") == 4
