@@ -4,7 +4,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, overload
@@ -153,7 +153,7 @@ def explain(
     maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
     if kept is not None:
         kept.finish(maps)
-    warn_of_scores(built.name, built.explainer, maps.residuals, work.cautions, stacklevel=2)
+    warn_of_scores(built.name, built.explainer, maps.residuals, maps.cautions, stacklevel=2)
     return maps
 
 
@@ -285,7 +285,6 @@ class Work:
     built: Built
     batch_size: int
     outputs: Outputs | None = None
-    cautions: dict[str, None] = field(default_factory=dict)  # what explainers said of their own scores, each once
 
     @property
     def shard(self) -> int:
@@ -430,7 +429,6 @@ class Work:
                 f"{self.built.name!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
                 "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
             )
-        self.cautions |= dict.fromkeys(found.cautions)
         names = target_names(self.teacher, rows, batch, target)
         sure = probabilities_of(self.teacher, logits)
         return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions, sure)

@@ -31,7 +31,7 @@ from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
-from didact.records.parquet import is_explanations, join_files, residuals_in
+from didact.records.parquet import cautions_in, is_explanations, join_files, residuals_in
 from didact.records.store import key_of
 from didact.render.progress import Progress
 
@@ -142,7 +142,7 @@ def explain_stream(
             finally:
                 crew.close()
             streamed = shards.joined()
-    warn_of_scores(bench.name, bench.work.built.explainer, residuals_in(path), bench.work.cautions, stacklevel=2)
+    warn_of_scores(bench.name, bench.work.built.explainer, residuals_in(path), cautions_in(path), stacklevel=2)
     return streamed
 
 
