@@ -193,10 +193,18 @@ def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
 
 def cautions_in(path: Path) -> list[str]:
     """The cautions of a file, each once; nothing but its header is read."""
+    return list(dict.fromkeys(caution for shard in _cautions(header_of(path)) for caution in shard))
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """The header of a file with explanations; empty if it is damaged."""
     from pyarrow import parquet
 
-    header = json.loads(parquet.read_schema(path).metadata[_KEY])
-    return list(dict.fromkeys(caution for shard in _cautions(header) for caution in shard))
+    try:
+        header = json.loads(parquet.read_schema(path).metadata[_KEY])
+    except ValueError:
+        return {}
+    return header if isinstance(header, dict) else {}
 
 
 def is_ours(path: Path) -> bool:
