@@ -490,8 +490,9 @@ class TestKeeping:
         ]:  # fmt: skip
             rows = [Row(str(index), (text,), label=0) for index, text in enumerate(texts)]
             explain(
-                teacher(kind, "classification"), rows, "lime", out=tmp_path / "m.parquet", **{"samples": 10} | options
-            )
+                teacher(kind, "classification"), rows, "lime", out=tmp_path / "m.parquet", overwrite=True,
+                **{"samples": 10} | options,
+            )  # fmt: skip
         found = list(dict.fromkeys(keys))
         assert len(found) == 5
 

@@ -145,7 +145,7 @@ def test_the_time_left_is_told_where_the_number_of_rows_is_known(world, tmp_path
     monkeypatch.setattr(Progress, "EVERY", 0.0)
 
     def said(source, **options):
-        asked = {"out": tmp_path / "m.parquet", "shard": 8, "workers": workers, "progress": True}
+        asked = {"out": tmp_path / "m.parquet", "shard": 8, "workers": workers, "progress": True, "overwrite": True}
         explain_stream(str(folder / "model"), source, "random", **asked, **options)
         return capsys.readouterr().err
 
@@ -238,7 +238,7 @@ class TestGoingOn:
         stopped(after=12)
         teacher = didact.load_teacher(str(folder / "model"))
         didact.explain(teacher, data["test"][:5], "gradient_input", out=tmp_path / "m.parquet")
-        assert stopped().kept == 3
+        assert stopped(overwrite=True).kept == 3
 
 
 def test_what_is_read_is_not_written_over(world, tmp_path):

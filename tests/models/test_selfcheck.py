@@ -279,6 +279,39 @@ class TestAttentionThatIsMissing:
             didact.explain(model, rows(), "attention_all")
 
 
+class TestErrorsWhileAttentionIsChecked:
+    @pytest.mark.parametrize("only_returned", [False, True])
+    def test_an_unexpected_one_is_raised_and_the_next_call_checks_again(self, only_returned):
+        network, tokenizer = huggingface("bert")
+        load_teacher((network, tokenizer))
+        selfcheck._SOURCES.clear()
+
+        def fail(_, __, options):
+            if options.get("output_attentions") or not only_returned:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+        model = load_teacher((network, tokenizer), check=False)
+        hook = network.register_forward_pre_hook(fail, with_kwargs=True)
+        with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
+            didact.explain(model, rows(), "attention_all")
+        assert not selfcheck._SOURCES
+        hook.remove()
+        assert np.isfinite(didact.explain(model, rows(), "attention_all").scores).all()
+
+    def test_an_argument_that_is_not_known_is_a_reason_and_is_cached(self, monkeypatch):
+        network, tokenizer = huggingface("bert")
+        load_teacher((network, tokenizer))
+        selfcheck._SOURCES.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr("didact.models.attention._IGNORED", frozenset())
+            model = load_teacher((network, tokenizer), check=False)
+            with pytest.raises(UnsupportedError, match="cannot be used: Models of type 'bert' call attention with"):
+                didact.explain(model, rows(), "attention_all")
+        (source,) = selfcheck._SOURCES.values()
+        assert source.fault is not None
+        selfcheck._SOURCES.clear()
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("family", "reason"),

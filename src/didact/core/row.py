@@ -58,10 +58,27 @@ class Row:
 
 def fingerprint_of(rows: Iterable[Row]) -> str:
     """A hash of everything the rows hold, in their order."""
-    digest = hashlib.sha256()
-    for row in rows:
-        facts = [row.id, row.texts, row.label, row.rationale, row.alignments]
-        digest.update(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
-        if row.image is not None:
-            digest.update(row.content)
-    return digest.hexdigest()[:16]
+    fingerprint = Fingerprint()
+    fingerprint.update(rows)
+    return str(fingerprint)
+
+
+class Fingerprint:
+    """What `fingerprint_of` gives, for rows that come some at a time."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def update(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            facts = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            self._digest.update(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
+            if row.image is not None:
+                self._digest.update(row.content)
+
+    def add(self, text: str) -> None:
+        """Include something else that the rows depend on."""
+        self._digest.update(text.encode())
+
+    def __str__(self) -> str:
+        return self._digest.hexdigest()[:16]

@@ -85,6 +85,7 @@ def columns_of(
         predictions=tuple(predictions),
         residuals=residuals,
         alignments=found.alignments,
+        cautions=tuple(found.cautions),
         probabilities=probabilities,
         labels=gold_labels(teacher, rows),
     )

@@ -479,4 +479,5 @@ def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
     return replace(
         maps, method=RANDOM, options={}, fingerprints={}, kind="signed" if signed else "magnitude",
         scores=2 * scores - 1 if signed else scores, residuals=np.full(len(maps), np.nan), alignments=None,
+        cautions=(),
     )  # fmt: skip

@@ -4,7 +4,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, overload
@@ -49,6 +49,7 @@ from didact.records.atomic import check_new_file, with_folder
 from didact.records.by_class import ByClass
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
+from didact.records.origin import check_same_origin
 from didact.records.parquet import is_explanations
 from didact.records.store import key_of
 from didact.registry import check_types, parse_spec, plain
@@ -114,10 +115,10 @@ def explain(
     are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
     what the teacher answered to these rows, where that is known already: it is not asked again. Gold labels of a split
     are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where the
-    names differ. A data set that came from one file without splits is explained as a whole. With `out` the result
-    is also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
-    explanations is replaced only with `overwrite`. A `helper` (an engine that has
-    machines) explains shards where that pays, to the same numbers.
+    names differ. A data set that came from one file without splits is explained as a whole. With `out` the result is
+    also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
+    explanations, or those of another model, method, options or data, is replaced only with `overwrite`. A `helper` (an
+    engine that has machines) explains shards where that pays, to the same numbers.
 
     Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
     """
@@ -141,6 +142,8 @@ def explain(
     path = None if out is None else check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
     if path is not None:
         look_again(teacher)
+        if not overwrite:
+            work.check_origin(path, work.fingerprints if path.exists() else {})
     background = rows if background_rows is None else rows_of(teacher, background_rows)
     with torch.inference_mode(False):  # a caller's would leave nothing to take gradients of
         if isinstance(built.explainer, Explainer):
@@ -153,7 +156,7 @@ def explain(
     maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
     if kept is not None:
         kept.finish(maps)
-    warn_of_scores(built.name, built.explainer, maps.residuals, work.cautions, stacklevel=2)
+    warn_of_scores(built.name, built.explainer, maps.residuals, maps.cautions, stacklevel=2)
     return maps
 
 
@@ -285,7 +288,6 @@ class Work:
     built: Built
     batch_size: int
     outputs: Outputs | None = None
-    cautions: dict[str, None] = field(default_factory=dict)  # what explainers said of their own scores, each once
 
     @property
     def shard(self) -> int:
@@ -356,6 +358,13 @@ class Work:
         else:
             name = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else self.teacher.name
         return {"teacher": name, "data": fingerprint_of(self.rows)}
+
+    def check_origin(self, path: Path, fingerprints: Mapping[str, str], *, advice: str = "") -> None:
+        """An error if a file there holds explanations of another model, method or data."""
+        check_same_origin(
+            path, teacher=self.teacher.name, method=self.built.name, options=self.options, fingerprints=fingerprints,
+            is_known=self.built.is_known, advice=advice,
+        )  # fmt: skip
 
     def explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
         """The rows in batches of similar length, then in their own order again."""
@@ -430,7 +439,6 @@ class Work:
                 f"{self.built.name!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
                 "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
             )
-        self.cautions |= dict.fromkeys(found.cautions)
         names = target_names(self.teacher, rows, batch, target)
         sure = probabilities_of(self.teacher, logits)
         return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions, sure)

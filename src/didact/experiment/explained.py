@@ -178,6 +178,7 @@ def _complete(
     parts, missing = _taken(rows, others)
     draft = path.with_suffix(".missing")
     if missing:
+        draft.unlink(missing_ok=True)  # of a run that was killed, perhaps of other rows
         parts.append(explain(teacher, missing, method, out=draft, **asked))
     marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
     alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]

@@ -78,6 +78,11 @@ class Bench:
             return None
         return model_fingerprint(teacher) if isinstance(teacher, Model) else teacher.name
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What each shard says of its teacher."""
+        return {"teacher": self.teacher or "function"}
+
     def explain(self, rows: Sequence[Row], place: Path) -> None:
         """Explain a shard into its file."""
         work = replace(self.work, rows=rows_of(self.work.teacher, rows))
@@ -85,7 +90,7 @@ class Bench:
         with torch.inference_mode(False), Progress("", total=len(rows), shown=False) as bar:
             self._prepare(work.rows)
             maps = work.explained(rows, bar)
-        replace(maps, fingerprints={"teacher": self.teacher or "function"}).save(place)
+        replace(maps, fingerprints=self.fingerprints).save(place)
 
     def _prepare(self, rows: Sequence[Row]) -> None:
         """With the background, once. A method that needs none may yet want to see a row: the first it is asked for."""

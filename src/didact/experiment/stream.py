@@ -1,7 +1,6 @@
 """Explanations of data that do not fit in memory: shard by shard into one file, going on where it was stopped."""
 
 import contextlib
-import hashlib
 import logging
 import os
 import secrets
@@ -16,7 +15,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from didact.core.function import FunctionTeacher
-from didact.core.row import Row, fingerprint_of
+from didact.core.row import Fingerprint, Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.data.stream import check_source, stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError, error_of
@@ -31,7 +30,7 @@ from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, with_folder, write_through
 from didact.records.explanations import Explanations
-from didact.records.parquet import is_explanations, join_files, residuals_in
+from didact.records.parquet import cautions_in, is_explanations, join_files, residuals_in
 from didact.records.store import key_of
 from didact.render.progress import Progress
 
@@ -84,11 +83,12 @@ def explain_stream(
     teacher and a method of its own: both are then given by name or folder (with `loading`, what `load_teacher` takes).
     This process and each of the others compute with `threads` threads, so that the bytes do not depend on how many
     processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
-    names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is called
-    with what was guessed about the data. A file at `out` that holds no explanations is replaced only with `overwrite`.
-    Other options are those of `didact.explain`. The file is read as others
-    (`Explanations.load`), or shard by shard (`Explanations.shards`). Without a `method` it is chosen as
-    `didact.explain` does. Warns as `didact.explain` does where scores do not add up.
+    names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is
+    called with what was guessed about the data. A file at `out` that holds no explanations, or those of another model,
+    method, options or data, is replaced only with `overwrite`; the data are compared when all are read, and the shards
+    stay. Other options are those of `didact.explain`. The file is read as others (`Explanations.load`), or shard by
+    shard (`Explanations.shards`). Without a `method` it is chosen as `didact.explain` does. Warns as `didact.explain`
+    does where scores do not add up.
     """
     if workers < 0 or threads < 1 or shard < 1 or (rows is not None and rows < 1):
         raise OptionError(
@@ -115,6 +115,8 @@ def explain_stream(
         order = Order(method, options, preset, batch_size, seed)
         background = None if background_rows is None else rows_of(opened, background_rows)
         bench = Bench(opened, order, background)
+        if not overwrite:
+            bench.work.check_origin(path, bench.fingerprints)
         check_learned(opened, bench.work.built.explainer)
         source = stream_rows(
             data, size=shard, task=opened.task, columns=columns, classes=opened.classes, called=classes, split=split,
@@ -122,7 +124,7 @@ def explain_stream(
         )  # fmt: skip
         known = total or source.total
         expected = rows if known is None else min(known, rows or known)
-        shards = _Shards(path, bench, shard)
+        shards = _Shards(path, bench, shard, overwrite=overwrite)
         with shards, Progress(f"explaining with {bench.name}", total=expected, shown=progress) as bar:
             if workers:
                 manifest = write_manifest(
@@ -142,7 +144,7 @@ def explain_stream(
             finally:
                 crew.close()
             streamed = shards.joined()
-    warn_of_scores(bench.name, bench.work.built.explainer, residuals_in(path), bench.work.cautions, stacklevel=2)
+    warn_of_scores(bench.name, bench.work.built.explainer, residuals_in(path), cautions_in(path), stacklevel=2)
     return streamed
 
 
@@ -160,15 +162,15 @@ def _threads(count: int) -> Iterator[None]:
 class _Shards:
     """The shards beside the file that they will become, for one run at a time. No empty folder is left behind."""
 
-    def __init__(self, path: Path, bench: Bench, shard: int) -> None:
-        self.path, self.bench = path, bench
+    def __init__(self, path: Path, bench: Bench, shard: int, *, overwrite: bool) -> None:
+        self.path, self.bench, self.overwrite = path, bench, overwrite
         self.folder = path.with_name(f"{path.name}.shards")
         self.desk = self.folder / f"desk-{os.getpid()}-{secrets.token_hex(4)}"  # what workers are told
         self.rows = self.kept = 0
         self._lock = FileLock(self.folder / "lock", timeout=0)  # the system lets go of it when its process dies
         self._common = key_of({"shard": shard, **bench.facts})
         self._places: list[str] = []
-        self._digest = hashlib.sha256()
+        self._data = Fingerprint()
 
     def __enter__(self) -> "_Shards":
         with_folder(Path(self._lock.lock_file))
@@ -192,11 +194,12 @@ class _Shards:
     def place(self, number: int, rows: Sequence[Row]) -> Path:
         """Where the shard of these rows belongs: its name tells all that decides it."""
         self.rows += len(rows)
-        print_ = fingerprint_of(rows)
-        self._digest.update(print_.encode())
+        self._data.update(rows)
         teacher = self.bench.work.teacher
         own = {"function": teacher.fingerprint(rows)} if isinstance(teacher, FunctionTeacher) else {}
-        self._places.append(f"{number:09d}-{self._common}-{key_of({**own, 'rows': print_})}.parquet")
+        if own:  # its answers are all that identifies a function
+            self._data.add(own["function"])
+        self._places.append(f"{number:09d}-{self._common}-{key_of({**own, 'rows': fingerprint_of(rows)})}.parquet")
         return self.folder / self._places[-1]
 
     def has(self, place: Path) -> bool:
@@ -220,11 +223,17 @@ class _Shards:
         return f"{found}; do the same again to go on."
 
     def joined(self) -> Streamed:
-        """All shards become one file, at once; then they are not needed any more."""
+        """All shards become one file, at once; then they are not needed any more.
+
+        Only now all data are known. If a file of other data is there, the shards stay.
+        """
         if not self._places:
             raise DataError("There is nothing to explain: no rows were given.")
+        if not self.overwrite:
+            data = {"data": str(self._data)}
+            self.bench.work.check_origin(self.path, self.bench.fingerprints | data, advice=f" {self.so_far()}")
         with write_through(self.path) as draft:
-            join_files([self.folder / name for name in self._places], draft, data=self._digest.hexdigest()[:16])
+            join_files([self.folder / name for name in self._places], draft, data=str(self._data))
         for one in self.folder.iterdir():  # shards of other options, too, and what killed runs left
             if one.is_dir():
                 shutil.rmtree(one, ignore_errors=True)

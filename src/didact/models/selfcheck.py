@@ -238,15 +238,19 @@ def _by_answers(model: HuggingFaceModel, batch: Batch) -> Reading:
 
 
 def attention_source(model: HuggingFaceModel) -> AttentionSource:
-    """Whether every layer's attention is recorded, and equals what the model itself returns where it does."""
+    """Whether every layer's attention is recorded, and equals what the model itself returns where it does.
+
+    Only what the check finds is cached. Any other error (a GPU that is out of memory) is raised, and the next call
+    checks again.
+    """
     key = _key(model)
     if key not in _SOURCES:
         with _undisturbed(model), torch.no_grad():
+            batch = probe_batch(model)
             try:
-                _SOURCES[key] = _source(model, probe_batch(model))
-            except Exception as error:  # of a foreign model, or of an argument that our function does not know
-                first = str(error).strip().partition("\n")[0].rstrip(".")
-                _SOURCES[key] = AttentionSource(fault=f"a short row raises {type(error).__name__}: {first}")
+                _SOURCES[key] = _source(model, batch)
+            except UnsupportedError as error:  # the model passes an argument that our attention function does not know
+                _SOURCES[key] = AttentionSource(fault=str(error).rstrip("."))
     return _SOURCES[key]
 
 
@@ -283,7 +287,7 @@ def _returned(model: HuggingFaceModel, words: Tensor, batch: Batch) -> tuple[Ten
     try:
         with implementation(model.model, "eager"):
             output = model.passed(words, batch, returns_attention=True)
-    except Exception:  # it has no eager attention, or none to return
+    except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError):  # it has none to return
         return None
     attentions = getattr(output, "attentions", None) or ()
     length = batch.tokens.shape[1]

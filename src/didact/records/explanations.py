@@ -44,7 +44,8 @@ class Explanations(Sequence[Explained]):
     predictions are written for people. Residuals are NaN where the method promises no completeness. Images are
     shown, never saved. `alignments` are for each row of a reading task the spans of question and passage that refer to
     the same thing; None if the method aligns nothing. `probabilities` are those of the predictions (NaN where unknown),
-    `labels` the gold labels by name (None where unknown); without them, all are unknown.
+    `labels` the gold labels by name (None where unknown); without them, all are unknown. `cautions` are the explainer's
+    own warnings about these scores.
     """
 
     method: str
@@ -69,6 +70,7 @@ class Explanations(Sequence[Explained]):
     alignments: tuple[tuple[Alignment, ...], ...] | None = None
     probabilities: Float[np.ndarray, " known"] = field(default_factory=lambda: np.zeros(0))
     labels: tuple[str | None, ...] = ()
+    cautions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
@@ -245,7 +247,7 @@ class Explanations(Sequence[Explained]):
     def joined(cls, parts: Sequence["Explanations"]) -> "Explanations":
         """The rows of all parts, one after another. Images are kept only if every part has them.
 
-        Where any part has alignments, the rows of the others have none.
+        Where any part has alignments, the rows of the others have none. Cautions are kept once each.
         """
         if not parts:
             raise ShapeError("There is nothing to join: give at least one part.")
@@ -267,6 +269,7 @@ class Explanations(Sequence[Explained]):
         columns["images"] = tuple(chain(*images)) if len(images) == len(parts) else None
         if any(part.alignments is not None for part in parts):
             columns["alignments"] = tuple(chain(*(part.alignments or ((),) * len(part) for part in parts)))
+        columns["cautions"] = tuple(dict.fromkeys(chain.from_iterable(part.cautions for part in parts)))
         return replace(first, **columns)
 
     def top(self, k: float, *, level: str = "word") -> list[list[tuple[str, float]]]:

@@ -49,6 +49,7 @@ def to_parquet(maps: "Explanations") -> bytes:
     text = pyarrow.string()
     try:
         header = {"format": FORMAT, **_about(maps), "checksum": _checksum(maps)}
+        header |= {"cautions": maps.cautions} if maps.cautions else {}
         columns = {
             "id": pyarrow.array(maps.ids, text),
             "texts": pyarrow.array(maps.texts, pyarrow.list_(text)),
@@ -80,7 +81,7 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
     from pyarrow import parquet
 
     about: dict[str, Any] = {}
-    checksums = []  # and no more of each header: there may be many
+    checksums, cautions = [], []  # and no more of each header: there may be many
     for part in parts:
         told = json.loads(parquet.read_schema(part).metadata[_KEY])
         own = {name: told[name] for name in ABOUT}
@@ -88,7 +89,9 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
         if own != about:
             raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
         checksums.append(told["checksum"])
+        cautions.append(told.get("cautions", []))
     header: dict[str, Any] = {"format": SHARDED, **about, "checksums": checksums, "data": data}
+    header |= {"cautions": cautions} if any(cautions) else {}  # one list per shard
     header["checksum"] = checksum_of(header)  # of the header: each row group has its own
     first = _with_all_columns(parquet.read_table(parts[0], memory_map=False))
     schema = first.schema.with_metadata({_KEY: canonical(header).encode()})
@@ -153,8 +156,10 @@ def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
         sums = header["checksums"] if version == SHARDED else [header["checksum"]]
         if version == SHARDED and len(sums) != file.num_row_groups:
             raise RecordError(f"{path} has {file.num_row_groups} shards of {len(sums)}. {damaged}")
+        cautions = _cautions(header)
         for place, told in enumerate(sums):
-            maps = _from_table(file.read_row_group(place) if version == SHARDED else file.read(), header)
+            table = file.read_row_group(place) if version == SHARDED else file.read()
+            maps = _from_table(table, header, cautions[place] if cautions else ())
             if _checksum(maps) != told:
                 raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
             if version == SHARDED:
@@ -180,6 +185,28 @@ def residuals_in(path: Path) -> Float[np.ndarray, " row"]:
     return np.asarray(parquet.read_table(path, columns=["residual"])["residual"].to_numpy(), dtype=np.float64)
 
 
+def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
+    """One list per shard; empty where no explainer warned."""
+    cautions: list[Any] = header.get("cautions", [])
+    return cautions if header["format"] == SHARDED or not cautions else [cautions]
+
+
+def cautions_in(path: Path) -> list[str]:
+    """The cautions of a file, each once; nothing but its header is read."""
+    return list(dict.fromkeys(caution for shard in _cautions(header_of(path)) for caution in shard))
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """The header of a file with explanations; empty if it is damaged."""
+    from pyarrow import parquet
+
+    try:
+        header = json.loads(parquet.read_schema(path).metadata[_KEY])
+    except ValueError:
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
 def is_ours(path: Path) -> bool:
     """Whether a file is named as Parquet, and `to_parquet` wrote it; nothing but its header is read."""
     return path.name.lower().endswith(".parquet") and is_explanations(path)
@@ -198,7 +225,7 @@ def is_explanations(path: Path) -> bool:
         return False
 
 
-def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
+def _from_table(table: Any, header: Mapping[str, Any], cautions: Sequence[str]) -> "Explanations":
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     lengths = columns["scores"].value_lengths().to_numpy(zero_copy_only=False)
 
@@ -234,6 +261,7 @@ def _from_table(table: Any, header: Mapping[str, Any]) -> "Explanations":
         # Files of earlier versions lack these two: all are unknown.
         probabilities=values("probability") if "probability" in columns else np.zeros(0),
         labels=tuple(columns["label"].to_pylist()) if "label" in columns else (),
+        cautions=tuple(cautions),
     )
 
 
@@ -251,6 +279,7 @@ def _checksum(maps: "Explanations") -> str:
     words: list[Any] = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
     words += [] if maps.alignments is None else [maps.alignments]  # files without them stay what they were
     words += [maps.labels] if any(label is not None for label in maps.labels) else []
+    words += [{"cautions": maps.cautions}] if maps.cautions else []
     digest = hashlib.sha256(canonical(words).encode())
     for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
         digest.update(np.ascontiguousarray(column).tobytes())
