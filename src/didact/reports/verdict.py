@@ -17,7 +17,6 @@ from didact.reports.measured import number
 from didact.reports.read import FEW, NONE, Gain, Run, column_name
 from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
 from didact.stats.claims import ALPHA
-from didact.stats.contrast_table import NO_CONTRASTS
 from didact.stats.modes import modes_sentence
 
 NAMED: Final = 4  # methods that a title names
@@ -69,10 +68,9 @@ def verdict_of(run: Run) -> Verdict:
         return Verdict("empty", "Only controls were compared", "Name explainers to compare them with these controls.")
     ranked = [name for name in asked if run.gain(name) is not None]
     if not ranked:
-        return Verdict(
-            "empty", "No gain could be measured",
-            "A gain is over students without explanations (none), and their runs are missing here.",
-        )  # fmt: skip
+        why = "no method has a finished run of the same seed" if run.rows_of(NONE) else "their runs are missing here"
+        summary = f"A gain is over students without explanations (none), and {why}."
+        return Verdict("empty", "No gain could be measured", summary)
     return _of(run, ranked[0], ranked[1:])
 
 
@@ -104,7 +102,7 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     if level in ("clear", "close", "alone", "mixed"):
         title += _faithfulness(run, tied)
     tied = tied if level == "close" else (best,)
-    against = _against(run, best, controls, rivals) if run.contrasts else [NO_CONTRASTS]
+    against = _against(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
     return Verdict(
         level, title, _summary(run, best, rows), tuple(_sure(run, rows, rivals, tied)), tuple(against), best, tied,
         _beside(run, tied),
