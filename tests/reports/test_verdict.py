@@ -105,6 +105,16 @@ def test_few_seeds_are_not_called_sure(tmp_path):
     assert "not chance" not in few.text + many.text
 
 
+@pytest.mark.parametrize(("level", "is_corrected"), [(0.95, False), (1 - 0.05 / 3, True)])
+def test_the_summary_says_whether_the_interval_is_corrected(tmp_path, level, is_corrected):
+    folder = write_run(tmp_path / "run", gains=CONTROLS | {"attention_all": 0.3}, seeds=8)
+    rows = json.loads((folder / "comparison.json").read_text())["rows"]
+    change(folder / "comparison.json", rows=[row | {"level": level} for row in rows])
+    found = verdict_of(read_run(folder))
+    assert "(95 % interval " in found.summary
+    assert (", corrected for the number of methods; 8 seeds" in found.summary) == is_corrected
+
+
 def test_a_control_that_teaches_more_is_named(tmp_path):
     gains = {**CONTROLS, "human": 0.4, "attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     assert "These controls clearly teach more: human (" in verdict(tmp_path / "more", gains=gains, seeds=6).text

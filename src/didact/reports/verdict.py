@@ -196,8 +196,8 @@ def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
     without = run.written(plain.mean if plain else None)
     how = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
     is_corrected = row.level is not None and row.level > 1 - ALPHA
-    kind = "corrected 95 % interval" if is_corrected else "95 % interval"
-    interval = f"{kind} {run.interval(row)}" if row.has_interval else "no interval"
+    corrected = ", corrected for the number of methods" if is_corrected else ""
+    interval = f"95 % interval {run.interval(row)}{corrected}" if row.has_interval else "no interval"
     if run.is_correlation:
         said = f"correlate with the model on unseen rows at r = {run.written(row.mean)}, against {without} without"
     elif run.measure == "f1":

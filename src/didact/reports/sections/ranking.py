@@ -73,7 +73,8 @@ def _figure(run: Run, column: Column) -> Figure:
     is_judged = column in run.judged
     return Figure(
         f"ranking-{column[0]}-{column[1]}",
-        f"Gains over none with 95 % intervals, {_titled(run, column)}.{start} From best to worst: {told}.",
+        f"Gains over none with 95 % intervals, corrected for the number of methods, {_titled(run, column)}.{start} "
+        f"From best to worst: {told}.",
         lambda width: _chart(run, rows, width, is_judged=is_judged),
         caption=_titled(run, column),
     )
