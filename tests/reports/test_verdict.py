@@ -467,6 +467,21 @@ def test_a_single_lead_counts_and_ties_beside_it_are_told(tmp_path):
     assert found.text == "truth is led by lrp (best in 1 of 2 metrics, 1 tied)"
 
 
+def test_no_leader_is_named_where_the_best_is_best_in_few_metrics(tmp_path):
+    values = {
+        "comprehensiveness": {"lime": 0.9, "lrp": 0.1, "occlusion": 0.2},
+        "log_odds_positive": {"lime": 0.1, "lrp": 0.9, "occlusion": 0.2},
+        "deletion_auc": {"lime": 0.1, "lrp": 0.2, "occlusion": 0.9},
+        "roc_auc": {"lime": 0.9, "lrp": 0.8},
+    }
+    run = tied_run(tmp_path / "run", values=values)
+    text = "no method leads in faithfulness (none is best in more than 1 of 3 metrics)"
+    assert [leader.text for leader in leaders(run)] == [text, "truth is led by lime (best in 1 of 1 metric)"]
+    beside = " ".join(verdict_of(run).beside)
+    assert text in beside
+    assert "point the same way" not in beside
+
+
 def test_a_metric_that_one_method_has_is_no_lead(tmp_path):
     values = {"log_odds_positive": {"lrp": 0.9, "random": 0.1}, "roc_auc": {"lime": 0.9, "lrp": 0.8}}
     run = tied_run(tmp_path / "run", values=values)

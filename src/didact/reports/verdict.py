@@ -336,10 +336,9 @@ def _leading(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
     found = leaders(run)
     if not found:
         return ()
-    names = {name for one in found for name in one.names}
     if not tied:
         start = "Other measures need no students"
-    elif names == set(tied[:1]):
+    elif all(leader.names == tuple(tied[:1]) for leader in found):
         start = "Other measures point the same way"
     elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
         return (*_also(also), *_rest(one for one in found if one not in also))
