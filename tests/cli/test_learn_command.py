@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError
+from didact.experiment.learn import check_smat
+from didact.experiment.learner import learner_of
 from didact.learning.train import train_teacher
 
 DATA = "planted/sentiment(teach=60, explain=40, train=16, dev=8, test=12)"
@@ -84,7 +86,7 @@ def test_a_mix_that_collapses_is_kept_and_told(run, tmp_path):
         (["--student", "same/multitask"], "Choose the strategy 'attention'"),
         (["--student", "bilstm/attention"], "bilstm_attention"),
         (
-            ["--data", "planted/quality(teach=9, explain=9, train=9, dev=9, test=9)"],
+            ["--data", "planted/quality(teach=9, explain=24, train=9, dev=9, test=9)"],
             "is regression, and the teacher does classification",
         ),
     ],
@@ -96,6 +98,30 @@ def test_a_bad_request_says_what_to_do(run, tmp_path, arguments, message):
 
     assert re.search(message, str(result.exception)), str(result.exception)
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--size", "32"], "32 rows for each step and 32 others .* there are 32"),
+        (["--size", "41"], "41 rows were asked for, and .* has 40 in 'explain'. Give a size"),
+        (["--size", "40", "--batch-size", "9", "--outer", "dev"], "9 rows of dev, and there are 8"),
+        (["--rate", "-1"], "rate must be above 0"),
+        (["--student", "same/atention"], "Did you mean 'attention'"),
+    ],
+)
+def test_what_needs_no_model_is_checked_before_it_is_loaded(monkeypatch, tmp_path, arguments, message):
+    monkeypatch.setattr("didact.cli.options.teacher_of", lambda *_, **__: pytest.fail("the model was loaded"))
+    named = ["--model", "my-model", "--data", DATA, "--out", str(tmp_path / "mine")]
+    result = CliRunner().invoke(app, ["learn", "smat", *named, *arguments])
+    assert re.search(message, str(result.exception)), str(result.exception)
+
+
+def test_a_pretrained_student_may_learn_from_fewer_rows():
+    learner = learner_of({"family": "attention_mix"})
+    check_smat(load_data(DATA), learner, student="same/attention", size=32, training={})
+    with pytest.raises(DidactError, match="16 rows for each step and 16 others"):
+        check_smat(load_data(DATA), learner, student="same/attention", size=31, training={})
 
 
 @pytest.mark.slow

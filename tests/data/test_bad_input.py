@@ -259,7 +259,11 @@ def test_neither_path_nor_name():
 
 
 def test_folders(tmp_path):
-    assert "holds no file that didact reads" in message(tmp_path)
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "1.png").write_bytes(b"a picture")
+    text = message(tmp_path)
+    assert "holds no file that didact reads" in text
+    assert "save images as an .npz archive of the arrays 'images' and 'labels'" in text
     lines(tmp_path / "train.jsonl", GOOD)
     pd.DataFrame(GOOD).to_csv(tmp_path / "train.csv", index=False)
     assert "holds split 'train' more than once" in message(tmp_path)

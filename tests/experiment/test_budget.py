@@ -123,7 +123,7 @@ class TestFitting:
         found, asked = roster(["gradient_norm"])
         plan = fit_plan(found, costs(found, gradient_norm=50.0), asked, workers=2, seconds=5)
         assert plan.explainers == ("gradient_norm",)
-        assert "the budget leaves 5 s: give more time or fewer methods" in plan.left_out[-1]
+        assert plan.left_out[-1].endswith("the budget leaves 5 s: give more time or fewer seeds.")
 
     def test_numbers_that_were_asked_for_stay(self, roster):
         found, asked = roster(["gradient_norm"], sizes=[25], seeds=3, test_rows=7, measure=5)

@@ -218,10 +218,21 @@ class TestPlaces:
         loaded = Comparison.load(tmp_path)
         text = loaded.table()
         assert "holds no contrasts" in text
+        loaded.save(tmp_path / "again" / "comparison.json")
+        assert Comparison.load(tmp_path / "again").table() == text
         assert "Run the same comparison again to add them: nothing is trained twice." in text.replace("\n", " ")
         assert not any("▲" in line or "▼" in line for line in text.splitlines() if line.split()[:1] != ["▲"])
         with pytest.raises(OptionError, match="Give the same comparison again"):
             loaded.contrast(("human", "same/attention", 8), ("random", "same/attention", 8))
+
+    @pytest.mark.parametrize(
+        ("second", "reason"), [("none", "No column has runs of two explainers"), ("lime", "run of the same seed")]
+    )
+    def test_a_run_of_today_without_contrasts_is_not_called_old(self, second, reason):
+        rows = [row("none", None, None, None), row(second, None, None, None)][: 1 + (second != "none")]
+        text = comparison(*rows).table()
+        assert "older didact" not in text
+        assert reason in text
 
     def test_a_folder_without_one(self, tmp_path):
         with pytest.raises(OptionError, match="holds no finished comparison"):

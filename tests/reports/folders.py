@@ -114,7 +114,7 @@ def write_run(
     _write_results(folder / "results.parquet", lines, measure)
     document = {
         "rows": found,
-        "contrasts": pairs if contrasts else [],
+        "contrasts": pairs if contrasts else None,
         "failed": [
             {"key": _key(*cell), "explainer": cell[0], "student": cell[1], "size": cell[2], "seed": cell[3],
              "error": "the loss is not a number"}

@@ -188,11 +188,26 @@ class TestWhatIsMissing:
         assert "▼" in cell(table, "lrp", column)
         rows = json.loads((folder / "comparison.json").read_text())["rows"]
         old = [{name: row[name] for name in row if name not in ("claimed", "level", "low_seeds")} for row in rows]
-        change(folder / "comparison.json", rows=old, contrasts=[])
+        change(folder / "comparison.json", rows=old, contrasts=None)
         found = page_of(folder)
         table = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
         assert not {"▲", "▼"} & set(cell(table, "lime", column) + cell(table, "lrp", column))
         assert "Run the same comparison again to add them: nothing is trained twice." in found.text
+
+    def test_why_there_are_no_contrasts(self, tmp_path):
+        """A run of today that lacks them is not called old."""
+        folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2})
+        rows = json.loads((folder / "comparison.json").read_text())["rows"]
+        rows = [row | dict.fromkeys(("gain", "low", "high", "p")) for row in rows]
+        change(folder / "comparison.json", rows=rows, contrasts=[])
+        text = page_of(folder).text
+        assert "older didact" not in text
+        assert "No two explainers have a finished run of the same seed" in text
+        assert "no method has a finished run of the same seed" in text
+        change(folder / "comparison.json", rows=[row for row in rows if row["explainer"] == "lime"], contrasts=[])
+        text = page_of(folder).text
+        assert "older didact" not in text
+        assert "No column has runs of two explainers" in text
 
     def test_one_seed_without_intervals(self, tmp_path):
         folder = write_run(tmp_path / "run", seeds=1)

@@ -105,6 +105,16 @@ def test_few_seeds_are_not_called_sure(tmp_path):
     assert "not chance" not in few.text + many.text
 
 
+@pytest.mark.parametrize(("level", "is_corrected"), [(0.95, False), (1 - 0.05 / 3, True)])
+def test_the_summary_says_whether_the_interval_is_corrected(tmp_path, level, is_corrected):
+    folder = write_run(tmp_path / "run", gains=CONTROLS | {"attention_all": 0.3}, seeds=8)
+    rows = json.loads((folder / "comparison.json").read_text())["rows"]
+    change(folder / "comparison.json", rows=[row | {"level": level} for row in rows])
+    found = verdict_of(read_run(folder))
+    assert "(95 % interval " in found.summary
+    assert (", corrected for the number of methods; 8 seeds" in found.summary) == is_corrected
+
+
 def test_a_control_that_teaches_more_is_named(tmp_path):
     gains = {**CONTROLS, "human": 0.4, "attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     assert "These controls clearly teach more: human (" in verdict(tmp_path / "more", gains=gains, seeds=6).text
@@ -455,6 +465,21 @@ def test_a_single_lead_counts_and_ties_beside_it_are_told(tmp_path):
     }
     (found,) = leaders(tied_run(tmp_path / "run", values=values))
     assert found.text == "truth is led by lrp (best in 1 of 2 metrics, 1 tied)"
+
+
+def test_no_leader_is_named_where_the_best_is_best_in_few_metrics(tmp_path):
+    values = {
+        "comprehensiveness": {"lime": 0.9, "lrp": 0.1, "occlusion": 0.2},
+        "log_odds_positive": {"lime": 0.1, "lrp": 0.9, "occlusion": 0.2},
+        "deletion_auc": {"lime": 0.1, "lrp": 0.2, "occlusion": 0.9},
+        "roc_auc": {"lime": 0.9, "lrp": 0.8},
+    }
+    run = tied_run(tmp_path / "run", values=values)
+    text = "no method leads in faithfulness (none is best in more than 1 of 3 metrics)"
+    assert [leader.text for leader in leaders(run)] == [text, "truth is led by lime (best in 1 of 1 metric)"]
+    beside = " ".join(verdict_of(run).beside)
+    assert text in beside
+    assert "point the same way" not in beside
 
 
 def test_a_metric_that_one_method_has_is_no_lead(tmp_path):

@@ -183,6 +183,18 @@ class TestRanking:
             "counts": without["counts"], "notes": without["notes"],
         }  # fmt: skip
 
+    def test_of_two_people_who_disagree_neither_is_odd(self):
+        design = design_of("ranking", items=40)
+        answers = simulated(design, people=2, worths={"a": 2.0, "c": -2.0})
+        turned = [
+            replace(one, ranks={m: 4 - place for m, place in one.ranks.items()}) if one.person == "p02" else one
+            for one in answers
+        ]
+        document = analyze(design, turned, replicates=100).to_document()
+        assert all(person["tau"] < 0 for person in document["people"])
+        assert document["counts"]["odd"] == []
+        assert not any("disagrees" in note for note in document["notes"])
+
     def test_a_single_method_is_refused(self):
         with pytest.raises(UnsupportedError, match="at least two"):
             found("ranking", [ranked("p01", "r0", 1, methods=("a",))], methods=("a",))

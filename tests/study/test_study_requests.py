@@ -1,5 +1,6 @@
 """Odd requests: redirects stay inside, numbers and forms are read strictly, a right code always lets its owner in."""
 
+import html
 import socket
 
 import pytest
@@ -61,16 +62,20 @@ def test_a_form_in_a_strange_character_set_is_refused_without_an_error_inside(tm
     assert caplog.records == []
 
 
-@pytest.mark.parametrize(("is_secure", "origin", "status"), [
-    (False, "http://study.test", 303), (False, "https://study.test", 403), (False, "ftp://study.test", 403),
-    (True, "https://study.test", 303), (True, "http://study.test", 403),
+@pytest.mark.parametrize(("is_secure", "origin", "status", "message"), [
+    (False, "http://study.test", 303, ""), (True, "https://study.test", 303, ""),
+    (False, "https://study.test", 403, "`didact study serve STUDY --proxy HOST --https`"),
+    (True, "http://study.test", 403, "Open its address with https:// in front."),
+    (False, "ftp://study.test", 403, "This form is not from this study."),
+    (False, "https://evil.test", 403, "This form is not from this study."),
 ])  # fmt: skip
-def test_a_form_from_the_same_host_by_another_scheme_lets_nobody_in(folder, is_secure, origin, status):
+def test_a_form_from_the_same_host_by_another_scheme_lets_nobody_in(folder, is_secure, origin, status, message):
     client = TestClient(create_app(folder, is_secure=is_secure), base_url="http://study.test")
     answer = client.post(
         "/enter", data={"code": read_keys(folder).code(1)}, headers={"origin": origin}, follow_redirects=False
     )
     assert answer.status_code == status
+    assert message in html.unescape(answer.text)
 
 
 @pytest.mark.parametrize(("field", "value"), [

@@ -111,16 +111,16 @@ def smat(
     from didact.experiment.learner import learner_of
     from didact.records.atomic import check_new_folder
 
-    learner_of({"family": family, **said})  # what cannot be learned is told before anything is loaded
-
+    learner = learner_of({"family": family, **said})  # what cannot be learned is told before anything is loaded
     options.check_device(device)
     loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=data_seed)
     folder = out or Path("runs") / f"smat-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=overwrite)
 
-    from didact.experiment.learn import learn_smat
+    from didact.experiment.learn import check_smat, learn_smat
     from didact.experiment.rows import asks_for_gold
 
+    check_smat(loaded, learner, student=student, size=size, training=training)
     teacher = options.teacher_of(
         model, device=device, threads=threads, task=task, max_length=length, truncate=truncate, revision=revision,
         trust_remote_code=trust_remote_code,

@@ -51,7 +51,9 @@ def _from_path(path: Path) -> dict[str, Table]:
         raise unreadable(path, error) from None
     if not files:
         raise DataError(
-            f"Folder {path} holds no file that didact reads. Name files after splits: train.jsonl, test.jsonl, …"
+            f"Folder {path} holds no file that didact reads. Name files after splits: train.jsonl, test.jsonl, … "
+            "Picture files and folders of them are not read: save images as an .npz archive of the arrays 'images' and "
+            "'labels'."
         )
     if len(files) == 1 and stem_of(files[0]) not in KNOWN:
         return {WHOLE: read_table(files[0])}

@@ -84,11 +84,21 @@ class _Fitter:
         if spent > self.seconds:
             self.left_out.append(
                 f"The smallest plan is estimated at {in_words(spent)}, and the budget leaves {in_words(self.seconds)}: "
-                "give more time or fewer methods."
+                f"{self._remedy()}."
             )
         sized = self._sized(level)
         explainers = tuple(_with_share(name, self.shares[name]) for name in self.methods)
         return replace(sized, explainers=explainers, left_out=tuple(self.left_out))
+
+    def _remedy(self) -> str:
+        """What helps where even the smallest plan takes too long. One method is left by then."""
+        less = [
+            f"fewer {name}" for name, count in (
+                ("students", len(self.roster.plan.students)), ("seeds", len(self.asked.seeds)),
+                ("sizes", len(self.asked.sizes)),
+            ) if count > 1
+        ]  # fmt: skip
+        return " or ".join(["give more time", *less])
 
     def _drop_methods(self, level: Level, *, fewest: int) -> None:
         """Leave out the slowest method until the plan fits or only `fewest` are left."""

@@ -15,7 +15,7 @@ from didact.records.sealed import damaged, missing_entry, read_json, write_json
 from didact.render.grid import Cell, Line, grid
 from didact.render.mix import MixView
 from didact.stats.contrast import Contrast
-from didact.stats.contrast_table import NO_CONTRASTS, ContrastTable
+from didact.stats.contrast_table import ContrastTable
 from didact.stats.modes import modes_sentence
 
 COLUMNS: Final = (
@@ -198,7 +198,7 @@ class Comparison:
                 rows=tuple(found["rows"]), failed=tuple(found["failed"]), notes=tuple(found["notes"]),
                 about=found["about"], agreement=found["agreement"], folder=Path(folder),
                 learned=tuple(found.get("learned", ())),
-                contrasts=ContrastTable.from_document(found.get("contrasts", ())),
+                contrasts=ContrastTable.from_document(found.get("contrasts")),
             )  # fmt: skip
         except FileNotFoundError:
             raise OptionError(
@@ -276,8 +276,8 @@ class Comparison:
             )
         else:
             said[0] += ", without intervals."
-        if not self.contrasts and len(self.rows) > 1:
-            said.append(NO_CONTRASTS)
+        if reason := self.contrasts.why_empty((row["student"], row["size"]) for row in self.rows):
+            said.append(reason)
         if any(row["seeds"] < FEW for row in self.rows):
             little = "the interval says little" if has_intervals else "chance alone may have made this ranking"
             said.append(f"° fewer than {FEW} seeds: {little}.")

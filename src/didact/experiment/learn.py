@@ -29,8 +29,9 @@ from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Examples, Training
-from didact.learning.smat import LearnedMix, learn_mix
-from didact.learning.teach import student_training
+from didact.learning.smat import LearnedMix, check_row_counts, learn_mix
+from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
+from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.start import Start, student_start
 from didact.records.atomic import check_new_folder, write_bytes, write_text
@@ -75,8 +76,9 @@ def learn_smat(
     learner = learner_of({"family": family, **options})
     asked = checked_training(training)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
-    known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
+    check_smat(loaded, learner, student=student, size=size, training=asked)
+    known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = align_labels(loaded, known, classes=classes, required=asks_for_gold(family, options))
     work = _Work(
         known, loaded, learner, student, size, seed, None if base is None else str(base), soft, asked, trust_remote_code
@@ -96,6 +98,29 @@ def learn_smat(
             write_bytes(folder / f"mix.{kind}", view.picture(kind))
         shutil.rmtree(place, ignore_errors=True)
     return explainer
+
+
+def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: int, training: Mapping[str, Any]) -> None:
+    """Raise an OptionError for every request that fails whatever the teacher is, before a teacher is loaded."""
+    architecture = None if student is None else parse_student(student).architecture.partition("(")[0]
+    is_native = architecture in MODELS if architecture else data.task.name != "reading"
+    # Where the teacher decides on the kind of student, the smaller default batch size is the one that may be used.
+    least = replace(FROM_SCRATCH if is_native else PRETRAINED, **training)
+    split = _split(data)
+    for name in (split, "dev"):
+        if name not in data or not len(data[name]):
+            raise OptionError(f"{data.name!r} has no rows in {name!r}, which learning needs.")
+    if not 1 <= size <= len(data[split]):
+        raise OptionError(
+            f"{size:,} rows were asked for, and {data.name!r} has {len(data[split]):,} in {split!r}. Give a size (on "
+            f"the command line --size) of at most {len(data[split]):,}."
+        )
+    check_row_counts(size, len(data["dev"]), batch_size=least.batch_size, smat=learner.smat)
+
+
+def _split(data: Dataset) -> str:
+    """The split whose rows are learned from."""
+    return "explain" if "explain" in data and len(data["explain"]) else "train"
 
 
 def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -139,7 +164,7 @@ class _Work:
         trust_remote_code: bool,
     ) -> None:
         self.teacher, self.data, self.learner, self.seed, self.soft = teacher, data, learner, seed, soft
-        self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
+        self.split = _split(data)
         self.rows = self._drawn(size)
         self.student: StudentSpec
         self.student = parse_student(student) if student else default_student(teacher, data.task, base)
@@ -155,14 +180,7 @@ class _Work:
         data, teacher = self.data, self.teacher
         if teacher.task != data.task:
             raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
-        for name in (self.split, "dev"):
-            if name not in data or not len(data[name]):
-                raise OptionError(f"{data.name!r} has no rows in {name!r}, which learning needs.")
         pool = data[self.split].rows
-        if not 1 <= size <= len(pool):
-            raise OptionError(
-                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}: another size."
-            )
         places = subset([row.id for row in pool], size=size, seed=self.seed)
         return tuple(pool[place] for place in places)
 

@@ -211,7 +211,8 @@ class SmatLoop:
         self.training, self.smat, self.checkpoint = training, smat, checkpoint
         self.train, self.dev = train, dev
         self.size = smat.outer_batch or training.batch_size
-        _check_rows(train, dev, training, smat, self.size)
+        check_row_counts(len(train), len(dev), batch_size=training.batch_size, smat=smat)
+        _check_answers(train)
         _check_parts(parts)
         if training.precision != SINGLE:
             raise UnsupportedError(
@@ -533,17 +534,23 @@ def _plain_step(weights: Weights, gradients: Sequence[Tensor], rate: float) -> S
     return Step(new, lambda vector: [rate * one for one in vector])
 
 
-def _check_rows(train: Examples, dev: Examples, training: Training, smat: Smat, size: int) -> None:
-    needed = training.batch_size + (size if smat.outer == "train" else 0)
-    if len(train) < needed:
+def check_row_counts(train: int, dev: int, *, batch_size: int, smat: Smat) -> None:
+    """Raise an OptionError if there are too few rows for a step and for the outer rows that judge it."""
+    size = smat.outer_batch or batch_size
+    if train < batch_size + (size if smat.outer == "train" else 0):
         raise OptionError(
-            f"Learning takes {training.batch_size} rows for each step"
+            f"Learning takes {batch_size} rows for each step"
             + (f" and {size} others to judge it by" if smat.outer == "train" else "")
-            + f", and there are {len(train)}. Give more rows, or lower batch_size or outer_batch "
+            + f", and there are {train}. Give more rows, or lower batch_size or outer_batch "
             "(on the command line --size, --batch-size, --outer-batch)."
         )
-    if smat.outer == "dev" and len(dev) < size:
-        raise OptionError(f"Each step is judged by {size} rows of dev, and there are {len(dev)}: lower outer_batch.")
+    if smat.outer == "dev" and dev < size:
+        raise OptionError(
+            f"Each step is judged by {size} rows of dev, and there are {dev}: lower outer_batch (--outer-batch)."
+        )
+
+
+def _check_answers(train: Examples) -> None:
     answers = train.outputs
     same = len(set(answers.labels.tolist())) == 1 if answers.task.has_classes else False
     if answers.task.measure == "pearson":

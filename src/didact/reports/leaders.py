@@ -20,7 +20,8 @@ FAITHFULNESS: Final = "faithfulness"
 class Leader:
     """The methods that are best by most metrics of a family: in `count` of `total`. Several names are a tie.
 
-    `tied` counts the metrics in which no single method leads in the digits that are printed.
+    `names` is empty if no method is best in at least half of the metrics. `tied` counts the metrics in which no single
+    method leads in the digits that are printed.
     """
 
     family: str
@@ -35,6 +36,8 @@ class Leader:
 
     @property
     def text(self) -> str:
+        if not self.names:
+            return f"no method leads in {self.family} (none is best in more than {self.count} of {self.total} metrics)"
         if len(self.names) > 1:
             return f"in {self.family} {listed(self.names)} are tied (each {self.scope})"
         tied = f", {self.tied} tied" if self.tied else ""
@@ -57,7 +60,7 @@ def leaders(run: Run) -> list[Leader]:
         counts = alone or shared
         if counts:
             most = max(counts.values())
-            best = tuple(name for name, count in counts.items() if count == most)
+            best = tuple(name for name, count in counts.items() if count == most and 2 * count >= len(won))
             found.append(Leader(family, best, most, len(won), sum(len(names) > 1 for names in won)))
     return found
 

@@ -90,7 +90,7 @@ class Launch:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run's folder. `contrasts` holds every two arms of a column; it is empty for a run of an older didact.
+    """A run's folder. `contrasts` holds every two arms of a column; `why_empty` says why it is empty.
 
     `unlearned` holds the columns whose students learned nothing, with the reason. Ranks and gains leave them out.
     """
@@ -165,6 +165,10 @@ class Run:
 
     def rows_of(self, explainer: str) -> list[Gain]:
         return [row for row in self.rows if row.explainer == explainer]
+
+    @property
+    def why_no_contrasts(self) -> str:
+        return self.contrasts.why_empty(row.column for row in self.rows)
 
     def rank(self, explainer: str) -> float | None:
         """The mean rank over the judged columns; 1 is best, and `none` is ranked with the others."""
@@ -340,6 +344,7 @@ def _run(folder: Path, found: Mapping[str, Any]) -> Run:
     about = dict(found["about"])
     rows = tuple(map(_gain, list_of(found["rows"])))
     measures = [str(one.get("measure", "")) for one in found["rows"]]
+    contrasts = found.get("contrasts")
     return Run(
         folder=folder,
         rows=rows,
@@ -351,7 +356,7 @@ def _run(folder: Path, found: Mapping[str, Any]) -> Run:
         learned=tuple(map(dict, list_of(found.get("learned") or []))),
         unlearned=_unlearned(about.get("columns"), rows),
         launch=_launch(folder / "run.json"),
-        contrasts=ContrastTable.from_document(list_of(found.get("contrasts") or [])),
+        contrasts=ContrastTable.from_document(None if contrasts is None else list_of(contrasts)),
     )
 
 

@@ -17,7 +17,6 @@ from didact.reports.measured import number
 from didact.reports.read import FEW, NONE, Gain, Run, column_name
 from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
 from didact.stats.claims import ALPHA
-from didact.stats.contrast_table import NO_CONTRASTS
 from didact.stats.modes import modes_sentence
 
 NAMED: Final = 4  # methods that a title names
@@ -69,10 +68,9 @@ def verdict_of(run: Run) -> Verdict:
         return Verdict("empty", "Only controls were compared", "Name explainers to compare them with these controls.")
     ranked = [name for name in asked if run.gain(name) is not None]
     if not ranked:
-        return Verdict(
-            "empty", "No gain could be measured",
-            "A gain is over students without explanations (none), and their runs are missing here.",
-        )  # fmt: skip
+        why = "no method has a finished run of the same seed" if run.rows_of(NONE) else "their runs are missing here"
+        summary = f"A gain is over students without explanations (none), and {why}."
+        return Verdict("empty", "No gain could be measured", summary)
     return _of(run, ranked[0], ranked[1:])
 
 
@@ -104,7 +102,7 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
     if level in ("clear", "close", "alone", "mixed"):
         title += _faithfulness(run, tied)
     tied = tied if level == "close" else (best,)
-    against = _against(run, best, controls, rivals) if run.contrasts else [NO_CONTRASTS]
+    against = _against(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
     return Verdict(
         level, title, _summary(run, best, rows), tuple(_sure(run, rows, rivals, tied)), tuple(against), best, tied,
         _beside(run, tied),
@@ -198,8 +196,8 @@ def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
     without = run.written(plain.mean if plain else None)
     how = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
     is_corrected = row.level is not None and row.level > 1 - ALPHA
-    kind = "corrected 95 % interval" if is_corrected else "95 % interval"
-    interval = f"{kind} {run.interval(row)}" if row.has_interval else "no interval"
+    corrected = ", corrected for the number of methods" if is_corrected else ""
+    interval = f"95 % interval {run.interval(row)}{corrected}" if row.has_interval else "no interval"
     if run.is_correlation:
         said = f"correlate with the model on unseen rows at r = {run.written(row.mean)}, against {without} without"
     elif run.measure == "f1":
@@ -338,10 +336,9 @@ def _leading(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
     found = leaders(run)
     if not found:
         return ()
-    names = {name for one in found for name in one.names}
     if not tied:
         start = "Other measures need no students"
-    elif names == set(tied[:1]):
+    elif all(leader.names == tuple(tied[:1]) for leader in found):
         start = "Other measures point the same way"
     elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
         return (*_also(also), *_rest(one for one in found if one not in also))

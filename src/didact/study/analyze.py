@@ -163,7 +163,7 @@ def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]
         own = [answer for answer in answers if answer.person == person]
         tau = taus.get(person, math.nan)
         odd = [*doubts.get(person, [])]
-        if tau < 0:
+        if tau < 0 and len(taus) > 2:  # of two who disagree, neither is the odd one
             odd.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
         rows.append(
             {

@@ -229,7 +229,7 @@ def _add_doors(app: FastAPI, study: Study) -> None:
         origin = request.headers.get("origin")
         scheme = "https" if study.is_secure else request.scope["scheme"]
         if origin is not None and origin != f"{scheme}://{request.headers.get('host')}":
-            raise ProblemError(403, "This form is not from this study.", f"{study.root}/")
+            raise ProblemError(403, _foreign_form(origin, scheme, request.headers.get("host")), f"{study.root}/")
         return study.enter(fields.get("code", "").strip().rsplit("/", 1)[-1], _address(request))
 
     @app.post("/consent")
@@ -483,6 +483,18 @@ def _phases(steps: list[Step], done: int) -> list[dict[str, Any]]:
 
 def _wants_json(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "")
+
+
+def _foreign_form(origin: str, scheme: str, host: str | None) -> str:
+    """Why a form with this Origin is refused by a study at `scheme` and `host`. The Origin itself is never shown."""
+    if (origin, scheme) == (f"https://{host}", "http"):
+        return (
+            "You use https, and the study was started for http. Organiser: behind a server with https, start it with "
+            "--https, that is `didact study serve STUDY --proxy HOST --https`."
+        )
+    if (origin, scheme) == (f"http://{host}", "https"):
+        return "You use http, and the study is served by https. Open its address with https:// in front."
+    return "This form is not from this study."
 
 
 def _address(request: Request) -> str:

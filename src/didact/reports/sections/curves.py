@@ -28,7 +28,8 @@ def part(run: Run) -> Part | None:
         for student, colour in zip(students, SERIES, strict=False)
     )
     said = (
-        "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % interval."
+        "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % interval, "
+        "corrected for the number of methods."
     )
     more = len(known) - len(students)
     note = missing(f"{more} more students are in the table above.") if more else ""

@@ -11,7 +11,6 @@ from didact.reports.part import Part, details, lead, missing, notes
 from didact.reports.read import FEW, NONE, Column, Gain, Run, column_name, minus
 from didact.reports.table import Cell, Table
 from didact.reports.verdict import verdict_of
-from didact.stats.contrast_table import NO_CONTRASTS
 from didact.stats.modes import modes_sentence
 
 UNLEARNED = "students did not learn: no verdict"
@@ -74,7 +73,8 @@ def _figure(run: Run, column: Column) -> Figure:
     is_judged = column in run.judged
     return Figure(
         f"ranking-{column[0]}-{column[1]}",
-        f"Gains over none with 95 % intervals, {_titled(run, column)}.{start} From best to worst: {told}.",
+        f"Gains over none with 95 % intervals, corrected for the number of methods, {_titled(run, column)}.{start} "
+        f"From best to worst: {told}.",
         lambda width: _chart(run, rows, width, is_judged=is_judged),
         caption=_titled(run, column),
     )
@@ -210,7 +210,7 @@ def _notes(run: Run) -> list[str]:
         "over the methods of a column (each control by itself)."
     ]
     if not run.contrasts:
-        said.append(NO_CONTRASTS)
+        said.append(run.why_no_contrasts)
     said += [
         f"‡ {column_name(row.column)}: {modes_sentence(row.explainer, row.low_seeds, row.seeds)}"
         for row in run.rows
