@@ -16,7 +16,6 @@ from didact.experiment.plan import make_plan
 from didact.explainers import EXPLAINERS
 from didact.learning.fit import Examples, Training, descend, fit
 from didact.learning.teach import teach
-from didact.learning.together import why_not_together
 from didact.models.build import build_model
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
@@ -164,16 +163,10 @@ class TestPlans:
 
     def test_what_needs_single_precision_is_told_at_once(self):
         with pytest.raises(PlanError) as told:
-            make_plan(SAID | {"precision": "bfloat16", "together": True, "explainers": ["smat", "random"]})
-        assert "together in single precision alone" in str(told.value)
+            make_plan(SAID | {"precision": "bfloat16", "explainers": ["smat", "random"]})
         assert "second derivatives" in str(told.value)
         with pytest.raises(PlanError, match="not 'half'"):
             make_plan(SAID | {"precision": "half"})
-
-    def test_seeds_together_know_it(self, data):
-        student = build_model("native(width=8, heads=2)", data, seed=0)
-        assert why_not_together(student, None, Training(epochs=1)) is None
-        assert "single precision" in str(why_not_together(student, None, Training(epochs=1, precision="bfloat16")))
 
     def test_cells_have_keys_of_their_own(self, data, tmp_path):
         model = didact.train_teacher(data, "native(width=8, heads=2)", epochs=1, progress=False)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from didact.core.simplex import NORMALISERS, entmax15, sparsemax, sparsemax_each
+from didact.core.simplex import NORMALISERS, entmax15, sparsemax
 
 CASES = [torch.randn(9, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in range(20)]
 
@@ -14,16 +14,6 @@ CASES = [torch.randn(9, generator=torch.Generator().manual_seed(seed), dtype=tor
 def test_values_are_those_of_the_package(scores):
     torch.testing.assert_close(sparsemax(scores), entmax.sparsemax(scores, dim=0), atol=1e-12, rtol=0)
     torch.testing.assert_close(entmax15(scores), entmax.entmax15(scores, dim=0), atol=1e-12, rtol=0)
-
-
-def test_rows_at_once_are_those_one_by_one():
-    rows = torch.stack([*CASES, torch.zeros(9).double(), torch.eye(9)[2].double() * 5]).requires_grad_()
-    expected = torch.stack([sparsemax(row) for row in rows])
-    found = sparsemax_each(rows)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    slopes = torch.randn(rows.shape, generator=torch.Generator().manual_seed(1)).double()
-    ours, theirs = (torch.autograd.grad((one * slopes).sum(), rows)[0] for one in (found, expected))
-    torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=0)
 
 
 def test_ties_share_alike():

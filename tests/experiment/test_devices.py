@@ -15,7 +15,6 @@ from didact.experiment.sanity import sanity
 from didact.explainers import EXPLAINERS
 from didact.learning.fit import Examples, Training, answers
 from didact.learning.teach import teach
-from didact.learning.together import teach_together
 from didact.learning.train import train_teacher
 from didact.metrics import METRICS
 from didact.models.build import build_model
@@ -185,31 +184,8 @@ def test_every_strategy_is_there():
     assert tried | {"none"} >= set(STRATEGIES)
 
 
-@pytest.mark.parametrize("strategy", ["attention", "attention(side=cls)", None])
-def test_seeds_together(school, strategy):
-    lesson = Lesson(school)
-    train, dev = lesson.sets
-
-    def taught(device, **options):
-        students = [copy.deepcopy(lesson.student).to(device) for _ in range(2)]
-        found = teach_together(
-            students, [build_strategy(parse_spec(strategy or "attention")) for _ in students],
-            None if strategy is None else [lesson.maps] * 2, [train] * 2, [dev] * 2,
-            [Training(epochs=1, batch_size=4, patience=9, seed=seed) for seed in (0, 1)], **options,
-        )  # fmt: skip
-        return students, found
-
-    _, here = taught("cpu", at_once=False)
-    with far() as device:
-        students, found = taught(device)  # all seeds in each operation
-        assert found.errors == [None, None]
-        np.testing.assert_allclose(found.weights.cpu().numpy(), here.weights.numpy(), atol=1e-3)
-        assert all(len(one) == 1 for one in found.histories)
-        assert isinstance(next(students[0].parameters()), FarTensor)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"together": True}, {"tune": {"beta": [1.0, 5.0]}}, {"measure": 6}])
+@pytest.mark.parametrize("options", [{}, {"tune": {"beta": [1.0, 5.0]}}, {"measure": 6}])
 def test_whole_comparisons(school, compare, options):
     model, data = school()
     with far() as device:

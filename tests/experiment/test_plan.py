@@ -248,14 +248,24 @@ class TestRetired:
         assert found == make_plan(GOOD)
         assert "test, replicates: no longer an option of a comparison, and ignored" in caplog.text
         assert "replicates" not in found.to_toml()
+        assert "together" not in caplog.text
+
+    @pytest.mark.parametrize("value", [True, False])
+    def test_seeds_that_were_to_be_trained_together(self, caplog, value):
+        found = make_plan(GOOD | {"together": value})
+        assert found == make_plan(GOOD)
+        assert "together: no longer an option of a comparison, and ignored. Every seed" in caplog.text
+        assert "together" not in found.to_toml()
 
     def test_flags_are_accepted_but_not_shown(self, monkeypatch):
         seen = {}
         monkeypatch.setattr(module, "run_plan", lambda request, **_: seen.update(request) or sys.exit(0))
-        CliRunner().invoke(app, ["compare", *FLAGS, "--test", "sign_flip", "--replicates", "9"])
+        CliRunner().invoke(app, ["compare", *FLAGS, "--test", "sign_flip", "--replicates", "9", "--together"])
         assert seen["replicates"] == 9
+        assert seen["together"] is True
         shown = CliRunner().invoke(app, ["compare", "--help"]).output
         assert "--replicates" not in shown
+        assert "--together" not in shown
         assert "--test " not in shown
 
     def test_a_stored_plan_that_has_them_is_read_without_a_word(self, tmp_path, caplog):

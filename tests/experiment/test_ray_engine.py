@@ -391,8 +391,8 @@ class TestRecords:
         monkeypatch.setattr(
             ray_module, "write_bytes", lambda path, content: names.append(path.name) or plain(path, content)
         )
-        assert landed(dict.fromkeys(["b.json", "b.parquet", "c.json", "c.parquet"], b"x")).status == "done"
-        assert names == ["b.parquet", "c.parquet", "c.json", "b.json"]
+        assert landed(dict.fromkeys(["b.json", "b.parquet"], b"x")).status == "done"
+        assert names == ["b.parquet", "b.json"]
         assert (tmp_path / "run" / "cells" / "b.json").read_bytes() == b"x"
 
     def test_of_a_failure_do_not_replace_what_another_run_has_done(self, landed, tmp_path):
@@ -444,11 +444,11 @@ class TestRecords:
         told = landed({"b.json": b"x"})
         assert (told.status, told.error) == ("unwritable", "No space left.")
 
-    def test_files_of_cells_done_as_one(self, tmp_path):
+    def test_files_of_each_cell(self, tmp_path):
         manifest = manifest_of(tmp_path, [])
         cells = [
-            {"key": "a", "start": "s", "maps": "m-0.parquet", "together": ["a", "b"]},
-            {"key": "b", "start": "s", "maps": "m-1.parquet", "together": ["a", "b"]},
+            {"key": "a", "start": "s", "maps": "m-0.parquet"},
+            {"key": "b", "start": "s", "maps": "m-1.parquet"},
             {"key": "c", "start": "s", "maps": None, "parts": "p"},
         ]
         manifest.write_text(json.dumps({"rows": "rows.parquet", "cells": cells}))
@@ -460,7 +460,7 @@ class TestRecords:
         (manifest.parent / "starts" / "s" / "start.json").touch()
         files = ray_module._Files(manifest)
         common = ["classroom/cells-0.json", "classroom/rows.parquet", "classroom/starts/s/start.json"]
-        assert files.of("a") == [*common, "explanations/m-0.parquet", "explanations/m-1.parquet"]
+        assert files.of("a") == [*common, "explanations/m-0.parquet"]
         assert files.of("c") == [*common, "explanations/p.parquet", "explanations/p.safetensors"]
 
 

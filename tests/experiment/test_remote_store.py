@@ -246,18 +246,6 @@ class TestRuns:
         assert results(tmp_path / "first") == results(tmp_path / "second") == results(tmp_path / "local")
 
     @pytest.mark.slow
-    def test_a_group_of_seeds_is_shared_whole(self, compare, url, tmp_path):
-        options = {"seeds": 2, "together": True}
-        compare(out=tmp_path / "local", **options)
-        compare(out=url, cache=tmp_path / "first", **options)
-        store = Remote(url)
-        records = [name for name in store.list("cells") if name.endswith(".json")]
-        store.write(records[0], b"{}")
-        compare(out=url, cache=tmp_path / "second", **options)
-        assert results(tmp_path / "first") == results(tmp_path / "second") == results(tmp_path / "local") == stored(url)
-        assert {record_of(url, name).status for name in records} == {"done"}
-
-    @pytest.mark.slow
     def test_reading_back(self, compare, url, tmp_path):
         result = compare(out=url, cache=tmp_path / "cache", measure=4)
         assert Comparison.load(url).rows == result.rows

@@ -95,11 +95,9 @@ class TestComparisons:
         "asked",
         [
             {"students": ["same/attention"], "measure": 2},
-            {"students": ["native(width=8, heads=2)/attention", "pool(width=8)/attention"], "together": True,
-             "seeds": 2},
             pytest.param({"explainers": ["smat"], "students": ["same/attention"]}, marks=pytest.mark.slow),
         ],
-        ids=["alone", "together", "smat"],
+        ids=["alone", "smat"],
     )  # fmt: skip
     @pytest.mark.slow
     def test_it_is_that_of_a_spread_teacher_handed_over(self, name, compare, spread, tmp_path, asked):

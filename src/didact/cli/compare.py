@@ -104,9 +104,6 @@ def compare(
         int | None,
         option("--threads", "N", "CPU threads per run (default: 1; changes last digits).", options.ADVANCED),
     ] = None,
-    together: Annotated[
-        bool | None, flag("--together", "Train the seeds of native students as one model.", options.ADVANCED)
-    ] = None,
     precision: options.Precision = None,
     recheck: Annotated[
         int | None,
@@ -124,6 +121,7 @@ def compare(
     ] = None,
     test: Annotated[str | None, option("--test", "NAME", "Ignored.", hidden=True)] = None,
     replicates: Annotated[int | None, option("--replicates", "N", "Ignored.", hidden=True)] = None,
+    together: Annotated[bool | None, flag("--together", "Ignored.", hidden=True)] = None,
 ) -> None:
     """Find out which explanation method teaches best.
 

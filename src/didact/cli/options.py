@@ -27,9 +27,9 @@ def option(name: str, metavar: str, text: str, panel: str | None = None, **more:
     return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel, **more)
 
 
-def flag(name: str, text: str, panel: str | None = None) -> Any:
+def flag(name: str, text: str, panel: str | None = None, *, hidden: bool = False) -> Any:
     """An option without a value. `--soft/--hard` names what switches it on and off."""
-    return typer.Option(name, help=text, rich_help_panel=panel)
+    return typer.Option(name, help=text, rich_help_panel=panel, hidden=hidden)
 
 
 MODEL_OPTION = option("--model", "MODEL", "Folder or hub name of the model.", MODEL)

@@ -21,17 +21,6 @@ def sparsemax(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     return torch.where(support, scores - threshold, torch.zeros_like(scores))
 
 
-def sparsemax_each(scores: Float[Tensor, "row n"]) -> Float[Tensor, "row n"]:
-    """`sparsemax` of every row, but for rounding; nothing waits for a device."""
-    ordered, places = scores.detach().sort(descending=True)
-    holds = 1 + _counts(ordered[0]) * ordered > ordered.cumsum(1)
-    support = torch.zeros_like(holds).scatter(1, places, holds)
-    nothing = torch.zeros_like(scores)
-    above = torch.where(support, scores, nothing).sum(1, keepdim=True)
-    threshold = (above - 1) / holds.sum(1, keepdim=True)
-    return torch.where(support, scores - threshold, nothing)
-
-
 def entmax15(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Half way between softmax and sparsemax (Peters, Niculae and Martins 2019)."""
     scores = scores / 2

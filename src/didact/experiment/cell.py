@@ -43,9 +43,8 @@ class Cell:
     `trials` are changes to the strategy's options, tried one after another; the best on dev is kept. `maps` is the file
     with the explanations; without one the student sees the teacher's answers alone. With `learner`, an explainer is
     learned beside the student from the `parts` in that file, and becomes part of the record. With `extra` the student
-    learns from the dev rows too, and is kept as its last epoch leaves it. `together` are the keys of the cells that are
-    done in one with this, itself among them, seed by seed; without any it is done alone. With `balanced` its rows are
-    drawn balanced by the teacher's answers, and every class counts the same in what is measured.
+    learns from the dev rows too, and is kept as its last epoch leaves it. With `balanced` its rows
+    are drawn balanced by the teacher's answers, and every class counts the same in what is measured.
     """
 
     key: str
@@ -64,14 +63,12 @@ class Cell:
     learner: str | None = None
     parts: str | None = None
     extra: bool = False
-    together: Sequence[str] = ()
     balanced: bool = False
 
     def plain(self) -> dict[str, Any]:
         found = asdict(self)
-        for name in ("together", "balanced"):  # cells without them are described as before there was a choice
-            if not found[name]:
-                del found[name]
+        if not self.balanced:  # described as before there was a choice
+            del found["balanced"]
         return found
 
     def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
@@ -168,29 +165,18 @@ def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
     best: Done | None = None
     keep = "last" if cell.extra else "best"
     for number, changes in enumerate(cell.trials):
-        student, strategy = set_up(cell, classroom, number)
+        # A student without explanations has nothing to tune: its trials start from other weights.
+        start = (cell.seed, "student") if maps is not None or number == 0 else (cell.seed, "student", number)
+        student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
+        strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
         taught = teach(student, strategy, maps, train, dev, training, keep=keep)
         epoch = taught.history[-1] if cell.extra else best_of(taught.history)
-        tried.append(trial_of(cell, number, changes, epoch))
+        options = {"start": number} if maps is None else dict(changes)
+        tried.append({"options": options, "dev": _number(epoch.dev_measure)})
         if best is None or epoch.rank > best.epoch.rank:
             best = Done(student, taught.history, epoch, number, tried, taught.lost_rows)
     assert best is not None
     return best
-
-
-def set_up(cell: Cell, classroom: Classroom, number: int) -> tuple[Model, Strategy]:
-    """The student of one trial, untaught, and how it will be taught."""
-    # A student without explanations has nothing to tune: its trials start from other weights.
-    start = (cell.seed, "student") if cell.maps is not None or number == 0 else (cell.seed, "student", number)
-    student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
-    return student, build_strategy(parse_spec(cell.strategy), **({} if cell.maps is None else cell.trials[number]))
-
-
-def trial_of(cell: Cell, number: int, changes: Mapping[str, Any], epoch: Epoch) -> dict[str, Any]:
-    """What is recorded of one trial."""
-    return {
-        "options": dict(changes) if cell.maps is not None else {"start": number}, "dev": _number(epoch.dev_measure)
-    }  # fmt: skip
 
 
 def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> Done:

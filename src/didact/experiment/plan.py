@@ -42,8 +42,13 @@ SHARPNESS: Final = (1.0, 0.5, 0.2, 0.1)
 SPARED: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
 _TRAINING: Final = ("epochs", "batch_size", "rate", "weight_decay", "warmup", "clip", "schedule", "momentum")
 TRUST: Final = "trust_remote_code"
-# Entries of older plans: intervals and p now come from one closed form (docs/decisions/028-one-rule.md).
-RETIRED: Final = ("test", "replicates")
+# Entries of older plans, each with the reason why it is gone. They are accepted and ignored.
+_CLOSED_FORM: Final = "Intervals and p-values have a closed form."  # docs/decisions/028-one-rule.md
+RETIRED: Final[Mapping[str, str]] = {
+    "test": _CLOSED_FORM,
+    "replicates": _CLOSED_FORM,
+    "together": "Every seed is trained by itself.",  # docs/decisions/023-seeds-together.md
+}
 # How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
 Method = str | Explainer | Explanations | Callable[..., Any]
 
@@ -59,7 +64,6 @@ class Plan:
     rows of `test` as `measure` says are explained, too, and the explanations measured by all but teaching.
     `sharpness` are the temperatures that a sharpened row may take; with one alone, nothing is chosen. `leave_out` names
     rows that would stand in the table by themselves, and the table says so.
-    With `together` the seeds of one configuration are trained as one model where they can be, equal but for rounding.
     `precision` is that in which students are trained; the teacher answers and is explained in single, unless
     an explainer's own option says otherwise. `device` is the teacher's and the students'; `auto` spreads the teacher.
 
@@ -93,7 +97,6 @@ class Plan:
     measure: int | None = None
     sharpness: tuple[float, ...] = SHARPNESS
     leave_out: tuple[str, ...] = ()
-    together: bool = False
     precision: str = SINGLE
     columns: Mapping[str, str | None] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
@@ -132,7 +135,7 @@ class Plan:
     def entries(self) -> dict[str, Any]:
         """What was asked for, as TOML can hold it."""
         said = {name: value for name, value in asdict(self).items() if value not in (None, (), {})}
-        unsaid = {"sharpness": SHARPNESS, "together": False, "precision": SINGLE}
+        unsaid = {"sharpness": SHARPNESS, "precision": SINGLE}
         said = {name: value for name, value in said.items() if name not in unsaid or value != unsaid[name]}
         if self.columns:  # TOML has no null
             said["columns"] = {role: column or "" for role, column in self.columns.items()}
@@ -186,7 +189,7 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: S
         "explainers": _explainers, "students": _students, "sizes": _sizes, "seeds": _seeds, "tune": _tune,
         "training": _training, "data": _data, "data_seed": _seed,
         **dict.fromkeys(("model", "base", "task", "data_dir", "revision"), _word), "device": _device,
-        **dict.fromkeys(("soft", "truncate", "trust_remote_code", "together"), _switch),
+        **dict.fromkeys(("soft", "truncate", "trust_remote_code"), _switch),
         "threads": lambda value: _whole(value, most=most_threads()),
         "length": lambda value: _whole(value, most=MOST_LENGTH),
         **dict.fromkeys(("train_rows", "dev_rows", "measure"), _row_count), "test_rows": _test_rows,
@@ -219,11 +222,9 @@ def make_plan(said: Mapping[str, Any], *, objects: Sequence[str] = (), faults: S
 
 def _without_retired(said: Mapping[str, Any]) -> dict[str, Any]:
     retired = [name for name in RETIRED if said.get(name) is not None]
-    if retired:
-        log.warning(
-            "%s: no longer an option of a comparison, and ignored. Intervals and p-values have a closed form.",
-            ", ".join(retired),
-        )
+    for reason in dict.fromkeys(RETIRED[name] for name in retired):
+        names = ", ".join(name for name in retired if RETIRED[name] == reason)
+        log.warning("%s: no longer an option of a comparison, and ignored. %s", names, reason)
     return {name: value for name, value in said.items() if name not in RETIRED}
 
 
@@ -444,13 +445,10 @@ def _too_coarse(kept: Mapping[str, Any]) -> list[str]:
     precision = kept.get("precision", SINGLE)
     if precision == SINGLE:
         return []
-    faults = []
-    if kept.get("together"):
-        faults.append(f"precision: seeds are trained together in single precision alone, not in {precision}.")
     learned = [one for one in kept.get("explainers", ()) if is_learner(one)]
-    if learned:
-        faults.append(f"precision: {', '.join(learned)} is learned through second derivatives, in single alone.")
-    return faults
+    if not learned:
+        return []
+    return [f"precision: {', '.join(learned)} is learned through second derivatives, in single alone."]
 
 
 def _unused_base(kept: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,6 @@ from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine, Helper, Told
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
-from didact.experiment.group import grouped, leaders
 from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.measure import Measuring
 from didact.experiment.place import Place
@@ -32,8 +31,6 @@ from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table,
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
-from didact.learning.fit import Training
-from didact.learning.together import why_not_together
 from didact.models.start import Start
 from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts
@@ -41,10 +38,10 @@ from didact.records.sealed import write_json
 from didact.records.sharpness import matching_temperature, mean_entropy, tempered
 from didact.records.store import Record, Store, UnreadableError, canonical, key_of
 from didact.records.table import Table, write_table
-from didact.registry import Spec, parse_spec
+from didact.registry import Spec
 from didact.render.progress import Progress
 from didact.students import STRATEGIES
-from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+from didact.students.build import StudentSpec, strategy_options
 
 _CEILING: Final = 0.99  # simulability without explanations above which none can help
 _PLACES: Final = ("cells", "classroom", "explanations", "measured")
@@ -64,7 +61,6 @@ class Run:
         self.place, self.folder = place, place.folder
         # By file of explanations: the cell whose explainer makes them, and for which row.
         self.derived: dict[str, tuple[str, Entrant]] = {}
-        self._reasons: dict[tuple[str, bool, str], str | None] = {}  # why students of a kind are taught alone
 
     def comparison(self, engine: Engine) -> Comparison:
         """Do what is left to do, and sum up."""
@@ -225,7 +221,7 @@ class Run:
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
-    def _cells(
+    def cells(
         self,
         splits: Mapping[str, Labelled],
         kept: Mapping[tuple[str, int], Kept],
@@ -260,30 +256,6 @@ class Run:
         return sorted(
             cells, key=lambda cell: (order[cell.seed], cell.size, columns[cell.student], places[cell.explainer])
         )
-
-    def cells(
-        self,
-        splits: Mapping[str, Labelled],
-        kept: Mapping[tuple[str, int], Kept],
-        parts: Mapping[str, Kept],
-    ) -> list[Cell]:
-        """The cells as they are done: alone, or with the other seeds of their kind where the plan asks for that."""
-        cells = self._cells(splits, kept, parts)
-        if not self.plan.together:
-            return cells
-        found, reasons = grouped(cells, self._why_alone)
-        self.roster.notes += [f"{name} is trained seed by seed: {reason}." for name, reason in reasons.items()]
-        return found
-
-    def _why_alone(self, cell: Cell) -> str | None:
-        if cell.learner is not None or cell.maps in self.derived:
-            return "a learned explainer, and what it teaches, is of one seed"
-        kind = (cell.student, cell.maps is None, canonical(cell.training))
-        if kind not in self._reasons:
-            model = self.roster.starts[parse_student(cell.student).architecture].build(0)
-            strategy = None if cell.maps is None else build_strategy(parse_spec(cell.strategy))
-            self._reasons[kind] = why_not_together(model, strategy, Training(**cell.training))
-        return self._reasons[kind]
 
     def _cell(
         self,
@@ -403,11 +375,6 @@ class Run:
             by_key.setdefault(cell.key, []).append(cell)
         self.place.share(by_key)
         found = {key: finished(store, key) for key in by_key}
-        units = leaders(cells)  # what engines are told of: a cell, or a group, which is done whole
-        for first, keys in units.items():
-            if any(found[key] is None for key in keys) and len(keys) > 1:
-                store.remove(first)  # a group is done when its first cell is
-                found |= dict.fromkeys(keys)
         hopeless = {cell.key for cell in cells if cell.maps in self.derived and not self._is_there(cell)}
         waiting = [key for key, record in found.items() if record is None and key not in hopeless]
         done = set(by_key) - set(waiting)
@@ -417,20 +384,17 @@ class Run:
                 board.add(key, record.payload["value"])
         with Progress(what, total=len(by_key), shown=self.progress) as bar:
             bar.skip(len(done))
-            told = _told(engine, manifest, self.place.ordered([key for key in waiting if key in units]))
+            told = _told(engine, manifest, self.place.ordered(waiting))
             try:
                 for said in told:
                     if said.status == "unwritable":
                         raise RecordError(f"{said.error} {len(done):,} of {len(by_key):,} cells are done.")
-                    keys = units[said.key]
-                    for key in keys:
-                        if said.status == "died" and finished(store, key) is None:  # another run may have done it
-                            payload = {"cell": by_key[key][0].plain(), "error": said.error, "traceback": said.trace}
-                            store.save(Record(key, "failed", payload))
-                        is_alone = len(keys) == 1
-                        board.add(key, said.value if is_alone else store.load(key).payload.get("value"))
-                    done.update(keys)
-                    bar.advance(len(keys), note=board.best())
+                    if said.status == "died" and finished(store, said.key) is None:  # another run may have done it
+                        payload = {"cell": by_key[said.key][0].plain(), "error": said.error, "traceback": said.trace}
+                        store.save(Record(said.key, "failed", payload))
+                    board.add(said.key, said.value)
+                    done.add(said.key)
+                    bar.advance(note=board.best())
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
                     f"Stopped. {len(done):,} of {len(by_key):,} cells are kept in {self.place.name}; give the same "

@@ -58,10 +58,6 @@ class Desk:
         from didact.experiment.cell import finished, run_cell, save_cell
 
         cell = self.cells[key]
-        if cell.together:
-            from didact.experiment.group import work_together
-
-            return work_together(self.store, [self.cells[one] for one in cell.together], self.classroom)
         known = finished(self.store, key)
         if known is not None:  # by another run, while this key waited
             return _known(key, known)

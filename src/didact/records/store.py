@@ -67,13 +67,6 @@ class Store:
         except RecordError:
             return False
 
-    def remove(self, key: str) -> None:
-        """Take the record away, if there is one: its work counts as not done."""
-        try:
-            self._path(key).unlink(missing_ok=True)
-        except OSError as error:
-            raise RecordError(f"Could not remove {self._path(key)}: {error.strerror or error}.") from error
-
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(path.stem for path in self.folder.glob("*.json")))
 

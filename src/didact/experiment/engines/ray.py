@@ -311,10 +311,8 @@ class Ray:
 
         def known(key: str) -> Told | None:
             """What another run did while this key waited."""
-            found = [finished(store, one) for one in files.together(key)]
-            if found[0] is None or None in found:
-                return None
-            return Told(key, "done", value=found[0].payload["value"] if len(found) == 1 else None)
+            record = finished(store, key)
+            return None if record is None else Told(key, "done", value=record.payload["value"])
 
         yield from self._flown(keys, self._cell, fly, land, known)
 
@@ -334,8 +332,7 @@ class Ray:
         if said["status"] == "failed" and (found := known(key)) is not None:
             return found
         try:
-            # A record vouches for the answers beside it, and that of the key for those done in one with it.
-            for name in sorted(said["kept"], key=lambda name: (name.endswith(".json"), name == f"{key}.json")):
+            for name in sorted(said["kept"], key=lambda name: name.endswith(".json")):  # answers, then their record
                 write_bytes(with_folder(manifest.parent.parent / "cells" / name), said["kept"][name])
         except RecordError as error:
             return Told(key, "unwritable", str(error))
@@ -450,16 +447,10 @@ class _Files:
                         "which every machine has it; or take a base by its name on the hub, or the engine local."
                     )
 
-    def together(self, key: str) -> list[str]:
-        """The cells that are done in one with this, itself among them."""
-        return list(self._cells[key].get("together") or [key])
-
     def of(self, key: str) -> list[str]:
         cell = self._cells[key]
         names = [f"classroom/starts/{cell['start']}"] if cell.get("start") else []
-        group = [self._cells[one] for one in self.together(key)]  # each with its own explanations
-        found = [one[name] for one in group for name in ("maps", "parts") if one.get(name)]
-        names += [f"explanations/{name}" for name in dict.fromkeys(found)]
+        names += [f"explanations/{cell[name]}" for name in ("maps", "parts") if cell.get(name)]
         return self._common + [file for name in names for file in self._below(name)]
 
     def _below(self, name: str) -> list[str]:
