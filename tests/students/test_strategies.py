@@ -9,6 +9,7 @@ import torch
 
 import teachers
 import tiny
+from didact.core.simplex import sparsemax
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
 from didact.experiment.explain import explain
@@ -160,14 +161,12 @@ def test_attention_is_read_before_dropout():
 
 def test_mix_learns_which_heads():
     """Heads get coefficients of their own: non-negative, one in sum, some exactly zero once they differ."""
-    from entmax import sparsemax
-
     _, _, _, strategy, _ = setting("attention")
-    start = sparsemax(strategy.coefficients, dim=0)
+    start = sparsemax(strategy.coefficients)
     torch.testing.assert_close(start, torch.full_like(start, 1 / len(start)))
     with torch.no_grad():
         strategy.coefficients[0] += 2.0
-    moved = sparsemax(strategy.coefficients, dim=0)
+    moved = sparsemax(strategy.coefficients)
     assert moved.sum().item() == pytest.approx(1.0)
     assert (moved == 0).any()
 
