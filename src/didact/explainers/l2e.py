@@ -5,18 +5,13 @@ told in didact.learning.l2e; docs/l2e.md tells what differs from the paper.
 """
 
 import inspect
-import json
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, Final
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.encode import device_of, encoded
@@ -27,13 +22,13 @@ from didact.core.players import LEVELS, first_positions, players_of
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.core.words import words_of
 from didact.errors import OptionError, UnsupportedError
+from didact.explainers.l2e_network import Network
+from didact.explainers.l2e_spec import NetworkSpec, frequent_words, teacher_embeddings
 from didact.explainers.learned import Learned
 
 FORMULATIONS: Final = ("labelling", "ranking", "regression")
 LABELS: Final = ("high negative", "low negative", "neutral", "low positive", "high positive")
-_RARE: Final = 2  # words seen less often are unknown ones, so that the network learns what to do with those
 
 
 class L2E(Learned):
@@ -82,21 +77,21 @@ class L2E(Learned):
         self.positions, self.embeddings, self.buckets = positions, embeddings, buckets
         self.learned = {}
         self._network: Network | None = None
-        self._reads: Reads | None = None
+        self._reads: NetworkSpec | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in inspect.signature(L2E).parameters}
 
     @property
-    def network(self) -> "Network":
+    def network(self) -> Network:
         return self._ready()[0]
 
     @property
-    def reads(self) -> "Reads":
+    def reads(self) -> NetworkSpec:
         return self._ready()[1]
 
-    def _ready(self) -> "tuple[Network, Reads]":
+    def _ready(self) -> tuple[Network, NetworkSpec]:
         if self._network is None or self._reads is None:
             raise OptionError(
                 "The explainer 'l2e' must be learned before it can explain: `didact learn l2e`, or didact.learn_l2e. "
@@ -203,18 +198,21 @@ class L2E(Learned):
         batch = encoded(teacher, rows[:1]).to(device_of(teacher))
         vocabulary: tuple[Any, ...] | None = None
         if not isinstance(teacher, Model) or (self.embeddings == "own" and batch.pixels is None):
-            vocabulary = tuple(_vocabulary(teacher, rows))
-        reads = Reads(
-            classes=teacher.classes, edges=tuple(edges), vocabulary=vocabulary,
-            dim=None if vocabulary is not None else _embedded(teacher, batch).shape[-1], imitates=tuple(imitates),
+            vocabulary = tuple(frequent_words(teacher, rows))
+        reads = NetworkSpec(
+            classes=teacher.classes,
+            edges=tuple(edges),
+            vocabulary=vocabulary,
+            dim=None if vocabulary is not None else teacher_embeddings(teacher, batch).shape[-1],
+            imitates=tuple(imitates),
             is_signed=is_signed,
-        )  # fmt: skip
+        )
         self._build(reads)
         self.to(device_of(teacher))
         if isinstance(teacher, Model) and next(teacher.parameters()).dtype == torch.float64:
             self.double()
 
-    def _build(self, reads: "Reads") -> None:
+    def _build(self, reads: NetworkSpec) -> None:
         out = 1
         if self.formulation == "labelling":
             out = len(LABELS) if reads.is_signed else 3
@@ -243,7 +241,7 @@ class L2E(Learned):
         return {name: one.float() for name, one in self.network.state_dict().items()}
 
     def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-        self._build(Reads.from_plain(shape["reads"]))
+        self._build(NetworkSpec.from_plain(shape["reads"]))
         self.network.load_state_dict(dict(weights))
         if not all(one.isfinite().all() for one in weights.values()):
             raise ValueError("some weights are not numbers.")
@@ -271,174 +269,3 @@ def check_teacher(teacher: Teacher) -> None:
 def scored_units(batch: Batch, level: str) -> Bool[Tensor, "batch token"]:
     """Where scores stand: on every unit, or on the first piece of every word."""
     return first_positions(players_of(batch, level=level))
-
-
-@dataclass(frozen=True)
-class Reads:
-    """What a network reads and means.
-
-    `classes` are the teacher's, or `edges` those between the buckets of its scores. A `vocabulary` of words (or tokens)
-    is its own; else it reads the teacher's embeddings, `dim` wide. `values` are the weight of each label, by imitated
-    explainer.
-    """
-
-    classes: tuple[str, ...] | None
-    edges: tuple[float, ...]
-    vocabulary: tuple[Any, ...] | None
-    dim: int | None
-    imitates: tuple[str, ...]
-    is_signed: bool
-    values: tuple[tuple[float, ...], ...] = ()
-
-    @cached_property
-    def _places(self) -> dict[Any, int]:
-        return {word: place for place, word in enumerate(self.vocabulary or (), 1)}
-
-    @property
-    def labels(self) -> int:
-        return len(self.edges) + 1 if self.classes is None else len(self.classes)
-
-    def check(self, teacher: Teacher) -> None:
-        """An error if this teacher cannot be the one it was learned for."""
-        if teacher.classes != self.classes:
-            raise OptionError(
-                f"This explainer was learned for a teacher whose classes are {_listed(self.classes)}, and those of "
-                f"{teacher.name!r} are {_listed(teacher.classes)}. Learn it anew (didact learn l2e)."
-            )
-        if self.dim is not None and not isinstance(teacher, Model):
-            raise OptionError(
-                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it anew "
-                "(didact learn l2e)."
-            )
-
-    def inputs(self, teacher: Teacher, batch: Batch) -> Tensor:
-        """The numbers of the words, or the teacher's embeddings."""
-        if self.vocabulary is None:
-            found = _embedded(teacher, batch)
-            if found.shape[-1] != self.dim:
-                raise OptionError(
-                    f"This explainer reads embeddings of {self.dim} numbers, and those of {teacher.name!r} have "
-                    f"{found.shape[-1]}. It was learned for another teacher: learn it anew (didact learn l2e)."
-                )
-            return found
-        if isinstance(teacher, Model):
-            known = [[self._places.get(one, 0) for one in row] for row in batch.tokens.tolist()]
-        else:
-            assert batch.rows is not None
-            length = batch.tokens.shape[1]
-            known = [[self._places.get(word, 0) for word in _spoken(row)] for row in batch.rows]
-            known = [row + [0] * (length - len(row)) for row in known]
-        return torch.tensor(known, device=batch.device)
-
-    def plain(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return found
-
-    @classmethod
-    def from_plain(cls, kept: Mapping[str, Any]) -> "Reads":
-        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-        return cls(**lists | {"values": tuple(map(tuple, kept["values"]))})
-
-
-class Network(nn.Module):
-    """A transformer encoder over words, between two copies of the label. Pre-norm; positions are sine waves."""
-
-    def __init__(
-        self, *, vocabulary: int | None, dim: int | None, labels: int, out: int, width: int, layers: int, heads: int,
-        dropout: float, positions: bool,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.positions = positions
-        self.words: nn.Module
-        if vocabulary is not None:
-            self.words = nn.Embedding(vocabulary, width)
-            nn.init.normal_(self.words.weight, std=width**-0.5)
-        else:
-            assert dim is not None
-            self.words = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, width))
-        self.label = nn.Embedding(labels, width)
-        self.segment = nn.Embedding(3, width)  # special, first text, second text
-        self.ends = nn.Parameter(torch.zeros(2, width)) if positions else None
-        for table in (self.label, self.segment):
-            nn.init.normal_(table.weight, std=width**-0.5)
-        self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(_Layer(width, heads, dropout) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, out)
-
-    def forward(
-        self,
-        inputs: Tensor,
-        segments: Int[Tensor, "batch token"],
-        mask: Bool[Tensor, "batch token"],
-        labels: Int[Tensor, " batch"],
-    ) -> Float[Tensor, "batch token out"]:
-        words = self.words(inputs) + self.segment(segments + 1)
-        if self.positions:
-            words = words + _waves(words)
-        label = self.label(labels)[:, None]
-        # The copies of the label have no place of their own, so that padding moves nothing.
-        first, last = (label, label) if self.ends is None else (label + self.ends[0], label + self.ends[1])
-        states = self.dropout(torch.cat([first, words, last], 1))
-        seen = F.pad(mask, (1, 1), value=True)
-        for layer in self.layers:
-            states = layer(states, seen)
-        found: Tensor = self.head(self.norm(states[:, 1:-1]))
-        return found
-
-
-class _Layer(nn.Module):
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.query_key_value, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self, states: Float[Tensor, "batch token dim"], seen: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token dim"]:
-        whole = self.query_key_value(self.before_attention(states)).chunk(3, -1)
-        query, key, value = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in whole)
-        # Without dropout of its own, attention keeps no matrix: 512 units need little more memory than few.
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None, None])
-        states = states + self.dropout(self.out(mixed.transpose(1, 2).flatten(2)))
-        return states + self.dropout(self.down(F.gelu(self.up(self.before_feed(states)))))
-
-
-def _waves(words: Float[Tensor, "batch token dim"]) -> Float[Tensor, "token dim"]:
-    """Positions as waves of many lengths (Vaswani et al. 2017), as long as a word's embedding."""
-    length, width = words.shape[1:]
-    half = (width + 1) // 2
-    speed = torch.exp(torch.arange(half, device=words.device) * (-math.log(10000.0) / half))
-    angle = torch.arange(length, device=words.device)[:, None] * speed
-    return (torch.cat([angle.sin(), angle.cos()], -1)[:, :width] * width**-0.5).to(words)
-
-
-def _embedded(teacher: Teacher, batch: Batch) -> Float[Tensor, "batch token dim"]:
-    assert isinstance(teacher, Model)
-    with torch.no_grad():
-        return teacher.embed(batch)
-
-
-def _vocabulary(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
-    """The words (or tokens) that occur at least twice, the most frequent first."""
-    counts: Counter[Any] = Counter()
-    if isinstance(teacher, Model):
-        for start in range(0, len(rows), 256):
-            batch = teacher.encode(rows[start : start + 256])
-            counts.update(batch.tokens[batch.mask].tolist())
-    else:
-        for row in rows:
-            counts.update(_spoken(row))
-    return [word for word, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _RARE]
-
-
-def _spoken(row: Row) -> list[str]:
-    """A row's words as a network knows them: whatever their case."""
-    return [row.texts[one.segment][one.start : one.end].casefold() for one in words_of(row.texts)]
-
-
-def _listed(classes: Sequence[str] | None) -> str:
-    return "none (it gives a score)" if classes is None else ", ".join(classes[:10])

@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
+from didact.core.encoder_layer import Attend, EncoderLayer
 from didact.core.model import At, passage_logits
 from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
@@ -66,9 +66,7 @@ class TransformerModel(NativeModel):
             if isinstance(table, nn.Embedding):
                 nn.init.normal_(table.weight, std=0.02 if table is not self.words else width**-0.5)
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(
-            Layer(width, heads, dropout, is_uniform=attention == UNIFORM) for _ in range(layers)
-        )
+        self.layers = nn.ModuleList(EncoderLayer(width, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.mix = ScalarMix(layers + 1) if mix else None
         self.head = nn.Linear(width, self.outputs)
@@ -93,7 +91,7 @@ class TransformerModel(NativeModel):
         ear = Ear(listen, batch, self.reading, blank)
         states = [self._placed(embeddings, batch) if at == "word" else embeddings]
         for layer in self.layers:
-            states.append(layer(states[-1], ear))
+            states.append(layer(states[-1], self._attend(layer, ear)))
         top = self.norm(states[-1] if self.mix is None else self.mix(torch.stack(states, 1)))
         hidden = tuple(states) if "hidden" in ear.listen else None
         return Trace(logits=self._answer(top, batch), hidden=hidden, **ear.parts())
@@ -108,33 +106,18 @@ class TransformerModel(NativeModel):
         pooled = mean_over(states, batch.mask) if self.reading == "mean" else states[:, 0]
         return self.head(self.dropout(pooled))
 
+    def _attend(self, layer: nn.Module, ear: Ear) -> Attend:
+        """Attention that can be listened to. Dropout falls on its weights too."""
+        assert isinstance(layer, EncoderLayer)
 
-class Layer(nn.Module):
-    """Pre-norm self-attention and a feed-forward block of four times the width."""
+        def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+            if self.options.get("attention") == UNIFORM:
+                logits = logits * 0.0  # not new zeros: who asks for their gradients gets some
+            ear.hear(logits, None)
+            weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)
+            weights = layer.dropout(weights)
+            ear.weigh(weights)
+            return weights @ ear.blanked(value)
 
-    def __init__(self, width: int, heads: int, dropout: float, *, is_uniform: bool = False) -> None:
-        super().__init__()
-        self.heads, self.is_uniform = heads, is_uniform
-        self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, states: Float[Tensor, "batch token dim"], ear: Ear) -> Float[Tensor, "batch token dim"]:
-        states = states + self.dropout(self._attended(self.before_attention(states), ear))
-        return states + self.dropout(self.down(F.gelu(self.up(self.before_feed(states)))))
-
-    def _attended(self, states: Float[Tensor, "batch token dim"], ear: Ear) -> Float[Tensor, "batch token dim"]:
-        query, key, value = map(self._split, self.query_key_value(states).chunk(3, -1))
-        logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
-        if self.is_uniform:
-            logits = logits * 0.0  # not new zeros: who asks for their gradients gets some
-        ear.hear(logits, None)
-        weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)
-        weights = self.dropout(weights)
-        ear.weigh(weights)
-        return self.out((weights @ ear.blanked(value)).transpose(1, 2).flatten(2))
-
-    def _split(self, states: Float[Tensor, "batch token dim"]) -> Float[Tensor, "batch head token part"]:
-        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return attend

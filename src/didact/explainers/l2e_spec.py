@@ -1,0 +1,116 @@
+"""What an L2E network reads of its teacher, and what its outputs mean. Stored with its weights."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.core.words import words_of
+from didact.errors import OptionError
+
+_RARE: Final = 2  # words seen less often are unknown ones, so that the network learns what to do with those
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """What a network reads and means.
+
+    `classes` are the teacher's, or `edges` those between the buckets of its scores. A `vocabulary` of words (or tokens)
+    is its own; else it reads the teacher's embeddings, `dim` wide. `values` are the weight of each label, by imitated
+    explainer.
+    """
+
+    classes: tuple[str, ...] | None
+    edges: tuple[float, ...]
+    vocabulary: tuple[Any, ...] | None
+    dim: int | None
+    imitates: tuple[str, ...]
+    is_signed: bool
+    values: tuple[tuple[float, ...], ...] = ()
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {word: place for place, word in enumerate(self.vocabulary or (), 1)}
+
+    @property
+    def labels(self) -> int:
+        return len(self.edges) + 1 if self.classes is None else len(self.classes)
+
+    def check(self, teacher: Teacher) -> None:
+        """An error if this teacher cannot be the one it was learned for."""
+        if teacher.classes != self.classes:
+            raise OptionError(
+                f"This explainer was learned for a teacher whose classes are {_class_list(self.classes)}, and those of "
+                f"{teacher.name!r} are {_class_list(teacher.classes)}. Learn it anew (didact learn l2e)."
+            )
+        if self.dim is not None and not isinstance(teacher, Model):
+            raise OptionError(
+                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it anew "
+                "(didact learn l2e)."
+            )
+
+    def inputs(self, teacher: Teacher, batch: Batch) -> Tensor:
+        """The numbers of the words, or the teacher's embeddings."""
+        if self.vocabulary is None:
+            found = teacher_embeddings(teacher, batch)
+            if found.shape[-1] != self.dim:
+                raise OptionError(
+                    f"This explainer reads embeddings of {self.dim} numbers, and those of {teacher.name!r} have "
+                    f"{found.shape[-1]}. It was learned for another teacher: learn it anew (didact learn l2e)."
+                )
+            return found
+        if isinstance(teacher, Model):
+            known = [[self._places.get(one, 0) for one in row] for row in batch.tokens.tolist()]
+        else:
+            assert batch.rows is not None
+            length = batch.tokens.shape[1]
+            known = [[self._places.get(word, 0) for word in _folded_words(row)] for row in batch.rows]
+            known = [row + [0] * (length - len(row)) for row in known]
+        return torch.tensor(known, device=batch.device)
+
+    def plain(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+    @classmethod
+    def from_plain(cls, kept: Mapping[str, Any]) -> "NetworkSpec":
+        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
+        return cls(**lists | {"values": tuple(map(tuple, kept["values"]))})
+
+
+def teacher_embeddings(teacher: Teacher, batch: Batch) -> Float[Tensor, "batch token dim"]:
+    assert isinstance(teacher, Model)
+    with torch.no_grad():
+        return teacher.embed(batch)
+
+
+def frequent_words(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
+    """The words (or tokens) that occur at least twice, the most frequent first."""
+    counts: Counter[Any] = Counter()
+    if isinstance(teacher, Model):
+        for start in range(0, len(rows), 256):
+            batch = teacher.encode(rows[start : start + 256])
+            counts.update(batch.tokens[batch.mask].tolist())
+    else:
+        for row in rows:
+            counts.update(_folded_words(row))
+    return [word for word, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _RARE]
+
+
+def _folded_words(row: Row) -> list[str]:
+    """A row's words as a network knows them: whatever their case."""
+    return [row.texts[one.segment][one.start : one.end].casefold() for one in words_of(row.texts)]
+
+
+def _class_list(classes: Sequence[str] | None) -> str:
+    return "none (it gives a score)" if classes is None else ", ".join(classes[:10])
