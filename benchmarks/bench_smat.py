@@ -33,7 +33,8 @@ from didact.core.model import Model
 from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix
 from didact.learning.fit import Examples, _loss, shuffled
-from didact.learning.smat import Smat, SmatLoop
+from didact.learning.smat import SmatLoop
+from didact.learning.smat_options import SmatOptions
 from didact.learning.teach import _Beside, student_training
 from didact.models.build import build_model
 from didact.models.start import student_start
@@ -92,9 +93,10 @@ class Bench:
         train = Examples.of(student, rows, HumanTeacher(data.task, data.classes).predict(rows))
         training = replace(student_training(student, "adam"), batch_size=setting.batch)
         strategy = Attention()
-        self.loop = SmatLoop(student, strategy, explainer, parts, train, train, training, Smat(), None)
+        self.loop = SmatLoop(student, strategy, explainer, parts, train, train, training, SmatOptions(), None)
         self.first = [one.detach().clone() for one in self.loop.learned]
         self.beside = _Beside(strategy, strategy.lesson(parts.maps, train.batch))
+        self.outer_rows = self.loop._outer_rows(1)
         self.batches = list(shuffled(train.batch, training, 1))
         self.teacher: Model | None = teacher
         self.steps = 0
@@ -118,8 +120,9 @@ class Bench:
     def smat(self, route: str, pilot: bool) -> tuple[float, float]:
         """What `SmatLoop` does in a step."""
         loop = self.loop
-        loop.route, loop.smat = route, Smat(pilot=pilot)
-        found = loop._step(self.steps, self._rows())
+        loop.route, loop.smat = route, SmatOptions(pilot=pilot)
+        rows = self._rows()
+        found = loop._step(self.steps, rows, self.outer_rows.take(loop._taught(rows)))
         loop._check_numbers(found, f"in step {self.steps}")
         loop.outer.step(found.of)
         loop._check_mix(2, self.steps)

@@ -9,7 +9,7 @@ checked, and is then done on the CPU. So a whole path can be run, with real numb
 - double precision, which mps has not;
 - a random generator of the CPU that is to draw on the device, and the other way round.
 
-Far tensors have no memory of their own, so what asks for its address or size cannot be tried (SMaT's route `auto`).
+Far tensors have no memory of their own, so what asks for its address or size cannot be tried.
 Inference mode, which such wrappers cannot have, is no_grad here. What it cannot catch: operations that a device lacks,
 other rounding, `device.type == "cuda"` branches, streams, memory that runs out, and devices that are unlike
 (two GPUs).

@@ -337,7 +337,6 @@ OPTIONS = [
     L + "--epochs 0",
     L + "--options nope=1",
     L + "--options route=nope",
-    L + "--options memory=inf",
     L + "--options x",
     L + "--device nope",
     L + "--out {w}/model",

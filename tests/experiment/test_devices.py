@@ -206,9 +206,8 @@ def test_explanations_that_teach(school, route):
 
 @pytest.mark.slow
 def test_smat_inside_a_comparison(school, compare):
-    """By a route that is named: `auto` weighs memory, and far tensors have none of their own."""
     model, data = school()
-    learner = "smat(family=blend, members='gradient_norm + occlusion', route=forward)"
+    learner = "smat(family=blend, members='gradient_norm + occlusion')"
     with far() as device:
         result = compare(
             moved(model, device), data, [learner], ["same/attention"], device=FAR, seeds=1, sizes=[24],

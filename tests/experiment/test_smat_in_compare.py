@@ -17,6 +17,7 @@ from didact.experiment.learner import learner_of, parse_learner
 from didact.learning.train import train_teacher
 from didact.records.explanations import Explanations
 from didact.records.sharpness import mean_entropy
+from didact.records.store import key_of
 from teachers import black_box
 
 SMALL = {"training": {"epochs": 2, "batch_size": 4}}
@@ -244,3 +245,11 @@ def test_specs_have_one_spelling():
     assert learner_of({}).label == "smat"
     assert learner_of({"outer": "dev", "members": None}).label == "smat(outer=dev)"
     assert parse_learner("smat(outer=dev)").row("cotrained") == "smat(outer=dev, cotrained)"
+
+
+def test_keys_are_those_of_versions_that_chose_a_route_by_memory(caplog):
+    assert key_of(parse_learner("smat").facts()) == "01ba83b626931f76"
+    assert key_of(parse_learner("smat(family=blend, route=difference)").facts()) == "53c2f5d8293c72bc"
+    assert not caplog.text
+    assert parse_learner("smat(memory=8, outer=dev)") == parse_learner("smat(outer=dev)")
+    assert "memory: no longer an option of smat, and ignored. Choose route='difference'" in caplog.text

@@ -13,7 +13,7 @@ from didact.explainers.learned import save_explainer
 from didact.explainers.mix import AttentionMix
 from didact.learning import fit as fitting
 from didact.learning.fit import Training
-from didact.learning.smat import Smat
+from didact.learning.smat_options import SmatOptions
 from didact.learning.train import save_teacher, train_teacher
 from didact.models.build import build_model
 from didact.records import atomic
@@ -29,10 +29,10 @@ def test_training_takes_finite_numbers(name, value):
         Training(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["outer_rate", "outer_clip", "temperature_rate", "memory"])
+@pytest.mark.parametrize("name", ["outer_rate", "outer_clip", "temperature_rate"])
 def test_smat_takes_finite_numbers(name):
     with pytest.raises(OptionError, match=f"{name} must be above 0 and finite, not inf"):
-        Smat(**{name: math.inf})
+        SmatOptions(**{name: math.inf})
 
 
 def test_weights_that_overflow_in_the_last_step_are_an_error(tmp_path):

@@ -14,7 +14,8 @@ from didact.experiment.parts import parts_of
 from didact.explainers.build import build_explainer
 from didact.learning.fit import Examples, Training, make_optimiser
 from didact.learning.hypergradient import Step, hypergradient, preview
-from didact.learning.smat import Smat, SmatLoop
+from didact.learning.smat import SmatLoop
+from didact.learning.smat_options import SmatOptions
 from didact.models import MODELS
 from didact.models.tokenizer import WordTokenizer
 from didact.students.attention import Attention
@@ -59,7 +60,7 @@ def loop(training, family="attention_mix", *, kind="native", student="native", s
     examples = Examples.of(model, tuple(given), Outputs(TASKS["classification"], tuple(r.id for r in given), values))
     found = SmatLoop(
         model, strategy or Attention(), explainer, parts, examples, examples, replace(training, batch_size=6),
-        smat or Smat(), None,
+        smat or SmatOptions(), None,
     )  # fmt: skip
     found.explainer.double()
     found.learned = [one for one in (explainer.coefficients, explainer.log_temperature) if one.requires_grad]
@@ -68,12 +69,12 @@ def loop(training, family="attention_mix", *, kind="native", student="native", s
         explainer.coefficients += 0.1 * draw / len(draw)
     model.train()
     for step in range(3):
-        found._learn(found._gradients(found._told(np.arange(6) + 6 * step, OUTER), step))
+        found._learn(found._gradients(found._inner_batch(np.arange(6) + 6 * step, OUTER), step))
     return found
 
 
 def derivative(found, route):
-    return found._hypergradient(found._told(np.arange(6), OUTER), 7, route)
+    return found._hypergradient(found._inner_batch(np.arange(6), OUTER), 7, route)
 
 
 def numeric(found, stride=1e-5):
@@ -152,7 +153,7 @@ def test_words_that_no_batch_holds_do_not_become_nan():
     seen = set(found.train.batch.tokens.unique().tolist())
     table = found.weights["student.words.weight"]
     assert len(seen) < len(table) / 2, "the batch misses most of the vocabulary"
-    gradients = found._gradients(found._told(np.arange(6), OUTER), 7)
+    gradients = found._gradients(found._inner_batch(np.arange(6), OUTER), 7)
     step = preview(found.optimiser, found.weights, gradients, clip=1e6)
     pulled = dict(zip(found.weights, step.pull([torch.ones_like(one) for one in gradients]), strict=True))
     unseen = [place for place in range(len(table)) if place not in seen]

@@ -17,7 +17,9 @@ from didact.explainers.build import build_explainer
 from didact.explainers.parts import explained_by
 from didact.learning.fit import Examples, Training
 from didact.learning.mixed import MixedLessons
-from didact.learning.smat import OuterAdam, Smat, SmatLoop, learn_mix
+from didact.learning.outer_adam import OuterAdam
+from didact.learning.smat import SmatLoop, learn_mix
+from didact.learning.smat_options import SmatOptions
 from didact.models import MODELS
 from didact.models.tokenizer import WordTokenizer
 from didact.registry import Spec
@@ -58,13 +60,13 @@ class Setting:
     def learn(self, smat=None, training=TRAINING, strategy=None, **more):
         return learn_mix(
             self.student, strategy or Attention(), self.explainer, self.parts, self.train, self.train, training,
-            smat or Smat(), **more,
+            smat or SmatOptions(), **more,
         )  # fmt: skip
 
     def loop(self, smat=None, strategy=None):
         return SmatLoop(
             self.student, strategy or Attention(), self.explainer, self.parts, self.train, self.train, TRAINING,
-            smat or Smat(), None,
+            smat or SmatOptions(), None,
         )  # fmt: skip
 
 
@@ -119,12 +121,12 @@ def test_the_teacher_is_not_asked_while_learning(monkeypatch):
 @pytest.mark.parametrize(
     ("smat", "optimiser"),
     [
-        (Smat(), "adam"),
-        (Smat(), "sgd"),
-        (Smat(pilot=False), "adam"),
-        (Smat(reset=1), "sgd"),
-        (Smat(route="difference"), "adamw"),
-        (Smat(outer="dev", keep="last"), "adam"),
+        (SmatOptions(), "adam"),
+        (SmatOptions(), "sgd"),
+        (SmatOptions(pilot=False), "adam"),
+        (SmatOptions(reset=1), "sgd"),
+        (SmatOptions(route="difference"), "adamw"),
+        (SmatOptions(outer="dev", keep="last"), "adam"),
     ],
 )
 def test_stopped_and_resumed_it_ends_in_the_same_bytes(tmp_path, smat, optimiser):
@@ -163,10 +165,10 @@ def test_all_passes_of_a_step_draw_the_same_dropout():
     loop = setting.loop()
     setting.student.train()
     taught, judging = np.arange(6), np.arange(6, 12)
-    loop._learn(loop._gradients(loop._told(taught, judging), 0))
-    told = loop._told(taught, judging)
+    loop._learn(loop._gradients(loop._inner_batch(taught, judging), 0))
+    told = loop._inner_batch(taught, judging)
     double, difference = (
-        loop._hypergradient(loop._told(taught, judging), 3, route) for route in ("double", "difference")
+        loop._hypergradient(loop._inner_batch(taught, judging), 3, route) for route in ("double", "difference")
     )
     gap = (double.of[0] - difference.of[0]).norm() / double.of[0].norm()
     assert gap < 1e-2
@@ -176,15 +178,15 @@ def test_all_passes_of_a_step_draw_the_same_dropout():
 
 @pytest.mark.parametrize("outer", ["train", "dev"])
 def test_every_row_judges_and_none_in_the_step_that_teaches_it(monkeypatch, outer):
-    loop = Setting().loop(Smat(outer=outer))
+    loop = Setting().loop(SmatOptions(outer=outer))
     step, seen = loop._hypergradient, []
 
-    def watched(told, number, route, **more):
-        rows, judging = told[0].ids, loop._judges(told[3])[0].ids
+    def watched(inner, number, route, **more):
+        rows, judging = inner.batch.ids, loop._judges(inner.judging)[0].ids
         assert outer == "dev" or not set(rows) & set(judging)
         if not more:  # the trial before the first step is no step
             seen.extend(judging)
-        return step(told, number, route, **more)
+        return step(inner, number, route, **more)
 
     monkeypatch.setattr(loop, "_hypergradient", watched)
     loop.run(False, lambda _: None)
@@ -222,21 +224,33 @@ class Once(torch.autograd.Function):
         return gradient
 
 
-def test_a_student_that_cannot_be_differentiated_twice(monkeypatch):
+class Detached(torch.autograd.Function):
+    """A backward pass that nobody marked, and that leaves the graph."""
+
+    @staticmethod
+    def forward(ctx, tensor):  # noqa: ARG004
+        return tensor.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):  # noqa: ARG004
+        return gradient.detach()
+
+
+@pytest.mark.parametrize("function", [Once, Detached])
+def test_a_student_that_cannot_be_differentiated_twice(monkeypatch, function):
     setting = Setting()
     layer = type(setting.student.layers[0])
     run = layer.forward
-    monkeypatch.setattr(layer, "forward", lambda self, states, ear: Once.apply(run(self, states, ear)))
+    monkeypatch.setattr(layer, "forward", lambda self, states, ear: function.apply(run(self, states, ear)))
     fallback = copy.deepcopy(setting)
     with pytest.raises(UnsupportedError, match="cannot be differentiated .*route='difference'"):
-        setting.learn(Smat(route="double"))
+        setting.learn(SmatOptions(route="double"))
     done = fallback.learn()
     assert done.route == "difference"
     assert "cannot be differentiated twice" in done.notes[0]
 
 
-def test_large_students_and_recurrent_ones_take_the_route_that_needs_no_second_graph():
-    assert Setting().learn(Smat(memory=1e-6)).route == "difference"
+def test_recurrent_students_take_the_route_that_needs_no_second_derivatives():
     assert Setting(student="bilstm_attention").learn(training=replace(TRAINING, epochs=1)).route == "difference"
 
 
@@ -253,10 +267,10 @@ def test_large_students_and_recurrent_ones_take_the_route_that_needs_no_second_g
         ({}, {"optimiser": "sgd", "rate": 1e30, "clip": 1e30}, {}, TrainingError, "rate .*too high"),
     ],
 )
-def test_what_cannot_be_learned_is_told(smat, training, strategy, error, message):
+def test_what_cannot_be_learned_is_inner_batch(smat, training, strategy, error, message):
     setting = Setting()
     with pytest.raises(error, match=message):
-        setting.learn(Smat(**smat), replace(TRAINING, **training), Attention(**strategy))
+        setting.learn(SmatOptions(**smat), replace(TRAINING, **training), Attention(**strategy))
 
 
 def test_numbers_that_break_on_the_way_name_the_step(monkeypatch):
@@ -264,8 +278,8 @@ def test_numbers_that_break_on_the_way_name_the_step(monkeypatch):
     loop = setting.loop()
     step = loop._hypergradient
 
-    def broken(told, number, route, **more):
-        found = step(told, number, route, **more)
+    def broken(inner, number, route, **more):
+        found = step(inner, number, route, **more)
         return replace(found, of=[one * float("nan") for one in found.of]) if number == 5 else found
 
     monkeypatch.setattr(loop, "_hypergradient", broken)
@@ -278,13 +292,13 @@ def test_other_strategies_are_refused():
         Setting().learn(strategy=build_strategy(Spec("multitask")))
 
 
-def test_one_class_only_is_told():
+def test_one_class_only_is_inner_batch():
     values = np.tile([3.0, 1.0, 0.0], (24, 1))
     with pytest.raises(TrainingError, match="one and the same answer to all 24 rows"):
         Setting(values=values).learn()
 
 
-def test_parts_that_all_say_the_same_are_told():
+def test_parts_that_all_say_the_same_are_inner_batch():
     setting = Setting()
     even = np.repeat(setting.parts.values.mean(1, keepdims=True), 8, axis=1)
     setting.parts = replace(setting.parts, values=even.astype(np.float32))
@@ -295,7 +309,7 @@ def test_parts_that_all_say_the_same_are_told():
 def test_a_mix_that_collapses_in_the_first_epoch_is_kept_and_says_so():
     """One part may be the answer on easy data: the run ends, and its result carries a note."""
     setting = Setting()
-    done = setting.learn(Smat(outer_rate=5.0))
+    done = setting.learn(SmatOptions(outer_rate=5.0))
     assert len(done.history) == TRAINING.epochs
     (note,) = done.notes
     assert "(epoch 1) on the mix has one part" in note

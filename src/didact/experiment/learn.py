@@ -29,7 +29,9 @@ from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Examples, Training
-from didact.learning.smat import LearnedMix, check_row_counts, learn_mix
+from didact.learning.smat import learn_mix
+from didact.learning.smat_checks import check_row_counts
+from didact.learning.smat_options import LearnedMix
 from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher

@@ -1,6 +1,7 @@
 """`smat(family=blend, outer=dev)`: what is to be learned and how, as people write it."""
 
 import inspect
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
@@ -11,12 +12,16 @@ from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.mix import Mix
-from didact.learning.smat import VERSION, Smat
+from didact.learning.smat_options import VERSION, SmatOptions
 from didact.registry import Spec, check_types, parse_spec, unknown
+
+log = logging.getLogger(__name__)
 
 NAME: Final = "smat"
 FAMILIES: Final = ("attention_mix", "gradient_mix", "blend")
-_SMAT: Final = tuple(one.name for one in fields(Smat))
+# Options of earlier versions, ignored, with the default that keys have: the same learner has the same key as then.
+_RETIRED: Final[Mapping[str, Any]] = {"memory": 2.0}
+_SMAT: Final = tuple(one.name for one in fields(SmatOptions))
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class Learner:
     spec: Spec
     family: str
     mix: Mapping[str, Any]
-    smat: Smat
+    smat: SmatOptions
 
     @property
     def label(self) -> str:
@@ -58,7 +63,7 @@ class Learner:
     def facts(self) -> dict[str, Any]:
         """All options in force: part of a cell's key."""
         found = self.explainer()
-        smat = asdict(self.smat) | {"choose": "fresh" if self.chooses else "learned"}
+        smat = asdict(self.smat) | {"choose": "fresh" if self.chooses else "learned", **_RETIRED}
         return {"family": self.family, "version": (found.version, VERSION), "mix": found.options, "smat": smat}
 
     @property
@@ -83,7 +88,11 @@ def parse_learner(text: str) -> Learner:
 def learner_of(options: Mapping[str, Any]) -> Learner:
     """The learner with these options."""
     named = {**options, "normaliser": "none"} if options.get("normaliser", "") is None else options
-    given = {name: value for name, value in named.items() if value is not None}
+    given = {name: value for name, value in named.items() if value is not None and name not in _RETIRED}
+    if "memory" in options:
+        log.warning(
+            "memory: no longer an option of %s, and ignored. Choose route='difference' where memory is short.", NAME
+        )
     family = given.get("family", FAMILIES[0])
     if family not in FAMILIES:
         raise OptionError(unknown("family of explainers that can be learned", str(family), list(FAMILIES)))
@@ -93,7 +102,7 @@ def learner_of(options: Mapping[str, Any]) -> Learner:
         if not knows_option(family, name):
             known = [*_SMAT, "family", *inspect.signature(EXPLAINERS.load(family)).parameters]
             raise OptionError(unknown(f"option of {NAME} with family {family!r}", name, known))
-    check_types(own, Smat, of=NAME)
-    found = Learner(Spec(NAME, given), family, mix, Smat(**own))
+    check_types(own, SmatOptions, of=NAME)
+    found = Learner(Spec(NAME, given), family, mix, SmatOptions(**own))
     found.explainer()  # refuses values that its family does not take
     return found

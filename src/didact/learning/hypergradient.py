@@ -257,6 +257,6 @@ def _joined(tensors: Sequence[Tensor], places: Sequence[int]) -> Tensor:
     return flat[0] if len(flat) == 1 else torch.cat(flat)
 
 
-def check_route(route: str) -> None:
+def check_route_name(route: str) -> None:
     if route not in (*ROUTES, "auto"):
         raise OptionError(f"Option 'route' is 'auto' or one of {', '.join(map(repr, ROUTES))}, not {route!r}.")

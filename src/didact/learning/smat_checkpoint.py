@@ -1,0 +1,54 @@
+"""A run of SMaT that was stopped, as one file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from didact.errors import RecordError
+from didact.learning.hypergradient import Route
+from didact.learning.smat_options import MixEpoch
+from didact.records.sealed import check_tensors, write_tensors
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The finished epochs, the steps of the outer optimiser, and every tensor that learning changes, by name."""
+
+    history: list[MixEpoch]
+    steps: int
+    notes: list[str]
+    route: Route
+    tensors: Mapping[str, Tensor]
+
+    def save(self, path: Path) -> None:
+        about = {
+            "history": [asdict(epoch) for epoch in self.history],
+            "steps": self.steps,
+            "notes": self.notes,
+            "route": self.route,
+        }
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        write_tensors(path, save(plain, metadata={"about": json.dumps(about)}))
+
+    @classmethod
+    def load(cls, path: Path, device: torch.device) -> "Checkpoint":
+        """Raises a `RecordError` if the file is damaged."""
+        try:
+            check_tensors(path, advice="")
+            with safe_open(path, framework="pt", device=str(device)) as file:
+                about = json.loads(file.metadata()["about"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+            history = [MixEpoch(**epoch) for epoch in about["history"]]
+            return cls(history, about["steps"], about["notes"], about["route"], tensors)
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise RecordError(str(error)) from error
+
+    def below(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with the prefix, by the rest of their names."""
+        return {name[len(prefix) :]: one for name, one in self.tensors.items() if name.startswith(prefix)}
