@@ -14,8 +14,9 @@ from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError
 from didact.experiment import demo as module
-from didact.experiment.demo import SIZES, Demo
+from didact.experiment.demo import SIZES
 from didact.learning.train import train_teacher
+from didact.models.load import load_teacher
 
 DATA = "planted/sentiment(teach=600, explain=20, train=80, dev=32, test=16)"
 
@@ -24,10 +25,11 @@ DATA = "planted/sentiment(teach=600, explain=20, train=80, dev=32, test=16)"
 def small(monkeypatch):
     """Sizes of a few rows and one epoch, and planted data as small; threads are put back."""
     threads = torch.get_num_threads()
-    tiny = {"measured": 4, "imitated": 12, "l2e": {"epochs": 1}, "training": {"epochs": 1}}
     for name, size in SIZES.items():
-        few = {"seeds": 1, "rows": 64}
-        monkeypatch.setitem(SIZES, name, replace(size, **tiny, **few))
+        few = {"measure": 4, "imitated": 12 if size.imitated else 0, "seeds": 1, "rows": 64}
+        monkeypatch.setitem(SIZES, name, replace(size, **few))
+    monkeypatch.setattr(module, "STUDENT", {"epochs": 1})
+    monkeypatch.setattr(module, "_L2E_TRAINING", {"epochs": 1})
     monkeypatch.setattr(module, "DATA", DATA)
     monkeypatch.setattr(module, "TEACHER", "native(layers=1, width=16, heads=2)")
     monkeypatch.setattr(module, "EPOCHS", 4)
@@ -98,45 +100,41 @@ def test_quick_has_five_rows_and_no_intervals_and_speaks_json(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_goes_on_where_it_was_and_never_mixes_seeds(tmp_path, monkeypatch):
-    monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measured=0))
-
-    def demo(seed=0, out="demo"):
-        return Demo("quick", out=tmp_path / out, seed=seed, workers=0)
-
-    first = demo().compare()
-    made = (tmp_path / "demo/teacher/didact.json").read_bytes()
+def test_goes_on_where_it_was_and_never_mixes_seeds(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measure=0))
+    flags = ("--quick", "--json")
+    first = json.loads(run(*flags).stdout)
+    made = (tmp_path / "runs/demo/teacher/didact.json").read_bytes()
     with monkeypatch.context() as patched:
-        for name in ("didact.experiment.demo.train_teacher", "didact.experiment.worker.Desk.work"):
+        for name in ("didact.learning.train.train_teacher", "didact.experiment.worker.Desk.work"):
             patched.setattr(name, lambda *_, **__: pytest.fail("it was done before"))
-        again = demo()
-        assert again.compare().ranking() == first.ranking()
-        assert again.is_kept
+        assert json.loads(run(*flags).stdout)["ranking"] == first["ranking"]
+        assert "Kept from an earlier demo" in run("--quick").stdout
 
-    other = demo(seed=1).compare()
-    assert (tmp_path / "demo/teacher/didact.json").read_bytes() != made
-    assert other.about["seeds"] == [1]
-    assert other.to_document()["rows"] == demo(seed=1, out="elsewhere").compare().to_document()["rows"]
+    other = json.loads(run(*flags, "--seed", 1).stdout)
+    assert (tmp_path / "runs/demo/teacher/didact.json").read_bytes() != made
+    assert json.loads((tmp_path / "runs/demo/quick/comparison.json").read_text())["about"]["seeds"] == [1]
+    assert other["ranking"] == json.loads(run(*flags, "--seed", 1, "--out", "elsewhere").stdout)["ranking"]
 
 
-@pytest.mark.slow
-def test_an_imitation_is_learned_once(tmp_path):
-    one = Demo(out=tmp_path / "demo")
-    learned = one.distil()
-    before = (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns
-    again = Demo(out=tmp_path / "demo")
-    assert again.distil().learned["metrics"] == learned.learned["metrics"]
-    assert again.is_kept
-    assert (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns == before
-    Demo(out=tmp_path / "demo", seed=1).distil()
-    assert (tmp_path / "demo/l2e/model.safetensors").stat().st_mtime_ns != before
+@pytest.mark.filterwarnings("ignore::didact.experiment.distil.ImitationWarning")  # a dozen rows are few
+def test_an_imitation_is_learned_once(teacher, tmp_path):
+    data, owner = load_data(DATA), load_teacher(teacher)
+
+    def learned(seed=0):
+        found = module.learn_imitation(owner, data, tmp_path / "l2e", SIZES["default"], seed)
+        return found.learned["metrics"], (tmp_path / "l2e/model.safetensors").stat().st_mtime_ns
+
+    first = learned()
+    assert learned() == first
+    assert learned(seed=1)[1] != first[1]
 
 
 def test_a_stop_is_told_and_is_no_traceback(run, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "train_teacher", stopped)
+    monkeypatch.setattr("didact.learning.train.train_teacher", stopped)
     result = run("--quick")
     assert result.exit_code == 130
     assert "Give the same command again to go on." in result.stderr
@@ -176,28 +174,35 @@ class TestOnesOwn:
         assert (tmp_path / "runs/demo-own.jsonl/quick/report.html").is_file()
 
     def test_json_leaves_reasons_to_stderr(self, run, teacher, monkeypatch):
-        monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measured=0, rows=16))
+        monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measure=0, rows=16))
         result = run("--quick", "--model", teacher, "--data", DATA, "--json")
         assert set(json.loads(result.stdout)) == {"out", "report", "ranking", "verdict", "seconds"}
         assert "Left out: attention_all:" in result.stderr
 
     @pytest.mark.parametrize("name", ["quality", "inference", "reading", "shapes"])
-    def test_every_task_has_students_and_methods(self, name, tmp_path):
-        data = DATA.replace("sentiment", name).replace("teach=600", "teach=60")
-        folder = tmp_path / "teacher"
-        train_teacher(load_data(data), "native(layers=1, width=16, heads=2)", epochs=1, progress=False, out=folder)
-        found = Demo("full", model=folder, data=data, out=tmp_path / "mine", workers=0)
-        assert {"gradient_norm", "occlusion", "attention_all"} <= set(found.explainers)
-        assert "human" not in found.left_out
-        students = found.students()
-        assert students is None if name == "shapes" else students[0] == "same/attention"
-        assert name != "reading" or len(students) == 1
+    def test_every_task_has_methods(self, name):
+        data = load_data(DATA.replace("sentiment", name).replace("teach=600", "teach=60"))
+        model = train_teacher(data, "native(layers=1, width=16, heads=2)", epochs=1, progress=False)
+        possible, left_out = module.possible_methods(model, data, SIZES["full"].explainers, 64)
+        assert {"gradient_norm", "occlusion", "attention_all"} <= set(possible)
+        assert "human" not in left_out
 
-    def test_large_splits_are_cut(self, teacher, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "MOST", {"test": 10, "dev": 100})
-        found = Demo(model=teacher, data=DATA, out=tmp_path / "mine")
-        assert (len(found.data["test"]), len(found.data["dev"]), len(found.data["train"])) == (10, 32, 80)
-        assert found.notes == ["Of the rows a demo uses 10 of 16 in 'test'."]
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["reading", "shapes"])
+    def test_other_tasks(self, run, name, tmp_path):
+        data = DATA.replace("sentiment", name).replace("teach=600", "teach=60")
+        model = "native(layers=1, width=16, heads=2)"
+        train_teacher(load_data(data), model, epochs=1, progress=False, out=tmp_path / "model")
+        result = run("--quick", "--model", tmp_path / "model", "--data", data)
+        assert result.exit_code == 0, result.output
+        assert {"none", "gradient_norm", "attention_all"} <= set(rows_of(result))
+
+    def test_large_splits_are_cut(self, run, teacher, monkeypatch, tmp_path):
+        monkeypatch.setattr(module, "LIMITS", {"test_rows": 10, "dev_rows": 100, "train_rows": 70})
+        result = run("--quick", "--model", teacher, "--data", DATA)
+        assert result.exit_code == 0, result.output
+        kept = json.loads((tmp_path / "runs/demo-sentiment/quick/comparison.json").read_text())
+        assert (kept["about"]["train_rows"], kept["about"]["dev_rows"], kept["about"]["test_rows"]) == (70, 32, 10)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +229,7 @@ def test_bad_requests_are_told_before_anything_is_made(run, tmp_path, arguments,
 def test_full_has_every_control(run, monkeypatch, tmp_path):
     """With few methods, so that it stays quick: the companions of learned explainers are all there."""
     few = ("gradient_norm", "smat", "smat(outer=dev)")
-    size = replace(SIZES["full"], explainers=few, imitate=None, students=("same/attention",))
+    size = replace(SIZES["full"], explainers=few, imitated=0, students=("same/attention",))
     monkeypatch.setitem(SIZES, "full", size)
     result = run("--full")
     assert result.exit_code == 0, result.output

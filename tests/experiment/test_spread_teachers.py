@@ -15,7 +15,6 @@ from didact.cli.main import app
 from didact.errors import MissingExtraError, OptionError, PlanError
 from didact.experiment import compare as module
 from didact.experiment import plan as plan_module
-from didact.experiment.demo import Demo
 from didact.experiment.distil import learn_l2e
 from didact.experiment.learn import learn_smat
 from didact.experiment.plan import Plan, make_plan, read_plan
@@ -254,11 +253,11 @@ class TestLearning:
 
 @pytest.mark.slow
 def test_a_demo_of_ones_own(name, spread, tmp_path):
-    demo = Demo("quick", model=name, data=DATA, device="auto", out=tmp_path / "demo", workers=0)
-    result = demo.compare()
-    assert not result.failed, result.failed[0]["error"]
-    assert demo.teacher.is_spread
+    flags = ["--quick", "--device", "auto", "--workers", "0"]
+    done = CliRunner().invoke(app, ["demo", "--model", name, "--data", DATA, "--out", str(tmp_path / "demo"), *flags])
+    assert done.exit_code == 0, done.output
     assert is_spread(spread[0])
-    assert devices(demo.folder) == {"cpu"}
-    with pytest.raises(OptionError, match="what is trained needs one"):
-        Demo("quick", device="auto")
+    assert devices(tmp_path / "demo" / "quick") == {"cpu"}
+    refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "planted"), *flags])
+    assert isinstance(refused.exception, OptionError)
+    assert "what is trained needs one" in str(refused.exception)
