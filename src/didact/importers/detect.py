@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import DataError, OptionError
-from didact.records.foreign import FORMATS
-from didact.records.foreign.captum import is_record
-from didact.records.foreign.files import arrays, content_of
+from didact.importers import FORMATS
+from didact.importers.captum import is_record
+from didact.importers.files import arrays, content_of
 
 _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")
 
 
-def format_of(source: Any) -> str:
+def detect_format(source: Any) -> str:
     """The name of a format; an error tells what could be given."""
     if isinstance(source, Path):
         found = _of_path(source)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from didact.records.foreign.files import records
-from didact.records.foreign.given import (
-    Asked,
+from didact.importers.files import records
+from didact.importers.parsed import (
     Fault,
-    Foreign,
-    Given,
+    ImportOptions,
+    ParsedFile,
+    ParsedRow,
     Texts,
     named,
     numbers,
@@ -27,10 +27,10 @@ from didact.records.foreign.given import (
 IDS = ("id", "row_id", "idx", "index_running")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:
-    """`asked.tokens` names `input_ids`: a tokenizer of transformers, a list of tokens by number, or a mapping."""
-    foreign = Foreign(name)
-    found = records(source, foreign)
+def read(source: Any, name: str, rows: Sequence[Texts], options: ImportOptions) -> ParsedFile:
+    """`options.tokens` names `input_ids`: a tokenizer of transformers, a list of tokens by number, or a mapping."""
+    parsed = ParsedFile(name)
+    found = records(source, parsed)
     counted = _only_counted([record for _, record in found], rows)
     for where, record in found:
         id = None
@@ -41,12 +41,14 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
             segments = record.get("token_type_ids")
             segments = None if segments is None else whole_numbers(segments, "'token_type_ids'")
             said = _prediction(record)
-            foreign.rows.append(Given(where, id, _tokens(record, asked.tokens), scores, segments, None, said, said))
+            parsed.rows.append(
+                ParsedRow(where, id, _tokens(record, options.tokens), scores, segments, None, said, said)
+            )
         except Fault as fault:
-            foreign.fault(where, fault, id)
-    foreign.method = next((_name(record.get("explainer")) for _, record in found), None)
-    foreign.teacher = next((_name(record.get("model")) for _, record in found), None) or ""
-    return foreign
+            parsed.fault(where, fault, id)
+    parsed.method = next((_name(record.get("explainer")) for _, record in found), None)
+    parsed.teacher = next((_name(record.get("model")) for _, record in found), None) or ""
+    return parsed
 
 
 def _only_counted(found: Sequence[Mapping[str, Any]], rows: Sequence[Texts]) -> bool:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from didact.registry import plain
 
 
-class Place(NamedTuple):
+class CharSpan(NamedTuple):
     """Characters `start` to `end` (exclusive) of the row's text number `segment`."""
 
     segment: int
@@ -33,7 +33,7 @@ class Fault(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ParsedRow:
     """One foreign row. `where` names it as people would look it up (`line 3`); `id` is None where the source has none.
 
     `segments` say to which text each token belongs, -1 to none. `places` are known where tokens are counted in the
@@ -45,17 +45,17 @@ class Given:
     tokens: Sequence[str]
     scores: Float[np.ndarray, " token"]
     segments: Sequence[int] | None = None
-    places: Sequence[Place] | None = None
+    places: Sequence[CharSpan] | None = None
     target: str | int | None = None
     prediction: str | int | None = None
 
 
 @dataclass(eq=False)
-class Foreign:
+class ParsedFile:
     """All rows of a source. `is_marked` says that scores are marks, 0 or 1."""
 
     name: str
-    rows: list[Given] = field(default_factory=list)
+    rows: list[ParsedRow] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     method: str | None = None
     teacher: str = ""
@@ -66,7 +66,7 @@ class Foreign:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ImportOptions:
     """What the caller chose: a target, token lists or what names ids, a kind."""
 
     target: str | int | None = None

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from didact.errors import DataError, OptionError, ShapeError
+from didact.importers import FORMATS
+from didact.importers.align import AlignmentFault, align
+from didact.importers.align_rows import align_rows
+from didact.importers.eraser import read, token_spans, write_eraser
+from didact.importers.parsed import ImportOptions
 from didact.records.explanations import Explanations
-from didact.records.foreign import FORMATS
-from didact.records.foreign.align import Misplaced, align
-from didact.records.foreign.eraser import read, token_places, write_eraser
-from didact.records.foreign.given import Asked
-from didact.records.foreign.place import placed
 from records.test_explanations import maps, pictures
 from tiny import byte_tokenizer, wordpiece_tokenizer
 
@@ -83,16 +83,16 @@ class TestAlign:
 
     def test_a_token_that_is_not_there(self):
         with pytest.raises(
-            Misplaced, match="token 3 of 3, '##lim', cannot be placed in the text: expected at character 7"
+            AlignmentFault, match="token 3 of 3, '##lim', cannot be placed in the text: expected at character 7"
         ):
             align(["a", "good", "##lim"], ["A good film, I say"])
-        with pytest.raises(Misplaced, match="token 2 of 2, 'end', .* it ends before, with …'good.'"):
+        with pytest.raises(AlignmentFault, match="token 2 of 2, 'end', .* it ends before, with …'good.'"):
             align(["good", "end"], ["good."])
-        with pytest.raises(Misplaced, match="token 4 of 4, 'bad', cannot be placed in text 2"):
+        with pytest.raises(AlignmentFault, match="token 4 of 4, 'bad', cannot be placed in text 2"):
             align(["a", "[SEP]", "not", "bad"], ["a film", "not good"])
 
     def test_letters_are_never_passed_over(self):
-        with pytest.raises(Misplaced):
+        with pytest.raises(AlignmentFault):
             align(["good", "film"], ["good old film"])
 
 
@@ -126,7 +126,7 @@ class TestEraser:
     def test_what_is_written_is_read_again(self, tmp_path, kind):
         whole = on_tokens(kind)
         write_eraser(whole, tmp_path / "x.jsonl")
-        again = placed(read(tmp_path / "x.jsonl", "x", whole, Asked()), whole)
+        again = align_rows(read(tmp_path / "x.jsonl", "x", whole, ImportOptions()), whole)
         assert again.tokens == whole.tokens
         assert again.offsets.tolist() == whole.offsets.tolist()
         assert again.scores.tolist() == whole.scores.tolist()
@@ -141,7 +141,7 @@ class TestEraser:
 
 def on_tokens(kind, texts=("A good – film!", "Not bad"), places=None, scores=None):
     """Scores on the tokens that ERASER counts."""
-    places = places or [place for segment, text in enumerate(texts) for place in token_places(text, segment)]
+    places = places or [place for segment, text in enumerate(texts) for place in token_spans(text, segment)]
     scores = (
         scores
         or {
@@ -181,7 +181,7 @@ def test_all_faults_of_a_file_at_once(tmp_path):
     lines = ['{"annotation_id": "r0"}', "{", '{"annotation_id": "r9", "rationales": []}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     with pytest.raises(DataError) as caught:
-        placed(read(tmp_path / "x.jsonl", "x.jsonl", on_tokens("signed"), Asked()), on_tokens("signed"))
+        align_rows(read(tmp_path / "x.jsonl", "x.jsonl", on_tokens("signed"), ImportOptions()), on_tokens("signed"))
     assert [fault.partition(":")[0] for fault in caught.value.faults] == [
         "x.jsonl line 2", "x.jsonl line 1", "x.jsonl line 3 (row 'r9')",
     ]  # fmt: skip

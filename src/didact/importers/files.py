@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from didact.errors import DataError
-from didact.records.foreign.given import Foreign, shown
+from didact.importers.parsed import ParsedFile, shown
 from didact.records.unpack import check_archive, gunzip
 
 
@@ -49,7 +49,7 @@ def document(path: Path) -> Any:
         ) from None
 
 
-def records(source: Any, into: Foreign) -> list[tuple[str, dict[str, Any]]]:
+def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
     """The records of a file, a folder of tables, or a list in memory, each with its place; faults go `into` it."""
     if not isinstance(source, Path):
         return _objects(source, "row", into)
@@ -130,7 +130,7 @@ def _arrow(path: Path) -> list[dict[str, Any]]:
 
 
 def _objects(
-    values: Sequence[Any] | Any, unit: str, into: Foreign, *, first: int = 1
+    values: Sequence[Any] | Any, unit: str, into: ParsedFile, *, first: int = 1
 ) -> list[tuple[str, dict[str, Any]]]:
     found: list[tuple[str, dict[str, Any]]] = []
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
