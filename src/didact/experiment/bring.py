@@ -42,14 +42,14 @@ def read_explanations(
 ) -> Explanations:
     """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
 
-    `format` (eraser, inseq, thermostat, arrays, shap, captum) is found out where the source tells. `method` is what
+    `format` (eraser, inseq, jsonl, arrays, shap, captum) is found out where the source tells. `method` is what
     they are called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target`
-    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists, a
-    JSON file of them, or a tokenizer for rows of `input_ids`. A class by its number is an output of the `teacher` that
-    was explained, and is named as this one names it; without a teacher as the data set does. Where the source does not
-    say what it explains, the target is the teacher's prediction, or unknown without a teacher. Rows are found by id;
-    without ids by their order, if all are there. Tokens are placed by characters; what cannot be placed is refused,
-    with file, row and reason. See docs/bring-your-own.md.
+    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists,
+    or a JSON file of them. A class by its number is an output of the `teacher` that was explained, and is named
+    as this one names it; without a teacher as the data set does. Where the source does not say what it explains, the
+    target is the teacher's prediction, or unknown without a teacher. Rows are found by id; without ids by their order,
+    if all are there. Tokens are placed by characters; what cannot be placed is refused, with file, row and reason. See
+    docs/bring-your-own.md.
     """
     maps = _brought(
         source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher

@@ -1,4 +1,4 @@
-"""ParsedFile tokens as characters of a text: whatever the tokenizer did to them, as long as their letters are there.
+"""Tokens of other tools as characters of a text, whatever the tokenizer did to them as long as the letters are there.
 
 Tokens and text are compared without case, accents and white space. Marks of word pieces (`##`), of sentencepiece (`▁`),
 of byte-level vocabularies (`Ġ`) and of older ones (`</w>`, `@@`) are taken off; special tokens belong to no text.

@@ -1,4 +1,4 @@
-"""Files that others wrote: JSON, JSON lines, Parquet, Arrow folders and NumPy archives. Nothing is unpickled.
+"""Files that others wrote: JSON, JSON lines and NumPy archives. Nothing is unpickled.
 
 A damaged file is refused as a whole; damaged lines are told with all other faults.
 """
@@ -50,13 +50,9 @@ def document(path: Path) -> Any:
 
 
 def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
-    """The records of a file, a folder of tables, or a list in memory, each with its place; faults go `into` it."""
+    """The records of a file, or of a list in memory, each with its place; faults go `into` it."""
     if not isinstance(source, Path):
         return _objects(source, "row", into)
-    if source.is_dir():
-        return _objects(_folder(source), "row", into)
-    if source.name.lower().endswith(".parquet"):
-        return _objects(_parquet(source), "row", into)
     content = content_of(source)
     if content.lstrip().startswith("["):
         return _objects(document(source), "row", into)
@@ -95,38 +91,6 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
             f"{path} holds an array of Python objects, or is no .npz archive ({_reason(error)}). Nothing is unpickled: "
             "save rows of different lengths padded, or end to end beside 'lengths', and tokens as an array of text."
         ) from None
-
-
-def _folder(folder: Path) -> list[dict[str, Any]]:
-    """The rows of all tables in a folder, as `datasets` saves them or as Parquet, in the order of their names."""
-    paths = sorted([*folder.glob("*.arrow"), *folder.glob("*.parquet")])
-    if not paths:
-        inside = sorted(path.name for path in folder.iterdir())
-        raise DataError(
-            f"{folder} holds no tables (*.arrow, *.parquet), but {', '.join(inside[:10]) or 'nothing'}. "
-            "Name the folder of one split, or one file."
-        )
-    return [row for path in paths for row in (_parquet(path) if path.suffix == ".parquet" else _arrow(path))]
-
-
-def _parquet(path: Path) -> list[dict[str, Any]]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        return list(parquet.read_table(path).to_pylist())
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as Parquet; it may be cut off ({_reason(error)}).") from None
-
-
-def _arrow(path: Path) -> list[dict[str, Any]]:
-    import pyarrow
-
-    try:
-        with pyarrow.OSFile(str(path)) as file:
-            return list(pyarrow.ipc.open_stream(file).read_all().to_pylist())
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as an Arrow table; it may be cut off ({_reason(error)}).") from None
 
 
 def _objects(

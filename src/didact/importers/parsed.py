@@ -67,7 +67,7 @@ class ParsedFile:
 
 @dataclass(frozen=True, eq=False)
 class ImportOptions:
-    """What the caller chose: a target, token lists or what names ids, a kind."""
+    """What the caller chose: a target, token lists (or a file of them), a kind."""
 
     target: str | int | None = None
     tokens: Any = None
