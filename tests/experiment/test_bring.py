@@ -471,7 +471,7 @@ class TestArrays:
             ({"scores": np.ones(9), "tokens": np.full(9, "a"), "lengths": [4, 4]}, "'lengths' [4, 4] add up to 8"),
             ({"scores": np.ones((2, 7)), "tokens": np.full((2, 7), "a"), "ids": ["a"]}, "and 'ids' of 1"),
             ({"scores": np.ones((2, 7)), "words": np.full((2, 7), "a")}, "holds 'scores', 'words'"),
-            ({"scores": np.array([[1.0], [2.0, 3.0]], dtype=object)}, "Nothing is unpickled"),
+            ({"scores": np.array([[1.0], [2.0, 3.0]], dtype=object)}, "didact never unpickles"),
         ],
     )
     def test_faults_of_archives(self, tmp_path, held, reason):

@@ -5,7 +5,6 @@ A damaged file is refused as a whole; damaged lines are told with all other faul
 
 import gzip
 import json
-import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from didact.errors import DataError
 from didact.importers.parsed import ParsedFile, shown
-from didact.records.unpack import check_archive, gunzip
+from didact.records.unpack import gunzip, read_archive, reason_of
 
 
 def content_of(path: Path) -> str:
@@ -25,7 +24,7 @@ def content_of(path: Path) -> str:
         if content[:2] == b"\x1f\x8b":
             content = gunzip(content, str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({_reason(error)}).") from None
+        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({reason_of(error)}).") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not content.strip():
@@ -45,7 +44,7 @@ def document(path: Path) -> Any:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path} is cut off or broken: no JSON can be read from it ({_reason(error)}). Write or copy it again."
+            f"{path} is cut off or broken: no JSON can be read from it ({reason_of(error)}). Write or copy it again."
         ) from None
 
 
@@ -65,7 +64,7 @@ def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
             one = json.loads(line)
         except (ValueError, RecursionError) as error:
             how = "cut off or broken" if number == len(lines) else "broken"
-            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({_reason(error)})")
+            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({reason_of(error)})")
             continue
         found += _objects([one], "line", into, first=number)
     return found
@@ -73,24 +72,8 @@ def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` archive: plain ones only."""
-    check_archive(path)
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise DataError(
-                    f"{path} is one bare array. Save arrays by name: numpy.savez(path, scores=…, tokens=…)."
-                )
-            return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, MemoryError) as error:
-        raise DataError(f"{path} cannot be read as an .npz archive; it may be cut off ({_reason(error)}).") from None
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{path} holds an array of Python objects, or is no .npz archive ({_reason(error)}). Nothing is unpickled: "
-            "save rows of different lengths padded, or end to end beside 'lengths', and tokens as an array of text."
-        ) from None
+    advice = "save rows of different lengths padded, or end to end beside 'lengths', and tokens as an array of text"
+    return read_archive(path, example="scores=…, tokens=…", advice=advice)
 
 
 def _objects(
@@ -105,7 +88,3 @@ def _objects(
         else:
             into.fault(f"{unit} {number}", f"is {shown(value)}, where an object belongs")
     return found
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
