@@ -34,7 +34,7 @@ from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
 from didact.learning.fit import Training
 from didact.learning.together import why_not_together
-from didact.models.start import Start
+from didact.models.student_init import StudentInit
 from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts
 from didact.records.sealed import write_json
@@ -520,10 +520,10 @@ class Run:
         return found
 
 
-def _holds(folder: Path, start: Start) -> bool:
+def _holds(folder: Path, start: StudentInit) -> bool:
     """Whether the folder holds this start, whole."""
     try:
-        kept = Start.load(folder)
+        kept = StudentInit.load(folder)
     except RecordError:
         return False
     return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files

@@ -38,7 +38,7 @@ VECTORS = "embeddings.safetensors"
 
 
 @dataclass(frozen=True)
-class Start:
+class StudentInit:
     """How a student is built: everything a worker process needs, as plain JSON and files. Never the teacher's weights.
 
     `spec` is what was asked for, `origin` says in words where the first weights come from, and `facts` together with
@@ -105,7 +105,7 @@ class Start:
         write_json(folder / RECORD, record, indent=1)
 
     @classmethod
-    def load(cls, folder: Path) -> "Start":
+    def load(cls, folder: Path) -> "StudentInit":
         """The start kept in a folder."""
         try:
             record = read_json(folder / RECORD, advice="Run the same comparison again.")
@@ -121,7 +121,7 @@ class Start:
             ) from error
 
 
-def student_start(
+def student_init(
     spec: str,
     *,
     teacher: Teacher,
@@ -131,7 +131,7 @@ def student_start(
     read_rows: Sequence[Row] | None = None,
     base: str | None = None,
     trust_remote_code: bool = False,
-) -> Start:
+) -> StudentInit:
     """Where the students called `spec` start: `same`, a native spec, or a pretrained base by name or folder.
 
     `same` is the teacher's architecture: a native one starts at random; a Hugging Face one from the weights of the base
@@ -183,13 +183,13 @@ def student_start(
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> Start:
+def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> StudentInit:
     plain = json.loads(json.dumps(facts))
     embeddings = plain["options"].get("embeddings", LEARNED)
     source = "the teacher" if embeddings == TEACHER else embeddings
     origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
     files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
-    return Start(spec, origin, {"kind": "native"} | plain, files)
+    return StudentInit(spec, origin, {"kind": "native"} | plain, files)
 
 
 def _teacher_reader(spec: Spec, teacher: Teacher, rows: Sequence[Row]) -> PieceReader:
@@ -254,7 +254,7 @@ def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
 
 def _same(
     teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
-) -> Start:
+) -> StudentInit:
     if isinstance(teacher, Model):
         from didact.models.huggingface import HuggingFaceModel
         from didact.models.pretrained import head_of
@@ -287,7 +287,7 @@ def _transformer(
     base: str | None,
     revision: str | None,
     trust_remote_code: bool,
-) -> Start:
+) -> StudentInit:
     """The start of a Hugging Face student, opened once: for its hash, and for faults before any work is done."""
     origin = "random" if base is None else f"pretrained: {base}"
     facts: dict[str, Any] = {
@@ -300,7 +300,7 @@ def _transformer(
         "max_length": None,
         "weights": None,
     }
-    start = Start(spec, origin, facts, _files(config, tokenizer))
+    start = StudentInit(spec, origin, facts, _files(config, tokenizer))
     if task is not IMAGE:
         limit = start.build(0).max_length
         asked = teacher.max_length if isinstance(teacher, Model) else limit
