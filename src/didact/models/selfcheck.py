@@ -22,7 +22,8 @@ from didact.core.task import IMAGE
 from didact.core.trace import Listen
 from didact.errors import DidactError, ShapeError, UnsupportedError
 from didact.models.attention import implementation
-from didact.models.huggingface import HuggingFaceModel, foreign_errors
+from didact.models.hooks import foreign_errors
+from didact.models.huggingface import HuggingFaceModel
 from didact.models.listening import Ear
 from didact.models.pooled import kind_of, position_weights, without_warnings_of_transformers
 
@@ -58,7 +59,7 @@ def check_model(model: HuggingFaceModel) -> None:
     key = _key(model) + _weights_key(model)
     if key in _PASSED:
         return
-    with _undisturbed(model), foreign_errors(model):
+    with _undisturbed(model), foreign_errors(model.name, model.model):
         model.measure()
         batch = probe_batch(model)
         with torch.no_grad():
@@ -189,7 +190,7 @@ def measured_reading(model: HuggingFaceModel) -> Reading:
     key = _key(model)
     if key in _READINGS:
         return _READINGS[key]
-    with _undisturbed(model), foreign_errors(model):
+    with _undisturbed(model), foreign_errors(model.name, model.model):
         batch = probe_batch(model)
         kinds = set()
         for row in range(len(batch)):
