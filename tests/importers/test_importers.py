@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from didact.core.row import Row
+from didact.data import fields
 from didact.errors import DataError, OptionError, ShapeError
 from didact.importers import FORMATS
 from didact.importers.align import AlignmentFault, align
 from didact.importers.align_rows import align_rows
-from didact.importers.eraser import read, token_spans, write_eraser
+from didact.importers.eraser import read, write_eraser
 from didact.importers.parsed import ImportOptions
 from didact.records.explanations import Explanations
 from records.test_explanations import maps, pictures
@@ -20,6 +22,10 @@ def found(tokens, *texts, segments=None):
     """What stands where each token was placed; None for special ones."""
     places = align(tokens, texts, segments)
     return [None if place is None else texts[place.segment][place.start : place.end] for place in places]
+
+
+def rows_of(explanations):
+    return [Row(row.id, row.texts) for row in explanations]
 
 
 def texts_of(tokens, *texts, segments=None):
@@ -126,7 +132,8 @@ class TestEraser:
     def test_what_is_written_is_read_again(self, tmp_path, kind):
         whole = on_tokens(kind)
         write_eraser(whole, tmp_path / "x.jsonl")
-        again = align_rows(read(tmp_path / "x.jsonl", "x", whole, ImportOptions()), whole)
+        rows = rows_of(whole)
+        again = align_rows(read(tmp_path / "x.jsonl", "x", rows, ImportOptions()), rows)
         assert again.tokens == whole.tokens
         assert again.offsets.tolist() == whole.offsets.tolist()
         assert again.scores.tolist() == whole.scores.tolist()
@@ -141,7 +148,7 @@ class TestEraser:
 
 def on_tokens(kind, texts=("A good – film!", "Not bad"), places=None, scores=None):
     """Scores on the tokens that ERASER counts."""
-    places = places or [place for segment, text in enumerate(texts) for place in token_spans(text, segment)]
+    places = places or [place for segment, text in enumerate(texts) for place in fields.tokens(text, segment)]
     scores = (
         scores
         or {
@@ -180,8 +187,9 @@ def test_every_format_can_be_loaded():
 def test_all_faults_of_a_file_at_once(tmp_path):
     lines = ['{"annotation_id": "r0"}', "{", '{"annotation_id": "r9", "rationales": []}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    rows = rows_of(on_tokens("signed"))
     with pytest.raises(DataError) as caught:
-        align_rows(read(tmp_path / "x.jsonl", "x.jsonl", on_tokens("signed"), ImportOptions()), on_tokens("signed"))
+        align_rows(read(tmp_path / "x.jsonl", "x.jsonl", rows, ImportOptions()), rows)
     assert [fault.partition(":")[0] for fault in caught.value.faults] == [
         "x.jsonl line 2", "x.jsonl line 1", "x.jsonl line 3 (row 'r9')",
     ]  # fmt: skip

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from didact.importers.parsed import CharSpan, Fault
+from didact.core.row import Span
+from didact.importers.parsed import Fault
 
 SPECIAL: Final = re.compile(
     r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?(s|pad|bos|eos|cls|sep)>|<\|[^|]*\|>|<(start|end)_of_turn>|<extra_id_\d+>"
@@ -34,7 +35,7 @@ class AlignmentFault(Fault):
         self.reached = reached
 
 
-def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] | None = None) -> list[CharSpan | None]:
+def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] | None = None) -> list[Span | None]:
     """The characters of each token, None for special ones. A token without visible characters covers none.
 
     The texts of a row follow one another, parted by special tokens, unless `segments` tell each token's text.
@@ -95,8 +96,8 @@ class _Walk:
         self.here = 0
         self.pieces: list[tuple[str | None, list[int]]] = []
 
-    def places(self, style: "_Style") -> list[CharSpan | None]:
-        found: list[CharSpan | None] = [None] * len(self.tokens)
+    def places(self, style: "_Style") -> list[Span | None]:
+        found: list[Span | None] = [None] * len(self.tokens)
         self.pieces = list(_pieces(self.tokens, style))
         has_begun = is_parted = False
         for number, (surface, members) in enumerate(self.pieces):
@@ -120,12 +121,12 @@ class _Walk:
         text = self.texts[self.here]
         return bool(self.tokens[token]) and text.text.startswith(self.tokens[token], text.at(self.cursors[self.here]))
 
-    def _place(self, number: int, surface: str) -> CharSpan:
+    def _place(self, number: int, surface: str) -> Span:
         token = self.pieces[number][1][0]
         wanted = "".join(map(_bare, surface))
         text, cursor = self.texts[self.here], self.cursors[self.here]
         if not wanted:
-            return CharSpan(self.here, text.at(cursor), text.at(cursor))
+            return Span(self.here, text.at(cursor), text.at(cursor))
         start = text.find(wanted, cursor)
         if start is None and _HIDDEN.fullmatch(self.tokens[token]):
             start, wanted = cursor, text.signs[cursor : self._hidden_end(number)]
@@ -136,7 +137,7 @@ class _Walk:
         if start is None or not wanted:
             raise self._alignment_fault(token)
         self.cursors[self.here] = start + len(wanted)
-        return CharSpan(self.here, *text.span(start, start + len(wanted)))
+        return Span(self.here, *text.span(start, start + len(wanted)))
 
     def _hidden_end(self, number: int) -> int:
         """Where the signs behind an unknown token end: with a word, or a sign, so that the next token fits."""

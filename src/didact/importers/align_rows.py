@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.core.row import Row, Span
 from didact.errors import DataError
 from didact.importers.align import align
-from didact.importers.parsed import CharSpan, Fault, ParsedFile, ParsedRow, Texts
+from didact.importers.parsed import Fault, ParsedFile, ParsedRow
 
 _ROUNDING: Final = 1e-2  # by which scores of half precision, or printed with few digits, may miss their sum
 
@@ -29,16 +30,14 @@ class AlignedRows:
     by_order: bool
 
 
-def align_rows(
-    parsed: ParsedFile, rows: Sequence[Texts], *, kind: str | None = None, order: bool = True
-) -> AlignedRows:
+def align_rows(parsed: ParsedFile, rows: Sequence[Row], *, kind: str | None = None, order: bool = True) -> AlignedRows:
     """The scores of a source on the characters of the data. Without ids rows are taken in `order`, if that is known."""
     faults = list(parsed.faults)
     if not parsed.rows and not faults:
         raise DataError(f"{parsed.name} holds no rows.")
     by_order = bool(parsed.rows) and all(given.id is None for given in parsed.rows)
     matched = _ordered(parsed, rows, faults, order=order) if by_order else _named(parsed, rows, faults)
-    units: list[tuple[str, CharSpan, float]] = []
+    units: list[tuple[str, Span, float]] = []
     counts: list[int] = []
     special = 0
     for given, row in matched:
@@ -68,9 +67,7 @@ def align_rows(
     )
 
 
-def _ordered(
-    parsed: ParsedFile, rows: Sequence[Texts], faults: list[str], *, order: bool
-) -> list[tuple[ParsedRow, int]]:
+def _ordered(parsed: ParsedFile, rows: Sequence[Row], faults: list[str], *, order: bool) -> list[tuple[ParsedRow, int]]:
     count = len(parsed.rows)
     if not order:
         faults.append(f"{parsed.name}: its {count} rows have no ids, and a data set has several splits. Choose a split")
@@ -83,7 +80,7 @@ def _ordered(
     return list(zip(parsed.rows, range(len(rows)), strict=True)) if count == len(rows) else []
 
 
-def _named(parsed: ParsedFile, rows: Sequence[Texts], faults: list[str]) -> list[tuple[ParsedRow, int]]:
+def _named(parsed: ParsedFile, rows: Sequence[Row], faults: list[str]) -> list[tuple[ParsedRow, int]]:
     known = {row.id: place for place, row in enumerate(rows)}
     found: list[tuple[ParsedRow, int]] = []
     first: dict[str, str] = {}
@@ -101,7 +98,7 @@ def _named(parsed: ParsedFile, rows: Sequence[Texts], faults: list[str]) -> list
     return found
 
 
-def _units(given: ParsedRow, row: Texts, kind: str | None) -> tuple[list[tuple[str, CharSpan, float]], int]:
+def _units(given: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str, Span, float]], int]:
     """What stands in the texts, and how many tokens do not."""
     tokens, scores = given.tokens, given.scores
     if len(tokens) != len(scores):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row
 from didact.errors import DataError
 from didact.importers.files import arrays, document
 from didact.importers.parsed import (
@@ -18,7 +19,6 @@ from didact.importers.parsed import (
     ImportOptions,
     ParsedFile,
     ParsedRow,
-    Texts,
     named,
     numbers,
     shown,
@@ -30,7 +30,7 @@ from didact.registry import plain
 KEYS = ("scores", "tokens", "lengths", "ids", "segments", "targets")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     """`options.tokens` are the token lists, or a JSON file of them, where the archive holds none."""
     fields = dict(source) if isinstance(source, Mapping) else arrays(source) if isinstance(source, Path) else None
     if fields is None:

@@ -6,8 +6,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from didact.core.row import Row
 from didact.errors import DataError
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, Texts, numbers, shown, words_in
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, shown, words_in
 from didact.registry import plain
 
 
@@ -16,7 +17,7 @@ def is_record(value: Any) -> bool:
     return hasattr(value, "word_attributions") and hasattr(value, "raw_input_ids")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     parsed = ParsedFile(name)
     if not is_record(source) and not isinstance(source, Iterable):
         raise DataError(f"{name} is a {type(source).__name__}; give a list of VisualizationDataRecord.")

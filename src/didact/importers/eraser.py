@@ -6,7 +6,6 @@ whose name its docid ends with (`17_hypothesis`); where no docid tells, there is
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row, Span
+from didact.data import fields
 from didact.errors import OptionError, ShapeError
 from didact.importers.files import records
-from didact.importers.parsed import (
-    CharSpan,
-    Fault,
-    ImportOptions,
-    ParsedFile,
-    ParsedRow,
-    Texts,
-    named,
-    numbers,
-    present,
-    shown,
-)
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
 from didact.records.atomic import with_folder, write_text
 from didact.records.explanations import TEXTS, Explained, Explanations, count_of
 
@@ -36,7 +26,7 @@ HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 NAMES = tuple(zip(*(names for names in TEXTS.values() if len(names) == 2), ("premise", "hypothesis"), strict=True))
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], options: ImportOptions) -> ParsedFile:
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:
     """Soft scores where all rows have them; hard marks where none has, or where kind 'binary' is asked for."""
     parsed = ParsedFile(name)
     known = {row.id: row for row in rows}
@@ -84,7 +74,7 @@ def _row(
     tokens, places, scores = [], [], []
     of = _texts_of(given, len(texts))
     for segment, text in enumerate(texts):
-        mine = token_spans(text, segment)
+        mine = fields.tokens(text, segment)
         one = next((one for one, its in zip(given, of, strict=True) if its == segment), None)
         if one is None and not is_marked:
             continue
@@ -115,7 +105,7 @@ def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
     return of
 
 
-def _marks(one: Mapping[str, Any], places: Sequence[CharSpan]) -> Float[np.ndarray, " token"]:
+def _marks(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     spans = one.get(HARD)
     if not isinstance(spans, list | tuple):
         raise Fault(f"has no list {HARD!r} to take marks from")
@@ -130,7 +120,7 @@ def _marks(one: Mapping[str, Any], places: Sequence[CharSpan]) -> Float[np.ndarr
     return marks
 
 
-def _soft(one: Mapping[str, Any], places: Sequence[CharSpan]) -> Float[np.ndarray, " token"]:
+def _soft(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     scores = numbers(one[SOFT], repr(SOFT))
     if len(scores) != len(places):
         raise Fault(f"has {len(scores)} soft scores for a text of {len(places)} tokens (parted by white space)")
@@ -139,11 +129,6 @@ def _soft(one: Mapping[str, Any], places: Sequence[CharSpan]) -> Float[np.ndarra
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def token_spans(text: str, segment: int = 0) -> list[CharSpan]:
-    """The tokens of a text as ERASER counts them: parted by white space."""
-    return [CharSpan(segment, *match.span()) for match in re.finditer(r"\S+", text)]
 
 
 def write_eraser(
@@ -192,7 +177,7 @@ def _rationales(row: Explained, k: float | None) -> list[dict[str, Any]]:
 
 def _on_tokens(row: Explained, segment: int) -> Float[np.ndarray, " token"]:
     """Scores that add up are shared among the tokens a unit touches, by characters; others count whole in each."""
-    tokens = np.array([place[1:] for place in token_spans(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
+    tokens = np.array([place[1:] for place in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
     mine = row.segments == segment
     offsets, scores = row.offsets[mine], row.scores[mine]
     starts = np.maximum(offsets[:, None, 0], tokens[None, :, 0])

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row
 from didact.errors import DataError
 from didact.importers.files import document
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, Texts, plain_array, present, shown
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, shown
 from didact.records.unpack import gunzip
 
 
 def read(
-    source: Any, name: str, rows: Sequence[Texts], options: ImportOptions, *, scores: str | None = None
+    source: Any, name: str, rows: Sequence[Row], options: ImportOptions, *, scores: str | None = None
 ) -> ParsedFile:
     """`options.target` is the generated step (from 0, -1 for the last) or "mean"; `scores` names `sequence_scores`."""
     parsed = ParsedFile(name)

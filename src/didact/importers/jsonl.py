@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from didact.core.row import Row
 from didact.importers.files import records
 from didact.importers.parsed import (
     Fault,
     ImportOptions,
     ParsedFile,
     ParsedRow,
-    Texts,
     named,
     numbers,
     present,
@@ -25,7 +25,7 @@ from didact.importers.parsed import (
 )
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     parsed = ParsedFile(name)
     for where, record in records(source, parsed):
         id = None

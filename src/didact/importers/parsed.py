@@ -2,30 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Span
 from didact.registry import plain
-
-
-class CharSpan(NamedTuple):
-    """Characters `start` to `end` (exclusive) of the row's text number `segment`."""
-
-    segment: int
-    start: int
-    end: int
-
-
-@runtime_checkable
-class Texts(Protocol):
-    """A row of the data: all that placing foreign tokens needs of it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def texts(self) -> tuple[str, ...]: ...
 
 
 class Fault(ValueError):  # noqa: N818
@@ -45,7 +28,7 @@ class ParsedRow:
     tokens: Sequence[str]
     scores: Float[np.ndarray, " token"]
     segments: Sequence[int] | None = None
-    places: Sequence[CharSpan] | None = None
+    places: Sequence[Span] | None = None
     target: str | int | None = None
     prediction: str | int | None = None
 

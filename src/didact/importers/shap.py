@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row
 from didact.errors import DataError, OptionError
 from didact.importers.arrays import in_rows, token_lists, widest_of, without_padding
 from didact.importers.files import arrays
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, Texts, plain_array, shown, words_in
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, shown, words_in
 from didact.registry import unknown
 
 FIELDS = ("values", "data", "base_values", "output_names", "lengths")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     """`options.target` is a class, by name or number."""
     fields: dict[str, Any] = {}
     fields |= arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
