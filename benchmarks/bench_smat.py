@@ -37,7 +37,7 @@ from didact.learning.smat import SmatLoop
 from didact.learning.smat_options import SmatOptions
 from didact.learning.teach import _Beside, student_training
 from didact.models.build import build_model
-from didact.models.start import student_start
+from didact.models.student_init import student_init
 from didact.students.attention import Attention
 
 MOST = {False: 2.6, True: 3.6}  # a step of SMaT over a student's, without and with pilot
@@ -81,7 +81,7 @@ class Bench:
         rows = tuple(row for _, row in pool[: setting.batches * setting.batch])
         teacher = build_model(setting.teacher, data, max_length=setting.length, truncate=True)
         teacher.name = "teacher"  # its body is the base's own; a student may start there all the same
-        start = student_start(
+        start = student_init(
             setting.student, teacher=teacher, task=data.task, classes=data.classes, rows=rows, base=_base(setting)
         )
         student = start.build(0)

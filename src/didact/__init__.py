@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from didact.experiment.learn import learn_smat
     from didact.experiment.sanity import sanity
     from didact.experiment.stream import explain_stream
+    from didact.importers.eraser import write_eraser
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
-    from didact.records.foreign.eraser import write_eraser
     from didact.reports.build import report
     from didact.study.folder import analyze_study
     from didact.study.make import new_study
@@ -80,7 +80,7 @@ _PUBLIC = {
     "sanity": "didact.experiment.sanity:sanity",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",
-    "write_eraser": "didact.records.foreign.eraser:write_eraser",
+    "write_eraser": "didact.importers.eraser:write_eraser",
 }
 
 

@@ -146,7 +146,7 @@ FOREIGN: dict[str, bytes] = {
     "broken.json": b'{"sequence_attributions": [',
     "other.json": b'{"a": 1}',
     "list.json": b"[1, 2, 3]",
-    "thermostat.jsonl": lines({"attributions": [1.0], "input_ids": [1]}),
+    "untold.jsonl": lines({"attributions": [1.0], "input_ids": [1]}),
     "pickled.pkl": b"\x80\x04N.",
     "pickled.pt": b"PK",
     "text.txt": b"good",

@@ -10,9 +10,9 @@ from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError
 from didact.experiment.explain import explain
+from didact.importers.eraser import write_eraser
 from didact.learning.train import train_teacher
 from didact.records.explanations import Explanations
-from didact.records.foreign.eraser import write_eraser
 
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=12)"
 

@@ -27,7 +27,7 @@ from didact.experiment.worker import Desk
 from didact.explainers.learned import load_explainer
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record
-from didact.models.start import Start
+from didact.models.student_init import StudentInit
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
 from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
@@ -70,7 +70,7 @@ def written(tmp_path_factory):
     values = np.random.default_rng(0).normal(size=(len(maps.scores), 3)).astype(np.float32)
     Parts(maps, ("head 1", "head 2", "head 3"), values).save(root / "parts-x")
     write_whole_rows(root / "rows.parquet", rows[:4])
-    start = Start("x", "random", {"kind": "none"}, {"tokenizer.json": b'{"words": ["good", "bad", "film"]}' * 5})
+    start = StudentInit("x", "random", {"kind": "none"}, {"tokenizer.json": b'{"words": ["good", "bad", "film"]}' * 5})
     (root / "start").mkdir()
     start.save(root / "start")
     write_json(root / "plain.json", {"seconds": {"lime": 1.5}, "nan": float("nan")})
@@ -95,7 +95,7 @@ def outputs_of(path: Path) -> object:
 
 
 def start_of(folder: Path, _: Path) -> object:
-    found = Start.load(folder)
+    found = StudentInit.load(folder)
     return found.spec, found.origin, found.facts, sorted(found.files.items())
 
 

@@ -9,16 +9,16 @@ import gzip
 import io
 import itertools
 import json
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from didact.data.table import Record, Table
 from didact.errors import DataError
 from didact.records.paths import check_readable
-from didact.records.unpack import check_archive, open_lines
+from didact.records.unpack import open_lines, read_archive, reason_of
 
 
 def read_table(path: Path) -> Table:
@@ -50,30 +50,35 @@ def _jsonl(path: Path) -> Table:
     records: list[Record] = []
     numbers: list[int] = []
     faults: list[str] = []
-    columns: dict[str, None] = {}
-    lines = _lines(path)
+    lines = _all_lines(path)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            where = "the line is cut off or broken" if number == len(lines) else "the line is broken"
-            faults.append(f"{path} line {number}: {where}, no JSON can be read from it ({_reason(error)})")
-            continue
-        if not isinstance(record, dict):
-            faults.append(f"{path} line {number}: holds a JSON {type(record).__name__}, where an object belongs")
-            continue
-        columns |= dict.fromkeys(record)
-        records.append(record)
-        numbers.append(number)
+            records.append(record_in(line, is_last=number == len(lines)))
+            numbers.append(number)
+        except ValueError as fault:
+            faults.append(f"{path} line {number}: {fault}")
     _refuse(path, faults)
+    columns = dict.fromkeys(key for record in records for key in record)
     return Table(str(path), tuple(columns), records, numbers, unit="line")
+
+
+def record_in(line: str, *, is_last: bool = False) -> Record:
+    """The object that a line of JSON holds; a ValueError says why there is none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        state = "cut off or broken" if is_last else "broken"
+        raise ValueError(f"the line is {state}, no JSON can be read from it ({reason_of(error)})") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"holds a JSON {type(record).__name__}, where an object belongs")
+    return record
 
 
 def _separated(path: Path, *, delimiter: str | None = None) -> Table:
     """A CSV file, or with `delimiter` a tab a TSV file. Which character separates the fields of a CSV is found out."""
-    lines = _lines(path)
+    lines = _all_lines(path)
     csv.field_size_limit(_LONGEST_FIELD)  # of the whole process; Python's own limit is 131,072
     tried: list[str] = []
     notes: tuple[str, ...] = ()
@@ -147,44 +152,46 @@ def _fit(lines: list[str], sign: str) -> tuple[int, int, int]:
 
 
 def _parquet(path: Path) -> Table:
+    with _parquet_file(path) as file:
+        columns = tuple(file.schema_arrow.names)
+    records = list(parquet_records(path))
+    return Table(str(path), columns, records, range(1, len(records) + 1))
+
+
+def parquet_length(path: Path) -> int:
+    """How many rows a Parquet file has."""
+    with _parquet_file(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def parquet_records(path: Path) -> Iterator[Record]:
+    """The rows of a Parquet file. Only some of them are in memory at a time."""
+    with _parquet_file(path) as file:
+        for batch in file.iter_batches(batch_size=512):
+            yield from batch.to_pylist()
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
+    """An open Parquet file; what pyarrow says of a damaged one is a `DataError`."""
     import pyarrow
-    import pyarrow.parquet
+    from pyarrow import parquet
 
     try:
-        table = pyarrow.parquet.read_table(path)
-        records = table.to_pylist()
+        with parquet.ParquetFile(path, memory_map=False, buffer_size=1 << 20) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({reason_of(error)})") from None
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(
-            f"{path} cannot be read as Parquet; it may be cut off. Write it again. ({_reason(error)})"
+            f"{path} cannot be read as Parquet; it may be cut off. Write it again. ({reason_of(error)})"
         ) from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({_reason(error)})") from None
-    return Table(str(path), tuple(table.column_names), records, range(1, len(records) + 1))
 
 
 def _npz(path: Path) -> Table:
-    import numpy as np
-
-    check_archive(path)
-    try:
-        with path.open("rb") as file:  # NumPy leaves a damaged archive open when it opens it by itself
-            archive = np.load(file, allow_pickle=False)
-            if not hasattr(archive, "files"):
-                raise DataError(
-                    f"{path} is one bare NumPy array. Save named arrays: numpy.savez(path, images=…, labels=…)."
-                )
-            arrays = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, MemoryError) as error:
-        raise DataError(
-            f"{path} cannot be read as an .npz archive; it may be cut off. Write it again. ({_reason(error)})"
-        ) from None
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{path} holds pickled objects, or is no .npz archive. didact never unpickles: save plain arrays of "
-            f"numbers, numpy.savez(path, images=…, labels=…). ({_reason(error)})"
-        ) from None
+    arrays = read_archive(
+        path, example="images=…, labels=…", advice="save plain arrays of numbers, numpy.savez(path, images=…, labels=…)"
+    )
     sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
         raise DataError(f"{path} holds arrays of different lengths, so they are not columns: {sizes}.")
@@ -194,11 +201,19 @@ def _npz(path: Path) -> Table:
     return Table(str(path), tuple(arrays), records, range(1, count + 1))
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines of a text file, gzip-packed or not. Bytes that are not UTF-8 are named by line and position."""
-    lines: list[str] = []
+def _all_lines(path: Path) -> list[str]:
+    """The lines of a text file. Bytes that are not UTF-8 are named, all of them at once; empty lines at the end go."""
     faults: list[str] = []
-    offset = 0
+    lines = [line for _, line in text_lines(path, faults.append)]
+    _refuse(path, faults)
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def text_lines(path: Path, report: Callable[[str], None]) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a text file, gzip-packed or not. Bytes that are not UTF-8 are reported, and left out."""
+    number = offset = 0
     try:
         with open_lines(path) as file:
             for number, line in enumerate(file, 1):
@@ -207,20 +222,16 @@ def _lines(path: Path) -> list[str]:
                     _check_width(path, line)
                     whole = line.removeprefix(b"\xef\xbb\xbf")
                 try:
-                    lines.append(whole.removesuffix(b"\n").removesuffix(b"\r").decode())
+                    yield number, whole.removesuffix(b"\n").removesuffix(b"\r").decode()
                 except UnicodeDecodeError as error:
                     byte = f"byte {error.start + 1} of the line, {offset + error.start + 1} of the file"
-                    faults.append(f"{path} line {number}: {byte}, is not UTF-8 (0x{whole[error.start]:02x})")
+                    report(f"{path} line {number}: {byte}, is not UTF-8 (0x{whole[error.start]:02x})")
                 offset += len(whole)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{path} is cut off or damaged inside its gzip packing, after line {len(lines)}. "
-            f"Copy or write it again. ({_reason(error)})"
+            f"{path} is cut off or damaged inside its gzip packing, after line {number}. "
+            f"Copy or write it again. ({reason_of(error)})"
         ) from None
-    _refuse(path, faults)
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
 
 
 def _check_width(path: Path, line: bytes) -> None:
@@ -238,10 +249,6 @@ def _refuse(path: Path, faults: list[str], tried: list[str] | None = None) -> No
         if tried:
             how = f" Tried as separators: {'; '.join(tried)}. Put texts that hold the separator in double quotes."
         raise DataError(f"{path} cannot be read, and nothing of it was loaded.{how} Faults:", faults)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _csv(path: Path) -> Table:

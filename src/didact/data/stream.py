@@ -1,12 +1,9 @@
 """Rows of data that do not fit in memory, some at a time and in their order."""
 
 import contextlib
-import io
 import itertools
-import json
 import logging
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +15,13 @@ from didact.core.row import Row
 from didact.core.task import Task
 from didact.data import DATASETS
 from didact.data.columns import Layout, check_columns, layout_of, reader
-from didact.data.files import ENDINGS
+from didact.data.files import ENDINGS, parquet_length, parquet_records, record_in, text_lines
 from didact.data.ids import SeenIds
 from didact.data.load import load_data
 from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
 from didact.records.paths import check_readable, kind_at, short
-from didact.records.unpack import open_lines
 from didact.registry import unknown
 
 _LOG = logging.getLogger(__name__)
@@ -236,56 +232,20 @@ def _from_set(
 
 def _from_file(path: Path) -> tuple[Iterable[Any], int | None]:
     if path.name.lower().endswith(".parquet"):
-        return _from_parquet(path)
+        return parquet_records(path), parquet_length(path)
     return _from_lines(path), None  # they would have to be read once more to be counted
 
 
-def _from_parquet(path: Path) -> tuple[Iterable[Any], int | None]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        return _parquet_records(path), parquet.read_metadata(path).num_rows
-    except (pyarrow.ArrowException, OSError) as error:
-        raise _damaged(path, error) from error
-
-
-def _parquet_records(path: Path) -> Iterator[Record]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path, memory_map=False, buffer_size=1 << 20) as file:
-            for batch in file.iter_batches(batch_size=512):
-                yield from batch.to_pylist()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({error})") from None
-    except (pyarrow.ArrowException, OSError) as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} cannot be read as Parquet; it may be cut off. ({error})")
-
-
 def _from_lines(path: Path) -> Iterator[Record]:
-    try:
-        with io.TextIOWrapper(open_lines(path), encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _record(line, f"{path} line {number}")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read ({error}).") from error
+    def refuse(fault: str) -> None:
+        raise DataError(f"{fault}.")
 
-
-def _record(line: str, place: str) -> Record:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: no JSON can be read from it ({error}).") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{place}: holds a JSON {type(found).__name__}, where an object belongs.")
-    return found
+    for number, line in text_lines(path, refuse):
+        try:
+            if line.strip():
+                yield record_in(line)
+        except ValueError as fault:
+            refuse(f"{path} line {number}: {fault}")
 
 
 def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None, dict[str, tuple[str, ...]]]:

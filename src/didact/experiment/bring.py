@@ -16,11 +16,11 @@ from didact.core.words import word_index
 from didact.errors import DataError, OptionError
 from didact.experiment.columns import in_words
 from didact.experiment.rows import named_rows
+from didact.importers import FORMATS
+from didact.importers.align_rows import AlignedRows, align_rows
+from didact.importers.detect import detect_format, is_bare
+from didact.importers.parsed import ImportOptions
 from didact.records.explanations import KINDS, Explanations
-from didact.records.foreign import FORMATS
-from didact.records.foreign.find import format_of, is_bare
-from didact.records.foreign.given import Asked
-from didact.records.foreign.place import Placed, placed
 from didact.records.parquet import is_ours
 from didact.records.paths import check_readable, kind_at, short
 from didact.registry import checked_options, parse_spec, plain, unknown
@@ -42,14 +42,14 @@ def read_explanations(
 ) -> Explanations:
     """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
 
-    `format` (eraser, inseq, thermostat, arrays, shap, captum) is found out where the source tells. `method` is what
+    `format` (eraser, inseq, jsonl, arrays, shap, captum) is found out where the source tells. `method` is what
     they are called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target`
-    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists, a
-    JSON file of them, or a tokenizer for rows of `input_ids`. A class by its number is an output of the `teacher` that
-    was explained, and is named as this one names it; without a teacher as the data set does. Where the source does not
-    say what it explains, the target is the teacher's prediction, or unknown without a teacher. Rows are found by id;
-    without ids by their order, if all are there. Tokens are placed by characters; what cannot be placed is refused,
-    with file, row and reason. See docs/bring-your-own.md.
+    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists,
+    or a JSON file of them. A class by its number is an output of the `teacher` that was explained, and is named
+    as this one names it; without a teacher as the data set does. Where the source does not say what it explains, the
+    target is the teacher's prediction, or unknown without a teacher. Rows are found by id; without ids by their order,
+    if all are there. Tokens are placed by characters; what cannot be placed is refused, with file, row and reason. See
+    docs/bring-your-own.md.
     """
     maps = _brought(
         source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher
@@ -88,12 +88,12 @@ def _brought(
             return _own(source, rows, method=method, kind=kind)
     elif format is None and tokens is not None and is_bare(source):
         source = {"scores": source}
-    spec = parse_spec(format or format_of(source))
+    spec = parse_spec(format or detect_format(source))
     read = FORMATS.load(spec.name)
     options = checked_options(spec.options, read, of=f"format {spec.name!r}")
     name = str(source) if isinstance(source, Path) else f"The {spec.name} object"
-    foreign = read(source, name, rows, Asked(target, tokens, kind), **options)
-    found = placed(foreign, rows, kind="binary" if foreign.is_marked else kind, order=is_split)
+    foreign = read(source, name, rows, ImportOptions(target, tokens, kind), **options)
+    found = align_rows(foreign, rows, kind="binary" if foreign.is_marked else kind, order=is_split)
     stem = source.name.partition(".")[0] if isinstance(source, Path) else spec.name
     maps = _explanations(
         found,
@@ -202,7 +202,7 @@ def _merged(data: Dataset) -> Iterable[Row]:
 
 
 def _explanations(
-    found: Placed,
+    found: AlignedRows,
     rows: Sequence[Row],
     *,
     method: str,
@@ -239,7 +239,7 @@ def _explanations(
     )
 
 
-def _kind(found: Placed, *, is_marked: bool) -> str:
+def _kind(found: AlignedRows, *, is_marked: bool) -> str:
     return "binary" if is_marked else "signed" if (found.scores < 0).any() else "magnitude"
 
 
@@ -276,7 +276,7 @@ def _own(path: Path, rows: Sequence[Row], *, method: str | None, kind: str | Non
     return replace(maps, method=method or maps.method, kind=kind or maps.kind)
 
 
-def _tell(name: str, found: Placed, rows: int) -> None:
+def _tell(name: str, found: AlignedRows, rows: int) -> None:
     how = "in the order of the data" if found.by_order else "by id"
     _LOG.info("%s: %d of %d rows of the data, found %s.", name, len(found.rows), rows, how)
     if found.special:

@@ -12,7 +12,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import Task, task_named
 from didact.learning.fit import Examples
-from didact.models.start import Start
+from didact.models.student_init import StudentInit
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
 from didact.records.table import Table, read_table, write_table
@@ -86,8 +86,8 @@ class Classroom:
     def labelled(self) -> dict[str, Labelled]:
         return read_rows(self.folder / self._rows)
 
-    def _start(self, name: str) -> Start:
-        return Start.load(self.folder / "starts" / name)
+    def _start(self, name: str) -> StudentInit:
+        return StudentInit.load(self.folder / "starts" / name)
 
     def _examples(self, start: str, soft: bool) -> dict[str, Examples]:
         """The splits as students of this start read them: all of them share one tokenizer."""

@@ -35,7 +35,7 @@ from didact.learning.smat_options import LearnedMix
 from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
-from didact.models.start import Start, student_start
+from didact.models.student_init import StudentInit, student_init
 from didact.records.atomic import check_new_folder, write_bytes, write_text
 from didact.records.parts import Parts
 from didact.records.store import key_of
@@ -170,7 +170,7 @@ class _Work:
         self.rows = self._drawn(size)
         self.student: StudentSpec
         self.student = parse_student(student) if student else default_student(teacher, data.task, base)
-        self.start: Start = student_start(
+        self.start: StudentInit = student_init(
             self.student.architecture, teacher=teacher, task=data.task, classes=teacher.classes, rows=self.rows,
             read_rows=(*self.rows, *data["dev"]), base=base, trust_remote_code=trust_remote_code,
         )  # fmt: skip

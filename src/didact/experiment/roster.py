@@ -28,7 +28,7 @@ from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
-from didact.models.start import Start, student_start
+from didact.models.student_init import StudentInit, student_init
 from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec
 from didact.students.build import StudentSpec, build_strategy, strategy_options
@@ -324,13 +324,13 @@ class Roster:
             return self.plan.students
         return (default_student(self.teacher, self.data.task, self.plan.base),)
 
-    def _starts(self) -> dict[str, Start]:
-        found: dict[str, Start] = {}
+    def _starts(self) -> dict[str, StudentInit]:
+        found: dict[str, StudentInit] = {}
         for student in self.students:
             if student.architecture in found:
                 continue
             try:
-                found[student.architecture] = student_start(
+                found[student.architecture] = student_init(
                     student.architecture, teacher=self.teacher, task=self.data.task, classes=self.teacher.classes,
                     rows=self.pool, read_rows=(*self.pool, *self.data["dev"], *self.data["test"]),
                     base=self.plan.base, trust_remote_code=self.plan.trust_remote_code,

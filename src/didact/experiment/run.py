@@ -31,7 +31,7 @@ from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table,
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
-from didact.models.start import Start
+from didact.models.student_init import StudentInit
 from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts
 from didact.records.sealed import write_json
@@ -484,10 +484,10 @@ class Run:
         return found
 
 
-def _holds(folder: Path, start: Start) -> bool:
+def _holds(folder: Path, start: StudentInit) -> bool:
     """Whether the folder holds this start, whole."""
     try:
-        kept = Start.load(folder)
+        kept = StudentInit.load(folder)
     except RecordError:
         return False
     return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files

@@ -35,7 +35,7 @@ from didact.learning.train import training_of
 from didact.metrics import METRICS
 from didact.metrics.plausibility import RocAuc
 from didact.models.load import load_teacher
-from didact.models.start import student_start
+from didact.models.student_init import student_init
 from didact.records.explanations import Explanations
 from didact.registry import parse_spec
 from didact.stats.contrast import row_contrasts
@@ -205,7 +205,7 @@ class _Work:
         assert isinstance(teacher, Model)
         _check_in_one_place(teacher)
         lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
-        start = student_start("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
+        start = student_init("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
         twin = start.build(self.seed).to(teacher.device)
         gold = HumanTeacher(self.data.task, self.data.classes)
         train, dev = (

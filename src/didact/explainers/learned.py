@@ -68,7 +68,15 @@ class Learned(Explainer):
 
     def push_to_hub(self, name: str, *, private: bool = True, token: str | None = None) -> str:
         """Upload it to the Hugging Face hub as `name` (owner/name); gives its address."""
-        return push_explainer(self, name, private=private, token=token)
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=token)
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "explainer"
+            self.save_pretrained(folder)
+            address = str(api.create_repo(name, private=private, exist_ok=True))
+            api.upload_folder(repo_id=name, folder_path=str(folder), commit_message="An explainer learned with didact")
+        return address
 
     @classmethod
     def from_pretrained(cls: type[L], source: str | Path, *, revision: str | None = None) -> L:
@@ -141,21 +149,6 @@ def name_of(explainer: Learned) -> str:
     return next(name for name, entry in EXPLAINERS.items() if entry.target == where)
 
 
-def push_explainer(explainer: Learned, name: str, *, private: bool = True, token: str | None = None) -> str:
-    """Upload the folder that `save_explainer` writes."""
-    try:
-        from huggingface_hub import HfApi
-    except ImportError:
-        raise OptionError("Uploading needs huggingface-hub: pip install 'didact[hub]'.") from None
-    api = HfApi(token=token)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "explainer"
-        save_explainer(explainer, folder)
-        address = str(api.create_repo(name, private=private, exist_ok=True))
-        api.upload_folder(repo_id=name, folder_path=str(folder), commit_message="An explainer learned with didact")
-    return address
-
-
 def _built(config: Mapping[str, Any], state: Mapping[str, Tensor], source: str) -> Learned:
     if not isinstance(config, dict) or "explainer" not in config:
         raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
@@ -188,12 +181,8 @@ def _downloaded(name: str, revision: str | None) -> Path:
         )
     if name.count("/") != 1 or name.startswith((".", "/")):
         raise OptionError(f"There is no folder {name!r}, and the hub has names like owner/name.")
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise OptionError(
-            f"There is no folder {name!r}; to look for it on the hub: pip install 'didact[hub]'."
-        ) from None
+    from huggingface_hub import snapshot_download
+
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=[CONFIG, WEIGHTS]))
     except Exception as error:  # the hub's errors have many kinds: offline, private, unknown

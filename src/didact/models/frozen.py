@@ -15,6 +15,7 @@ from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnsupportedError
 from didact.models.spread import whole_weights
+from didact.models.tokenized import check_fast
 from didact.models.tokenizer import PatchReader, PieceReader, Reader
 
 LEARNED = "learned"
@@ -117,11 +118,7 @@ def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # n
 
     with hub_errors(base):
         tokenizer = tokenizer_of(source, CLASSIFICATION, base)
-    if not getattr(tokenizer, "is_fast", False):
-        raise UnsupportedError(
-            f"The tokenizer of {base!r} is {type(tokenizer).__name__}, which cannot say which characters a piece "
-            "covers. Choose a base with a fast tokenizer."
-        )
+    check_fast(tokenizer, base, "Choose a base with a fast tokenizer.")
     return PieceReader.from_tokenizer(tokenizer)
 
 

@@ -1,30 +1,31 @@
 """Hugging Face models as white boxes: from the embeddings up, with their attention, left as they were found."""
 
 import inspect
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from didact.core.batch import Batch, Pieces, patch_batch, text_batch
+from didact.core.batch import Batch, patch_batch, text_batch
 from didact.core.model import At, Model, Reading, check_lengths, check_readable, evaluating, passage_logits
 from didact.core.row import Row
-from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, Task, task_named
+from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
-from didact.errors import DidactError, OptionError, ShapeError, UnsupportedError
+from didact.errors import UnsupportedError
 from didact.models.attention import overheard
+from didact.models.heads import check_architecture, class_names, fitting_task, longest_input, transformer_layers
+from didact.models.hooks import first_input, first_output, foreign_errors, replaced_input, replaced_output
+from didact.models.images import crop_window, rgb_image
 from didact.models.listening import ATTENTION, Ear, hear_probabilities
 from didact.models.pooled import pooled_at_last, position_weights
 from didact.models.spread import device_of_module, is_spread, outputs_in_place, whole_weights
-from didact.models.tokenizer import trim
+from didact.models.tokenized import check_fast, padding_token, tokenized, tokenizer_facts
 
 if TYPE_CHECKING:
     from didact.models.selfcheck import AttentionSource
@@ -50,28 +51,25 @@ class HuggingFaceModel(Model):
         truncate: bool = False,
     ) -> None:
         super().__init__()
-        _check_architecture(model)
+        check_architecture(model)
         self.model = model
         self.tokenizer = tokenizer
         self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
-        self.task = _fitting(model, task)
-        self.classes = _classes_of(model, self.task, classes)
+        self.task = fitting_task(model, task)
+        self.classes = class_names(model, self.task, classes)
         self.truncate = truncate
         self._reading: Reading | None = None
         self._attention: AttentionSource | None = None
         self._is_measured = False
-        self.max_length = _max_length(model, tokenizer, max_length)
-        self._layers = _layers(model)
+        self.max_length = longest_input(model, tokenizer, max_length)
+        self._layers = transformer_layers(model)
         self._first_layer = self._layers[0]
         self._accepts = frozenset(inspect.signature(model.forward).parameters)
-        if self.task.is_text and not getattr(tokenizer, "is_fast", False):
-            raise UnsupportedError(
-                f"The tokenizer of {self.name!r} is {type(tokenizer).__name__}, which cannot say which characters a "
-                "piece covers. didact needs a fast tokenizer: convert it, or load the model with one."
-            )
-        if not self.task.is_text:
+        if self.task.is_text:
+            check_fast(tokenizer, self.name, "didact needs a fast tokenizer: convert it, or load the model with one.")
+        else:
             self._patch = int(model.config.patch_size)
-            with foreign_errors(self):
+            with foreign_errors(self.name, self.model):
                 self._leading = self._count_leading()
 
     def _kind(self) -> str:
@@ -105,76 +103,29 @@ class HuggingFaceModel(Model):
         self.measure()
         if not self.task.is_text:
             return self._encode_images(rows)
-        options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
-        if self.truncate:
-            options |= {"truncation": "only_second" if self.task is READING else True, "max_length": self.max_length}
-        try:
-            with undisturbed(self.tokenizer):
-                encoded = self.tokenizer(*self._texts(rows), **options)
-        except Exception as error:
-            if "runcation error" not in str(error):
-                raise
-            raise UnsupportedError(
-                f"A question alone is longer than the {self.max_length} tokens that model {self.name!r} reads; "
-                "only passages are cut. Shorten it, or raise max_length."
-            ) from error
-        check_lengths([len(ids) for ids in encoded["input_ids"]], self.max_length, name=self.name, unit="tokens")
-        types = encoded.get("token_type_ids") if "token_type_ids" in self._accepts else None
-        pieces = [
-            Pieces(
-                tokens=np.array(encoded["input_ids"][index], dtype=np.int64),
-                segments=np.array([-1 if s is None else s for s in encoded.sequence_ids(index)], dtype=np.int64),
-                offsets=np.array(encoded["offset_mapping"][index], dtype=np.int64).reshape(-1, 2),
-                types=None if types is None else np.array(types[index], dtype=np.int64),
-            )
-            for index in range(len(rows))
-        ]
-        for row, one in zip(rows, pieces, strict=True):
-            trim(row.texts, one)
-        batch = text_batch(rows, pieces, padding=self._padding)
+        pieces = tokenized(
+            self.tokenizer,
+            rows,
+            task=self.task,
+            name=self.name,
+            max_length=self.max_length if self.truncate else None,
+            has_types="token_type_ids" in self._accepts,
+        )
+        check_lengths([len(row.tokens) for row in pieces], self.max_length, name=self.name, unit="tokens")
+        batch = text_batch(rows, pieces, padding=padding_token(self.model.config, self.tokenizer))
         check_readable(batch, self.task, name=self.name)
         return batch
 
-    @property
-    def _padding(self) -> int:
-        """A token to fill up with. It is masked everywhere, so a model without one loses nothing by 0."""
-        known = (getattr(self.model.config, "pad_token_id", None), getattr(self.tokenizer, "pad_token_id", None))
-        return next((token for token in known if isinstance(token, int) and token >= 0), 0)
-
-    def _texts(self, rows: Sequence[Row]) -> list[list[str]]:
-        counts = {len(row.texts) for row in rows}
-        if len(counts) > 1 or not counts <= set(range(self.task.fewest_texts, len(self.task.segments) + 1)):
-            hint = " Load the model with task='pair' if it reads two texts." if self.task is CLASSIFICATION else ""
-            raise ShapeError(
-                f"Model {self.name!r} does {self.task}, which reads {' and '.join(self.task.segments)}; "
-                f"it was given rows of {' or '.join(map(str, sorted(counts)))} texts.{hint}"
-            )
-        return [list(texts) for texts in zip(*(row.texts for row in rows), strict=True)]
-
     def _encode_images(self, rows: Sequence[Row]) -> Batch:
-        if any(row.image is None for row in rows):
-            raise ShapeError(f"Model {self.name!r} reads images, and some rows have none.")
-        images = [_colour(row) for row in rows]
+        images = [rgb_image(row, self.name) for row in rows]
         pixels = self.tokenizer(images=images, return_tensors="pt", input_data_format="channels_last")["pixel_values"]
         if getattr(self.tokenizer, "do_center_crop", False):  # boxes cannot follow a crop
             rows = [replace(row, rationale=None) for row in rows]
         return patch_batch(rows, pixels, patch=self._patch, leading=self._leading)
 
     def window(self, height: int, width: int) -> tuple[float, float, float, float]:
-        processor = self.tokenizer
-        if not getattr(processor, "do_center_crop", False):
-            return super().window(height, width)
-        size, crop = dict(processor.size), dict(processor.crop_size)
-        down = across = 1.0
-        if processor.do_resize:
-            shortest = size.get("shortest_edge")
-            down, across = (
-                (shortest / min(height, width),) * 2
-                if shortest is not None
-                else (size["height"] / height, size["width"] / width)
-            )
-        tall, wide = crop["height"] / down, crop["width"] / across
-        return (height - tall) / 2, (width - wide) / 2, tall, wide
+        crop = crop_window(self.tokenizer, height, width)
+        return super().window(height, width) if crop is None else crop
 
     def _count_leading(self) -> int:
         """How many special positions ([CLS], registers) stand before the patches: asked of the model itself."""
@@ -191,9 +142,9 @@ class HuggingFaceModel(Model):
         if at == "embedding":
             return self._entering(self._inputs(batch))
         if self.task.is_text:
-            return _first(self.model.get_input_embeddings()(batch.tokens))
+            return first_output(self.model.get_input_embeddings()(batch.tokens))
         assert batch.pixels is not None
-        patches = _first(self._patch_module(batch.pixels.to(self._dtype)))
+        patches = first_output(self._patch_module(batch.pixels.to(self._dtype)))
         # Special positions have no word of their own: zeros stand for them, and `run` leaves them out.
         return torch.cat([patches.new_zeros(len(batch), self._leading, patches.shape[-1]), patches], 1)
 
@@ -350,17 +301,9 @@ class HuggingFaceModel(Model):
 
     def _entering(self, inputs: dict[str, Any]) -> Tensor:
         """What enters the first layer; nothing above it is computed."""
-
-        def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            raise _Entered(args[0] if args else kwargs["hidden_states"])
-
-        hook = self._first_layer.register_forward_pre_hook(stop, with_kwargs=True)
-        try:
-            self.model(**inputs)
-        except _Entered as entered:
-            return entered.hidden.to(self.device)
-        finally:
-            hook.remove()
+        hidden = first_input(self._first_layer, lambda: self.model(**inputs))
+        if hidden is not None:
+            return hidden.to(self.device)
         raise UnsupportedError(
             f"Model {self.name!r} ({self.model.config.model_type}) cannot be a white box: it does not call its first "
             "layer as a module, so nothing can enter there. Wrap its predictions: didact.teacher_from_function(…)."
@@ -385,14 +328,9 @@ class HuggingFaceModel(Model):
 
     def facts(self) -> Mapping[str, Any]:
         config = {key: value for key, value in self.model.config.to_dict().items() if not key.startswith("_")}
-        tokenizer = (
-            self.tokenizer.to_dict() if not self.task.is_text else json.loads(self.tokenizer.backend_tokenizer.to_str())
-        )
-        for state in ("truncation", "padding"):  # how it was called last, not what it is
-            tokenizer.pop(state, None)
         return {
             "config": config,
-            "tokenizer": tokenizer,
+            "tokenizer": tokenizer_facts(self.tokenizer),
             "task": self.task.name,
             "classes": self.classes,
             "max_length": self.max_length,
@@ -410,186 +348,3 @@ class HuggingFaceModel(Model):
     @property
     def _patch_module(self) -> nn.Module:
         return self.model.base_model.embeddings.patch_embeddings
-
-
-class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass; nothing went wrong
-    def __init__(self, hidden: Tensor) -> None:
-        super().__init__()
-        self.hidden = hidden
-
-
-@contextmanager
-def undisturbed(tokenizer: Any) -> Iterator[None]:
-    """Truncation and padding, which a call to a fast tokenizer sets for good, come back afterwards."""
-    backend = tokenizer.backend_tokenizer
-    truncation, padding = backend.truncation, backend.padding
-    try:
-        yield
-    finally:
-        backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
-        backend.no_padding() if padding is None else backend.enable_padding(**padding)
-
-
-@contextmanager
-def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
-    """`hidden` enters the module instead of what it is called with, the first time it is called."""
-    calls = 0
-
-    def swap(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        nonlocal calls
-        calls += 1
-        if calls > 1:  # ALBERT calls one module for all its layers
-            return args, kwargs
-        return ((hidden, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": hidden})
-
-    hook = module.register_forward_pre_hook(swap, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-@contextmanager
-def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
-    """`output` comes out of the module instead of the tensor it computes; what it returns beside that stays."""
-
-    def swap(_: nn.Module, __: Any, computed: Any) -> Any:
-        return (output, *computed[1:]) if isinstance(computed, tuple) else output
-
-    hook = module.register_forward_hook(swap)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def _first(output: Any) -> Any:
-    """The embeddings, where a module returns more beside them: the size of a grid, the scale of a quantisation."""
-    return output[0] if isinstance(output, tuple) else output
-
-
-def task_of(model: PreTrainedModel) -> Task:
-    """The task a model's head was made for; heads that didact does not serve are refused by name."""
-    head = type(model).__name__
-    config = model.config
-    if head.endswith("ForQuestionAnswering"):
-        return READING
-    if head.endswith("ForImageClassification"):
-        return IMAGE
-    if head.endswith("ForSequenceClassification"):
-        problem = getattr(config, "problem_type", None)
-        if problem == "multi_label_classification":
-            raise UnsupportedError(
-                f"The configuration of {head} says problem_type='multi_label_classification': several labels at once "
-                "have no single predicted class. Wrap one label as a classifier of two classes: "
-                "didact.teacher_from_function(…). If each text has one label only, set model.config.problem_type to "
-                "'single_label_classification'."
-            )
-        if problem == "regression" and config.num_labels > 1:
-            raise UnsupportedError(f"{head} rates {config.num_labels} things at once; a regression has one output.")
-        if problem == "regression" or (problem is None and config.num_labels == 1):
-            return REGRESSION
-        # The head looks the same for one text and for two; only the names of its classes can tell.
-        return PAIR if any("entail" in str(name).lower() for name in config.id2label.values()) else CLASSIFICATION
-    if "ForTokenClassification" in head:
-        return task_named("token_classification")  # raises, with the reason
-    if any(mark in head for mark in ("LMHead", "ForCausalLM", "ForConditionalGeneration")):
-        return task_named("generation")  # raises, with the reason
-    raise UnsupportedError(
-        f"{head} has no head that answers a task. Load a model for sequence classification, question answering or "
-        "image classification, or train one from it: didact train --model NAME --data DATA."
-    )
-
-
-def _check_architecture(model: PreTrainedModel) -> None:
-    """Refuse, with the reason, what the adapter has no way into."""
-    config = model.config
-    reason = None
-    if getattr(config, "is_encoder_decoder", False):
-        reason = "an encoder and a decoder read the text twice"
-    if type(model).__name__.endswith("ForImageClassification"):
-        embeddings = getattr(model.base_model, "embeddings", None)
-        if not hasattr(embeddings, "patch_embeddings") or not isinstance(getattr(config, "patch_size", None), int):
-            reason = "didact finds no square patches in it (base_model.embeddings.patch_embeddings, config.patch_size)"
-    if reason is not None:
-        raise UnsupportedError(
-            f"Models of type {config.model_type!r} are not supported as white boxes: {reason}. "
-            "Wrap its predictions instead: didact.teacher_from_function(…)."
-        )
-
-
-@contextmanager
-def foreign_errors(model: HuggingFaceModel) -> Iterator[None]:
-    """An error that a model raises on a short row becomes a refusal that quotes it."""
-    try:
-        yield
-    except DidactError:
-        raise
-    except Exception as error:
-        first = str(error).strip().partition("\n")[0].rstrip(".")
-        raise UnsupportedError(
-            f"Model {model.name!r} ({model.model.config.model_type}) cannot be a white box: run on a short row, it "
-            f"raises {type(error).__name__}: {first}. Wrap its predictions instead: didact.teacher_from_function(…)."
-        ) from error
-
-
-def _fitting(model: PreTrainedModel, asked: Task | None) -> Task:
-    """The task of the model's head, or the one asked for where the head can do it."""
-    own = task_of(model)
-    if asked is None or asked == own:
-        return own
-    if {asked, own} == {CLASSIFICATION, PAIR}:
-        return asked
-    raise OptionError(f"{type(model).__name__} has a head for {own}, and cannot do {asked}.")
-
-
-def _colour(row: Row) -> np.ndarray:
-    """The image with three channels; grey ones are repeated."""
-    assert row.image is not None
-    if row.image.ndim != 3 or row.image.shape[2] not in (1, 3):
-        raise ShapeError(
-            f"Row {row.id!r} has an image of shape {row.image.shape}; models read height × width × 3, or × 1 for grey."
-        )
-    return np.repeat(row.image, 3, axis=2) if row.image.shape[2] == 1 else row.image
-
-
-def _classes_of(model: PreTrainedModel, task: Task, classes: Sequence[str] | None) -> tuple[str, ...] | None:
-    if not task.has_classes:
-        return None
-    names = [str(model.config.id2label[index]) for index in range(model.config.num_labels)]
-    if classes is not None and len(classes) != len(names):
-        raise OptionError(f"{len(classes)} class names were given, but the model has {len(names)} outputs.")
-    found = tuple(names if classes is None else classes)
-    if len(set(found)) < len(found):
-        raise OptionError(
-            f"The model names a class twice: {', '.join(found)}. Name its outputs, load_teacher(…, classes=[…]), or "
-            "correct id2label in its config.json."
-        )
-    return found
-
-
-def _max_length(model: PreTrainedModel, tokenizer: Any, asked: int | None) -> int:
-    limit = getattr(model.config, "max_position_embeddings", None) or 0
-    limit = limit if limit > 0 else 1_000_000  # XLNet says -1: as many as there are
-    table = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if isinstance(table, nn.Embedding) and table.padding_idx is not None:
-        limit -= table.padding_idx + 1  # RoBERTa counts positions from behind its padding index
-    limit = min(limit, getattr(tokenizer, "model_max_length", None) or limit)
-    if asked is None:
-        return int(limit)
-    if asked > limit:
-        raise OptionError(f"max_length {asked} was asked for, but the model reads {limit} tokens at most.")
-    special = tokenizer.num_special_tokens_to_add(pair=True) if hasattr(tokenizer, "num_special_tokens_to_add") else 0
-    if asked <= special:
-        raise OptionError(f"max_length {asked} leaves no room for words beside {special} special tokens.")
-    return asked
-
-
-def _layers(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """The transformer layers: the list that has as many as the configuration says, or ALBERT's groups."""
-    lists = [part for part in model.base_model.modules() if isinstance(part, nn.ModuleList) and len(part)]
-    for wanted in (getattr(model.config, "num_hidden_layers", None), getattr(model.config, "num_hidden_groups", None)):
-        for part in lists:
-            if len(part) == wanted:
-                return tuple(part)
-    raise UnsupportedError(f"The layers of {type(model).__name__} were not found; this architecture is not supported.")

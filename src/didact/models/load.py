@@ -60,18 +60,11 @@ def load_teacher(
     kind = task_named(task) if isinstance(task, str) else task
     source = _live_pair(source)
     if isinstance(source, tuple):
-        from transformers import PreTrainedModel
-
-        from didact.models.huggingface import HuggingFaceModel
-
         if device is not None:
             raise OptionError(
                 "A live model stays where it is: move it yourself, model.to(device), and leave device out."
             )
-        if len(source) != 2 or not isinstance(source[0], PreTrainedModel):
-            raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
-        model, tokenizer = source
-        pair = HuggingFaceModel(model, tokenizer, task=kind, classes=classes, max_length=max_length, truncate=truncate)
+        pair = _from_pair(source, kind, classes, max_length, truncate)
         return _checked(pair) if check else pair
     if not isinstance(source, str | Path):
         if isinstance(source, Teacher):
@@ -89,14 +82,26 @@ def load_teacher(
         if kind is None:
             raise OptionError("The teacher 'human' needs its task, and the classes if it has any: task=…, classes=….")
         return HumanTeacher(kind, classes)
-    if str(device) == AUTO:
+    spread = str(device) == AUTO
+    if spread:
         check_accelerate()
-        teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code, spread=True)
-        return _checked(teacher) if check else teacher
-    place = None if device is None else checked_device(device)
-    teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code)
-    teacher = teacher if place is None else teacher.to(place)
+    target = None if device is None or spread else checked_device(device)
+    teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code, spread=spread)
+    teacher = teacher if target is None else teacher.to(target)
     return _checked(teacher) if check else teacher
+
+
+def _from_pair(
+    pair: tuple[Any, ...], task: Task | None, classes: Sequence[str] | None, max_length: int | None, truncate: bool
+) -> Model:
+    """A live model with its tokenizer as a teacher."""
+    from transformers import PreTrainedModel
+
+    from didact.models.huggingface import HuggingFaceModel
+
+    if len(pair) != 2 or not isinstance(pair[0], PreTrainedModel):
+        raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
+    return HuggingFaceModel(*pair, task=task, classes=classes, max_length=max_length, truncate=truncate)
 
 
 def _checked(model: Model) -> Model:
@@ -151,7 +156,7 @@ def _kept(
     revision: str | None,
     trust_remote_code: bool,
     *,
-    spread: bool = False,
+    spread: bool,
 ) -> Model:
     record = read_record(Path(source))
     if not record:

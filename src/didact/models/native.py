@@ -192,7 +192,7 @@ def _check_option(model: str, name: str, value: object) -> None:
     elif name == "attention":
         good, wanted = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
     elif name == "embeddings":
-        # The word "base" stands for the teacher's base, which only `student_start` knows.
+        # The word "base" stands for the teacher's base, which only `student_init` knows.
         good = isinstance(value, str) and value not in ("", "base")
         wanted = (
             f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with "

@@ -23,8 +23,9 @@ from didact.core.dataset import Dataset
 from didact.core.task import IMAGE, READING, REGRESSION, Task
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
+from didact.models.heads import task_of
 from didact.models.hub import check_folder, unreachable
-from didact.models.huggingface import HuggingFaceModel, task_of
+from didact.models.huggingface import HuggingFaceModel
 from didact.models.spread import AUTO
 from didact.registry import unknown
 

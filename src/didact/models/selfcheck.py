@@ -17,17 +17,15 @@ from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.model import At, Reading, evaluating
-from didact.core.row import Row
-from didact.core.task import IMAGE
 from didact.core.trace import Listen
-from didact.errors import DidactError, ShapeError, UnsupportedError
+from didact.errors import UnsupportedError
 from didact.models.attention import implementation
-from didact.models.huggingface import HuggingFaceModel, foreign_errors
+from didact.models.hooks import foreign_errors
+from didact.models.huggingface import HuggingFaceModel
 from didact.models.listening import Ear
 from didact.models.pooled import kind_of, position_weights, without_warnings_of_transformers
+from didact.models.probe_rows import probe_batch
 
-# Two ragged rows; the shorter ones are for models that read a few tokens only.
-_TEXTS: Final = (("a film", "the plot is not very good"), ("a b", "a b c d"), ("a", "b c"))
 _TOLERANCE: Final = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 _LEAST_SCALE: Final = 0.1  # of logits; below it, differences are absolute
 # Settings of attention that works on chunks of tokens, far longer than the rows of this check.
@@ -58,7 +56,7 @@ def check_model(model: HuggingFaceModel) -> None:
     key = _key(model) + _weights_key(model)
     if key in _PASSED:
         return
-    with _undisturbed(model), foreign_errors(model):
+    with _undisturbed(model), foreign_errors(model.name, model.model):
         model.measure()
         batch = probe_batch(model)
         with torch.no_grad():
@@ -189,7 +187,7 @@ def measured_reading(model: HuggingFaceModel) -> Reading:
     key = _key(model)
     if key in _READINGS:
         return _READINGS[key]
-    with _undisturbed(model), foreign_errors(model):
+    with _undisturbed(model), foreign_errors(model.name, model.model):
         batch = probe_batch(model)
         kinds = set()
         for row in range(len(batch)):
@@ -301,40 +299,6 @@ def _attention_difference(full: Tensor, returned: Tensor, batch: Batch) -> float
     own = returned[real]
     total = own.sum(-1, keepdim=True)
     return float((full.softmax(-1)[real] - own / total.masked_fill(total == 0, 1.0)).abs().max())
-
-
-# -- shared -----------------------------------------------------------------------------------------------------------
-
-
-def probe_batch(model: HuggingFaceModel) -> Batch:
-    """Two rows of different lengths, as short as they may be; two images of noise."""
-    if model.task is IMAGE:
-        pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
-        return model.encode([Row(f"image-{index}", image=image) for index, image in enumerate(pixels)]).to(model.device)
-    fault: DidactError | None = None
-    ragged: Batch | None = None
-    for texts in (*_TEXTS, _from_vocabulary(model.tokenizer)):
-        count = model.task.fewest_texts
-        try:
-            batch = model.encode([Row(f"row-{index}", (text,) * count) for index, text in enumerate(texts)])
-        except (UnsupportedError, ShapeError) as error:  # too long, or no words that the tokenizer knows
-            fault = error
-            continue
-        if len(set(batch.lengths.tolist())) == 1:
-            continue
-        ragged = batch.to(model.device)
-        # Given token ids, transformers takes a padding token in the text for padding: better a text without.
-        if getattr(model.model.config, "pad_token_id", None) not in batch.tokens[batch.mask].tolist():
-            return ragged
-    if ragged is None:
-        raise fault or UnsupportedError(f"The tokenizer of {model.name!r} gives every short text the same length.")
-    return ragged
-
-
-def _from_vocabulary(tokenizer: Any) -> tuple[str, str]:
-    special = set(tokenizer.all_special_tokens)
-    words = [token for token in sorted(tokenizer.get_vocab()) if token.isalpha() and token not in special][:3]
-    return " ".join(words[:1]), " ".join(words)
 
 
 def _dtype(model: HuggingFaceModel) -> torch.dtype:

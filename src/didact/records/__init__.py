@@ -3,5 +3,5 @@
 `atomic.py` writes files and folders so that a killed process leaves nothing half done; `store.py` keeps sealed records
 under keys that hash everything that decides them. `explanations.py` holds the scores of many rows, `parquet.py` is
 their form on disk, `origin.py` checks what they were made of before others replace them, `views.py` shows them,
-`normalise.py` brings them to one scale; `foreign/` reads those that other tools made.
+`normalise.py` brings them to one scale.
 """

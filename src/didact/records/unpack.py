@@ -61,7 +61,34 @@ def gunzip(packed: bytes, name: str, *, limit: int | None = None) -> bytes:
     return found
 
 
-def check_archive(path: Path) -> None:
+def read_archive(path: Path, *, example: str, advice: str) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` archive by name. Nothing is unpickled; `example` and `advice` say how to save them."""
+    _check_archive(path)
+    try:
+        with path.open("rb") as file:  # NumPy leaves a damaged archive open when it opens it by itself
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise DataError(f"{path} is one bare array. Save arrays by name: numpy.savez(path, {example}).")
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, MemoryError) as error:
+        raise DataError(
+            f"{path} cannot be read as an .npz archive; it may be cut off. Write it again. ({reason_of(error)})"
+        ) from None
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{path} holds pickled objects, or is no .npz archive. didact never unpickles: {advice}. "
+            f"({reason_of(error)})"
+        ) from None
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what a library says."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _check_archive(path: Path) -> None:
     """An error if the arrays of an `.npz` archive claim more than the file can hold. Other faults are not told here."""
     try:
         with zipfile.ZipFile(path) as archive:

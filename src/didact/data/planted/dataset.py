@@ -1,6 +1,8 @@
 """Planted rows in splits, with what only their generator knows."""
 
 import hashlib
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from didact.data.planted.options import whole
 from didact.data.planted.rules import Part, Rules, inputs_of, rationale_alone
 from didact.errors import OptionError
 
+SIZES: Final = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}
 _PATIENCE: Final = 1_000  # draws in a row that bring nothing new, before the space of rows is called too small
 
 
@@ -37,6 +40,22 @@ class PlantedDataset(Dataset):
     def label_from(self, row: Row) -> Label | None:
         """The label read from the rationale's units alone, all else gone."""
         return self.rules.read(rationale_alone(row)).label
+
+
+def generator(rules: type[Rules[Any]]) -> Callable[..., PlantedDataset]:
+    """A function that plants a data set by these rules. Its options: a seed, the size of each split, and the rules'."""
+
+    def planted(*, seed: int = 0, **options: Any) -> PlantedDataset:
+        sizes = {name: options.pop(name, size) for name, size in SIZES.items()}
+        return plant(rules(**options), seed=seed, **sizes)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = ({"seed": 0} | SIZES).items()
+    parameters = [inspect.Parameter(name, keyword, default=default, annotation=int) for name, default in shared]
+    signature = inspect.Signature([*parameters, *inspect.signature(rules).parameters.values()])
+    planted.__doc__ = rules.__doc__
+    setattr(planted, "__signature__", signature)  # noqa: B010 - known to inspect, not to mypy
+    return planted
 
 
 def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from didact.core.row import Span
 from didact.core.task import PAIR
 from didact.core.words import words_of
-from didact.data.planted.dataset import PlantedDataset, plant
+from didact.data.planted.dataset import generator
 from didact.data.planted.dice import Dice
 from didact.data.planted.options import chance, whole
 from didact.data.planted.rules import Part, Rules, Texts, Truth
@@ -31,12 +31,18 @@ _UNITS: Final = re.compile(either([*_ATTRIBUTE, *NEGATORS]))
 
 
 class Inference(Rules[Texts]):
+    """Premises state two to `stated` of the `attributes`, each of two opposite values; hypotheses state one.
+
+    `negation` is the chance of a negator in the hypothesis: it exchanges entailment and contradiction. Classes are
+    equally frequent, and no word of either text tells anything of them.
+    """
+
     name = "planted/inference"
     task = PAIR
     classes: ClassVar = ("entailment", "neutral", "contradiction")
     segments: ClassVar = ("premise", "hypothesis")
 
-    def __init__(self, *, attributes: int, stated: int, fillers: int, negation: float) -> None:
+    def __init__(self, *, attributes: int = 6, stated: int = 4, fillers: int = 50, negation: float = 0.2) -> None:
         whole(3, len(ATTRIBUTES), attributes=attributes)
         whole(2, stated=stated)
         whole(1, len(FILLERS), fillers=fillers)
@@ -95,23 +101,4 @@ class Inference(Rules[Texts]):
         return dice.choice(dice.choice(unstated if dice.chance(1 / 3) else stated))
 
 
-def inference(
-    *,
-    seed: int = 0,
-    teach: int = 12_000,
-    explain: int = 2_000,
-    train: int = 2_000,
-    dev: int = 400,
-    test: int = 2_000,
-    attributes: int = 6,
-    stated: int = 4,
-    fillers: int = 50,
-    negation: float = 0.2,
-) -> PlantedDataset:
-    """Premises state two to `stated` of the `attributes`, each of two opposite values; hypotheses state one.
-
-    `negation` is the chance of a negator in the hypothesis: it exchanges entailment and contradiction. Classes are
-    equally frequent, and no word of either text tells anything of them.
-    """
-    rules = Inference(attributes=attributes, stated=stated, fillers=fillers, negation=negation)
-    return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)
+inference = generator(Inference)

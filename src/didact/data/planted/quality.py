@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 from didact.core.row import Span
 from didact.core.task import REGRESSION
 from didact.core.words import words
-from didact.data.planted.dataset import PlantedDataset, plant
+from didact.data.planted.dataset import generator
 from didact.data.planted.dice import Dice
 from didact.data.planted.options import chance, whole
 from didact.data.planted.rules import Part, Rules, Texts, Truth
@@ -30,11 +30,25 @@ DICTIONARY: Final = dict(
 
 
 class Quality(Rules[Texts]):
+    """Sources of `shortest` to `longest` different words and their translation in the same order.
+
+    Up to `most_errors` words are wrong, each number equally often: with chance `untranslated` the source word itself,
+    else the translation of a word that is not there. The score is 1 − errors / `most_errors`.
+    """
+
     name = "planted/quality"
     task = REGRESSION
     segments: ClassVar = ("source", "target")
 
-    def __init__(self, *, shortest: int, longest: int, vocabulary: int, most_errors: int, untranslated: float) -> None:
+    def __init__(
+        self,
+        *,
+        shortest: int = 6,
+        longest: int = 10,
+        vocabulary: int = 48,
+        most_errors: int = 4,
+        untranslated: float = 0.3,
+    ) -> None:
         whole(1, most_errors=most_errors)
         whole(most_errors, shortest=shortest)
         whole(shortest, longest=longest)
@@ -94,26 +108,4 @@ class Quality(Rules[Texts]):
                 return DICTIONARY[other]
 
 
-def quality(
-    *,
-    seed: int = 0,
-    teach: int = 12_000,
-    explain: int = 2_000,
-    train: int = 2_000,
-    dev: int = 400,
-    test: int = 2_000,
-    shortest: int = 6,
-    longest: int = 10,
-    vocabulary: int = 48,
-    most_errors: int = 4,
-    untranslated: float = 0.3,
-) -> PlantedDataset:
-    """Sources of `shortest` to `longest` different words and their translation in the same order.
-
-    Up to `most_errors` words are wrong, each number equally often: with chance `untranslated` the source word itself,
-    else the translation of a word that is not there. The score is 1 − errors / `most_errors`.
-    """
-    rules = Quality(
-        shortest=shortest, longest=longest, vocabulary=vocabulary, most_errors=most_errors, untranslated=untranslated
-    )
-    return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)
+quality = generator(Quality)

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from didact.core.row import Span
 from didact.core.task import CLASSIFICATION
 from didact.core.words import words
-from didact.data.planted.dataset import PlantedDataset, plant
+from didact.data.planted.dataset import generator
 from didact.data.planted.dice import Dice
 from didact.data.planted.options import chance, whole
 from didact.data.planted.rules import Part, Rules, Texts, Truth
@@ -33,6 +33,12 @@ _UNITS: Final = re.compile(
 
 
 class Sentiment(Rules[Texts]):
+    """Sentences of `shortest` to `longest` words with one to `most_cues` cues, out of `cues` for each polarity.
+
+    `negation` is the chance of a negator, `intensity` that of an intensifier before a cue. `distractors` is the share
+    of sentences with a word that tells the label in the students' `train` split, and nothing in all others.
+    """
+
     name = "planted/sentiment"
     task = CLASSIFICATION
     classes: ClassVar = ("negative", "positive")
@@ -41,14 +47,14 @@ class Sentiment(Rules[Texts]):
     def __init__(
         self,
         *,
-        shortest: int,
-        longest: int,
-        cues: int,
-        most_cues: int,
-        fillers: int,
-        negation: float,
-        intensity: float,
-        distractors: float,
+        shortest: int = 10,
+        longest: int = 20,
+        cues: int = 15,
+        most_cues: int = 3,
+        fillers: int = 200,
+        negation: float = 0.2,
+        intensity: float = 0.1,
+        distractors: float = 0.0,
     ) -> None:
         whole(1, shortest=shortest, longest=longest, most_cues=most_cues)
         whole(1, len(POSITIVE), cues=cues)
@@ -122,36 +128,4 @@ def _intensifier(polarity: int, dice: Dice) -> str:
     return dice.choice([word for word, side in INTENSIFIERS.items() if side == polarity])
 
 
-def sentiment(
-    *,
-    seed: int = 0,
-    teach: int = 12_000,
-    explain: int = 2_000,
-    train: int = 2_000,
-    dev: int = 400,
-    test: int = 2_000,
-    shortest: int = 10,
-    longest: int = 20,
-    cues: int = 15,
-    most_cues: int = 3,
-    fillers: int = 200,
-    negation: float = 0.2,
-    intensity: float = 0.1,
-    distractors: float = 0.0,
-) -> PlantedDataset:
-    """Sentences of `shortest` to `longest` words with one to `most_cues` cues, out of `cues` for each polarity.
-
-    `negation` is the chance of a negator, `intensity` that of an intensifier before a cue. `distractors` is the share
-    of sentences with a word that tells the label in the students' `train` split, and nothing in all others.
-    """
-    rules = Sentiment(
-        shortest=shortest,
-        longest=longest,
-        cues=cues,
-        most_cues=most_cues,
-        fillers=fillers,
-        negation=negation,
-        intensity=intensity,
-        distractors=distractors,
-    )
-    return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)
+sentiment = generator(Sentiment)

@@ -7,7 +7,7 @@ import numpy as np
 
 from didact.core.row import Box
 from didact.core.task import IMAGE
-from didact.data.planted.dataset import PlantedDataset, plant
+from didact.data.planted.dataset import generator
 from didact.data.planted.dice import Dice
 from didact.data.planted.options import chance, whole
 from didact.data.planted.rules import Image, Part, Rules, Truth
@@ -37,11 +37,16 @@ Colour: TypeAlias = tuple[int, int, int]
 
 
 class Shapes(Rules[Image]):
+    """Pictures of 32 × 32 pixels with `glyphs` glyphs, each in a patch of 8 × 8 of its own, one of them red.
+
+    `noise` is how bright the ground may get, from black to nearly as bright as a glyph.
+    """
+
     name = "planted/shapes"
     task = IMAGE
     classes: ClassVar = tuple(_DRAWINGS)
 
-    def __init__(self, *, glyphs: int, noise: float) -> None:
+    def __init__(self, *, glyphs: int = 5, noise: float = 0.5) -> None:
         whole(1, len(PATCHES), glyphs=glyphs)
         chance(noise=noise)
         self.glyphs, self.noise = glyphs, noise
@@ -82,20 +87,4 @@ class Shapes(Rules[Image]):
         return (dark + (noise * spread >> 8)).astype(np.uint8)
 
 
-def shapes(
-    *,
-    seed: int = 0,
-    teach: int = 12_000,
-    explain: int = 2_000,
-    train: int = 2_000,
-    dev: int = 400,
-    test: int = 2_000,
-    glyphs: int = 5,
-    noise: float = 0.5,
-) -> PlantedDataset:
-    """Pictures of 32 × 32 pixels with `glyphs` glyphs, each in a patch of 8 × 8 of its own, one of them red.
-
-    `noise` is how bright the ground may get, from black to nearly as bright as a glyph.
-    """
-    rules = Shapes(glyphs=glyphs, noise=noise)
-    return plant(rules, seed=seed, teach=teach, explain=explain, train=train, dev=dev, test=test)
+shapes = generator(Shapes)

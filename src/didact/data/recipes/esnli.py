@@ -1,24 +1,13 @@
 """SNLI (Bowman et al. 2015) as e-SNLI has it (Camburu et al. 2018). The word highlights are in neither source."""
 
-from didact.core.row import Row
 from didact.core.task import PAIR
-from didact.data import fields
 from didact.data.cut import REST, Cut
 from didact.data.hub import CONVERTED, Hub
 from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.recipes.mnli import CLASSES, read
 
-CLASSES = ("entailment", "neutral", "contradiction")  # the order of the hub's numbers
 WHOLE: Cut = {"train": {"train": 10_000, "teach": REST}, "validation": "dev", "test": "test"}
 WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "teach": REST}, "test": "test"}
-
-
-def read(record: Record) -> Row | None:
-    label = fields.label(record, "label", CLASSES)
-    if label is None:
-        return None
-    texts = (fields.text(record, "premise"), fields.text(record, "hypothesis"))
-    return Row(fields.row_id(record), texts, label=label)
 
 
 def esnli() -> Recipe:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from didact.errors import DidactError, MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.experiment.engines import Told
 from didact.experiment.engines.far import Errand, do_cell, do_shard, forget
-from didact.models.start import Start
+from didact.models.student_init import StudentInit
 from didact.records.atomic import with_folder, write_bytes
 from didact.records.sealed import read_json
 from didact.records.store import Store
@@ -437,7 +437,7 @@ class _Files:
     def check_bases(self) -> None:
         """An error if a student starts from weights in a folder that other machines cannot find by its name."""
         for start in sorted({cell["start"] for cell in self._cells.values() if cell.get("start")}):
-            kept = Start.load(self.folder / "classroom" / "starts" / start)
+            kept = StudentInit.load(self.folder / "classroom" / "starts" / start)
             facts = kept.facts
             for base in (facts.get("base"), facts.get("options", {}).get("embeddings")):
                 if base is not None and Path(base).is_dir() and not Path(base).is_absolute():

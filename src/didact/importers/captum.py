@@ -6,8 +6,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from didact.core.row import Row
 from didact.errors import DataError
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, numbers, shown, words_in
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, shown, words_in
 from didact.registry import plain
 
 
@@ -16,8 +17,8 @@ def is_record(value: Any) -> bool:
     return hasattr(value, "word_attributions") and hasattr(value, "raw_input_ids")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
-    foreign = Foreign(name)
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+    parsed = ParsedFile(name)
     if not is_record(source) and not isinstance(source, Iterable):
         raise DataError(f"{name} is a {type(source).__name__}; give a list of VisualizationDataRecord.")
     for number, record in enumerate([source] if is_record(source) else source, 1):
@@ -28,10 +29,10 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
             scores = numbers(record.word_attributions, "'word_attributions'")
             tokens = words_in(record.raw_input_ids, "'raw_input_ids'")
             target, prediction = (_class(getattr(record, key, None), key) for key in ("attr_class", "pred_class"))
-            foreign.rows.append(Given(where, None, tokens, scores, target=target, prediction=prediction))
+            parsed.rows.append(ParsedRow(where, None, tokens, scores, target=target, prediction=prediction))
         except Fault as fault:
-            foreign.fault(where, fault)
-    return foreign
+            parsed.fault(where, fault)
+    return parsed
 
 
 def _class(value: Any, key: str) -> str | int | None:

@@ -1,4 +1,4 @@
-"""Foreign tokens as characters of a text: whatever the tokenizer did to them, as long as their letters are there.
+"""Tokens of other tools as characters of a text, whatever the tokenizer did to them as long as the letters are there.
 
 Tokens and text are compared without case, accents and white space. Marks of word pieces (`##`), of sentencepiece (`▁`),
 of byte-level vocabularies (`Ġ`) and of older ones (`</w>`, `@@`) are taken off; special tokens belong to no text.
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from didact.records.foreign.given import Fault, Place
+from didact.core.row import Span
+from didact.importers.parsed import Fault
 
 SPECIAL: Final = re.compile(
     r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?(s|pad|bos|eos|cls|sep)>|<\|[^|]*\|>|<(start|end)_of_turn>|<extra_id_\d+>"
@@ -26,7 +27,7 @@ _RUN: Final = re.compile(r"\S+")
 _AROUND: Final = 24  # characters shown of the text around a fault
 
 
-class Misplaced(Fault):
+class AlignmentFault(Fault):
     """A token that is not where it should be. `reached` tokens were placed before it."""
 
     def __init__(self, reason: str, reached: int) -> None:
@@ -34,17 +35,17 @@ class Misplaced(Fault):
         self.reached = reached
 
 
-def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] | None = None) -> list[Place | None]:
+def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] | None = None) -> list[Span | None]:
     """The characters of each token, None for special ones. A token without visible characters covers none.
 
     The texts of a row follow one another, parted by special tokens, unless `segments` tell each token's text.
     """
     flat = [_Flat(text) for text in texts]
-    worst: Misplaced | None = None
+    worst: AlignmentFault | None = None
     for style in _styles(tokens, texts):
         try:
             return _Walk(tokens, flat, segments).places(style)
-        except Misplaced as error:
+        except AlignmentFault as error:
             worst = error if worst is None or error.reached > worst.reached else worst
     assert worst is not None
     raise worst
@@ -95,8 +96,8 @@ class _Walk:
         self.here = 0
         self.pieces: list[tuple[str | None, list[int]]] = []
 
-    def places(self, style: "_Style") -> list[Place | None]:
-        found: list[Place | None] = [None] * len(self.tokens)
+    def places(self, style: "_Style") -> list[Span | None]:
+        found: list[Span | None] = [None] * len(self.tokens)
         self.pieces = list(_pieces(self.tokens, style))
         has_begun = is_parted = False
         for number, (surface, members) in enumerate(self.pieces):
@@ -120,12 +121,12 @@ class _Walk:
         text = self.texts[self.here]
         return bool(self.tokens[token]) and text.text.startswith(self.tokens[token], text.at(self.cursors[self.here]))
 
-    def _place(self, number: int, surface: str) -> Place:
+    def _place(self, number: int, surface: str) -> Span:
         token = self.pieces[number][1][0]
         wanted = "".join(map(_bare, surface))
         text, cursor = self.texts[self.here], self.cursors[self.here]
         if not wanted:
-            return Place(self.here, text.at(cursor), text.at(cursor))
+            return Span(self.here, text.at(cursor), text.at(cursor))
         start = text.find(wanted, cursor)
         if start is None and _HIDDEN.fullmatch(self.tokens[token]):
             start, wanted = cursor, text.signs[cursor : self._hidden_end(number)]
@@ -134,9 +135,9 @@ class _Walk:
             self.here += 1
             return self._place(number, surface)
         if start is None or not wanted:
-            raise self._misplaced(token)
+            raise self._alignment_fault(token)
         self.cursors[self.here] = start + len(wanted)
-        return Place(self.here, *text.span(start, start + len(wanted)))
+        return Span(self.here, *text.span(start, start + len(wanted)))
 
     def _hidden_end(self, number: int) -> int:
         """Where the signs behind an unknown token end: with a word, or a sign, so that the next token fits."""
@@ -156,7 +157,7 @@ class _Walk:
             (n for n in range(self.cursors[self.here], len(text.where)) if text.where[n] >= place), len(text.where)
         )
 
-    def _misplaced(self, token: int) -> Misplaced:
+    def _alignment_fault(self, token: int) -> AlignmentFault:
         text = self.texts[self.here]
         at = text.at(self.cursors[self.here])
         which = f"text {self.here + 1}" if len(self.texts) > 1 else "the text"
@@ -166,7 +167,7 @@ class _Walk:
         else:
             around = text.text[max(0, at - _AROUND // 2) : at + _AROUND]
             reason = f"{name}: expected at character {at}, where {around!r} stands"
-        return Misplaced(reason, token)
+        return AlignmentFault(reason, token)
 
 
 def _end(shape: re.Pattern[str], text: str, start: int) -> int:

@@ -16,7 +16,7 @@ from didact.models import MODELS
 from didact.models.build import native_model
 from didact.models.frozen import standard_table
 from didact.models.huggingface import HuggingFaceModel
-from didact.models.start import Start, student_start
+from didact.models.student_init import StudentInit, student_init
 from didact.models.tokenizer import PatchReader, PieceReader, WordTokenizer
 from teachers import black_box, examples
 from tiny import huggingface, images, rows
@@ -51,10 +51,10 @@ def native(spec: str = "native(layers=1, width=16)", task: str = "classification
     return native_model(spec, task=kind, classes=classes, rows=examples(task), source="tests", split="teach")
 
 
-def start(spec: str, teacher, task=CLASSIFICATION, *, given=None, **options) -> Start:
+def start(spec: str, teacher, task=CLASSIFICATION, *, given=None, **options) -> StudentInit:
     classes = CLASSES if task.has_classes else None
     given = examples(task.name) if given is None else given
-    return student_start(spec, teacher=teacher, task=task, classes=classes, rows=given, **options)
+    return student_init(spec, teacher=teacher, task=task, classes=classes, rows=given, **options)
 
 
 def weights(model) -> dict[str, torch.Tensor]:
@@ -91,11 +91,11 @@ class TestEveryStart:
     def test_a_fresh_process_builds_the_same(self, spec, base, tmp_path):
         found = start(base if spec == "BASE" else spec, trained(base))
         found.save(tmp_path)
-        again = Start.load(tmp_path)
+        again = StudentInit.load(tmp_path)
         assert again == found
         code = (
-            "import sys; from pathlib import Path; from didact.models.start import Start; "
-            "print(Start.load(Path(sys.argv[1])).build(7).fingerprint())"
+            "import sys; from pathlib import Path; from didact.models.student_init import StudentInit; "
+            "print(StudentInit.load(Path(sys.argv[1])).build(7).fingerprint())"
         )
         ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
         assert ran.stdout.split()[-1] == found.build(7).fingerprint()
@@ -228,7 +228,7 @@ class TestNativeStudents:
         found.save(tmp_path)
         (tmp_path / "start" / "embeddings.safetensors").unlink()
         with pytest.raises(RecordError, match="missing or damaged"):
-            Start.load(tmp_path)
+            StudentInit.load(tmp_path)
 
     def test_words_come_from_the_students_rows(self):
         student = start("bilstm(width=8)", black_box(), given=[Row("x", ("only these words",))]).build(0)
@@ -260,7 +260,7 @@ class TestNativeStudents:
         assert student.predict(rows(2)).values.shape == (3, 3 if task is PAIR else 1)
 
 
-def student_at_its_own_length(found: Start) -> str:
+def student_at_its_own_length(found: StudentInit) -> str:
     """What a start gives where no teacher says how long rows are."""
     facts = {**found.facts, "max_length": 4096, "options": {**found.facts["options"], "length": 4096}}
     return replace(found, facts=facts).build(0).fingerprint()
@@ -327,7 +327,7 @@ class TestRecords:
 
     def test_damage(self, tmp_path):
         with pytest.raises(RecordError, match=r"start.json is missing or damaged.*Ask for the student again"):
-            Start.load(tmp_path)
+            StudentInit.load(tmp_path)
 
 
 def test_minilm_is_there():

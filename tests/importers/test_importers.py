@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 
+from didact.core.row import Row
+from didact.data import fields
 from didact.errors import DataError, OptionError, ShapeError
+from didact.importers import FORMATS
+from didact.importers.align import AlignmentFault, align
+from didact.importers.align_rows import align_rows
+from didact.importers.eraser import read, write_eraser
+from didact.importers.parsed import ImportOptions
 from didact.records.explanations import Explanations
-from didact.records.foreign import FORMATS
-from didact.records.foreign.align import Misplaced, align
-from didact.records.foreign.eraser import read, token_places, write_eraser
-from didact.records.foreign.given import Asked
-from didact.records.foreign.place import placed
 from records.test_explanations import maps, pictures
 from tiny import byte_tokenizer, wordpiece_tokenizer
 
@@ -20,6 +22,10 @@ def found(tokens, *texts, segments=None):
     """What stands where each token was placed; None for special ones."""
     places = align(tokens, texts, segments)
     return [None if place is None else texts[place.segment][place.start : place.end] for place in places]
+
+
+def rows_of(explanations):
+    return [Row(row.id, row.texts) for row in explanations]
 
 
 def texts_of(tokens, *texts, segments=None):
@@ -83,16 +89,16 @@ class TestAlign:
 
     def test_a_token_that_is_not_there(self):
         with pytest.raises(
-            Misplaced, match="token 3 of 3, '##lim', cannot be placed in the text: expected at character 7"
+            AlignmentFault, match="token 3 of 3, '##lim', cannot be placed in the text: expected at character 7"
         ):
             align(["a", "good", "##lim"], ["A good film, I say"])
-        with pytest.raises(Misplaced, match="token 2 of 2, 'end', .* it ends before, with …'good.'"):
+        with pytest.raises(AlignmentFault, match="token 2 of 2, 'end', .* it ends before, with …'good.'"):
             align(["good", "end"], ["good."])
-        with pytest.raises(Misplaced, match="token 4 of 4, 'bad', cannot be placed in text 2"):
+        with pytest.raises(AlignmentFault, match="token 4 of 4, 'bad', cannot be placed in text 2"):
             align(["a", "[SEP]", "not", "bad"], ["a film", "not good"])
 
     def test_letters_are_never_passed_over(self):
-        with pytest.raises(Misplaced):
+        with pytest.raises(AlignmentFault):
             align(["good", "film"], ["good old film"])
 
 
@@ -126,7 +132,8 @@ class TestEraser:
     def test_what_is_written_is_read_again(self, tmp_path, kind):
         whole = on_tokens(kind)
         write_eraser(whole, tmp_path / "x.jsonl")
-        again = placed(read(tmp_path / "x.jsonl", "x", whole, Asked()), whole)
+        rows = rows_of(whole)
+        again = align_rows(read(tmp_path / "x.jsonl", "x", rows, ImportOptions()), rows)
         assert again.tokens == whole.tokens
         assert again.offsets.tolist() == whole.offsets.tolist()
         assert again.scores.tolist() == whole.scores.tolist()
@@ -141,7 +148,7 @@ class TestEraser:
 
 def on_tokens(kind, texts=("A good – film!", "Not bad"), places=None, scores=None):
     """Scores on the tokens that ERASER counts."""
-    places = places or [place for segment, text in enumerate(texts) for place in token_places(text, segment)]
+    places = places or [place for segment, text in enumerate(texts) for place in fields.tokens(text, segment)]
     scores = (
         scores
         or {
@@ -180,8 +187,9 @@ def test_every_format_can_be_loaded():
 def test_all_faults_of_a_file_at_once(tmp_path):
     lines = ['{"annotation_id": "r0"}', "{", '{"annotation_id": "r9", "rationales": []}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    rows = rows_of(on_tokens("signed"))
     with pytest.raises(DataError) as caught:
-        placed(read(tmp_path / "x.jsonl", "x.jsonl", on_tokens("signed"), Asked()), on_tokens("signed"))
+        align_rows(read(tmp_path / "x.jsonl", "x.jsonl", rows, ImportOptions()), rows)
     assert [fault.partition(":")[0] for fault in caught.value.faults] == [
         "x.jsonl line 2", "x.jsonl line 1", "x.jsonl line 3 (row 'r9')",
     ]  # fmt: skip

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import DataError, OptionError
-from didact.records.foreign import FORMATS
-from didact.records.foreign.captum import is_record
-from didact.records.foreign.files import arrays, content_of
+from didact.importers import FORMATS
+from didact.importers.captum import is_record
+from didact.importers.files import arrays, content_of
 
 _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")
 
 
-def format_of(source: Any) -> str:
+def detect_format(source: Any) -> str:
     """The name of a format; an error tells what could be given."""
     if isinstance(source, Path):
         found = _of_path(source)
@@ -32,8 +32,13 @@ def _of_path(path: Path) -> str | None:
             f"{path} looks pickled, and didact never unpickles. Load it where you trust it, and give the tensors, or "
             "save them: numpy.savez(path, scores=…, tokens=…)."
         )
-    if path.is_dir() or name.endswith(".parquet"):
-        return "thermostat"
+    if path.is_dir():
+        raise DataError(f"{path} is a folder. Name the file that holds the explanations.")
+    if name.endswith((".parquet", ".arrow")):
+        raise DataError(
+            f"{path} was not written by didact, or is damaged. Tables of other tools are not read: write the rows as "
+            'JSON lines, {"id": …, "tokens": […], "attributions": […]}.'
+        )
     if name.endswith((".npz", ".npy")):
         held = arrays(path)
         return "shap" if "values" in held else "arrays" if "scores" in held else None
@@ -55,8 +60,6 @@ def _of_object(source: Any) -> str | None:
         raise OptionError("Attributions of inseq are read from a file: out.save('x.json').")
     if hasattr(source, "values") and hasattr(source, "data") and hasattr(source, "base_values"):
         return "shap"
-    if hasattr(source, "column_names") and hasattr(source, "__getitem__"):
-        return "thermostat"
     if isinstance(source, tuple) and len(source) == 2:
         return "arrays"
     if is_record(source) or (isinstance(source, Sequence) and source and is_record(source[0])):
@@ -85,7 +88,7 @@ def _of_record(record: Mapping[str, Any]) -> str | None:
         return "eraser"
     if "sequence_attributions" in record or "__instance_type__" in record:
         return "inseq"
-    return "thermostat" if "attributions" in record else None
+    return "jsonl" if "attributions" in record else None
 
 
 def _record(line: str) -> dict[str, Any] | None:

@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row
 from didact.errors import DataError
-from didact.records.foreign.files import document
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, plain_array, present, shown
+from didact.importers.files import document
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, shown
 from didact.records.unpack import gunzip
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked, *, scores: str | None = None) -> Foreign:
-    """`asked.target` is the generated step (from 0, or -1 for the last) or "mean"; `scores` names `sequence_scores`."""
-    foreign = Foreign(name)
+def read(
+    source: Any, name: str, rows: Sequence[Row], options: ImportOptions, *, scores: str | None = None
+) -> ParsedFile:
+    """`options.target` is the generated step (from 0, -1 for the last) or "mean"; `scores` names `sequence_scores`."""
+    parsed = ParsedFile(name)
     content = document(source) if isinstance(source, Path) else source
     content, _ = _opened(content)
     try:
@@ -33,17 +36,17 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked, *, scores:
         raise DataError(f"{name} is not what inseq saves: 'sequence_attributions' are {shown(sequences)}.")
     about = _opened(content.get("info"))[0]
     about = about if isinstance(about, dict) else {}
-    foreign.method, foreign.teacher = (str(about.get(key) or "") for key in ("attribution_method", "model_name"))
+    parsed.method, parsed.teacher = (str(about.get(key) or "") for key in ("attribution_method", "model_name"))
     texts = max((len(row.texts) for row in rows), default=1)
     for number, sequence in enumerate(sequences, 1):
         try:
-            foreign.rows.append(_row(f"sequence {number}", sequence, asked.target, scores, texts))
+            parsed.rows.append(_row(f"sequence {number}", sequence, options.target, scores, texts))
         except Fault as fault:
-            foreign.fault(f"sequence {number}", fault)
-    return foreign
+            parsed.fault(f"sequence {number}", fault)
+    return parsed
 
 
-def _row(where: str, sequence: Any, target: str | int | None, scores: str | None, texts: int) -> Given:
+def _row(where: str, sequence: Any, target: str | int | None, scores: str | None, texts: int) -> ParsedRow:
     fields, kind = _opened(sequence)
     if not isinstance(fields, dict):
         raise Fault(f"is {shown(fields)}, where tokens and attributions belong")
@@ -72,7 +75,7 @@ def _row(where: str, sequence: Any, target: str | int | None, scores: str | None
         values = np.concatenate([values, mine[before]])
     said = "".join(generated[start:]).replace("▁", " ").replace("Ġ", " ").strip()
     told = steps[chosen[0]] if len(chosen) == 1 else "mean of all steps"
-    return Given(where, None, tokens, values, segments, target=told, prediction=said)
+    return ParsedRow(where, None, tokens, values, segments, target=told, prediction=said)
 
 
 def _sides(fields: Mapping[str, Any], scores: str | None) -> tuple[Any, Any]:
@@ -168,9 +171,9 @@ def _safe(value: str) -> Float[np.ndarray, "..."]:
     from safetensors.numpy import load
 
     try:
-        held = load(base64.b64decode(value.removeprefix("b64:"), validate=True))
+        fields = load(base64.b64decode(value.removeprefix("b64:"), validate=True))
     except (binascii.Error, ValueError, SafetensorError) as error:
         raise Fault(f"attributions are text that cannot be unpacked ({error})") from None
-    if len(held) != 1:
+    if len(fields) != 1:
         raise Fault("attributions are squeezed into 8 bits; save with scores_precision='float32'")
-    return plain_array(next(iter(held.values())), "attributions")
+    return plain_array(next(iter(fields.values())), "attributions")

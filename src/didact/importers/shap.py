@@ -11,40 +11,43 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row
 from didact.errors import DataError, OptionError
-from didact.records.foreign.arrays import in_rows, token_lists, widest_of, without_padding
-from didact.records.foreign.files import arrays
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Texts, plain_array, shown, words_in
+from didact.importers.arrays import in_rows, token_lists, widest_of, without_padding
+from didact.importers.files import arrays
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, shown, words_in
 from didact.registry import unknown
 
 FIELDS = ("values", "data", "base_values", "output_names", "lengths")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
-    """`asked.target` is a class, by name or number."""
-    held: dict[str, Any] = {}
-    held |= arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
-    if held.get("values") is None:
-        raise DataError(f"{name} holds {', '.join(map(repr, held)) or 'nothing'}; scores are read from 'values'.")
-    names = _names(held.get("output_names"))
-    number = _class(asked.target, names)
-    if _is_one(held.get("data")):
-        held = held | {key: [held[key]] for key in ("values", "data", "base_values") if held.get(key) is not None}
-    values = in_rows(held["values"], held.get("lengths"), f"{name} 'values'")
-    lists = token_lists(held, asked.tokens, name, count=len(values), key="data")
-    bases = _bases(held.get("base_values"), name, len(values))
-    widest = widest_of(held["values"], lists)
-    foreign = Foreign(name, method="shap")
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+    """`options.target` is a class, by name or number."""
+    fields: dict[str, Any] = {}
+    fields |= arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
+    if fields.get("values") is None:
+        raise DataError(f"{name} holds {', '.join(map(repr, fields)) or 'nothing'}; scores are read from 'values'.")
+    names = _names(fields.get("output_names"))
+    number = _class(options.target, names)
+    if _is_one(fields.get("data")):
+        fields = fields | {
+            key: [fields[key]] for key in ("values", "data", "base_values") if fields.get(key) is not None
+        }
+    values = in_rows(fields["values"], fields.get("lengths"), f"{name} 'values'")
+    lists = token_lists(fields, options.tokens, name, count=len(values), key="data")
+    bases = _bases(fields.get("base_values"), name, len(values))
+    widest = widest_of(fields["values"], lists)
+    parsed = ParsedFile(name, method="shap")
     for place, (mine, tokens) in enumerate(zip(values, lists, strict=True)):
         where = f"row {place + 1}"
         try:
             words = words_in(list(tokens) if isinstance(tokens, tuple) else tokens, "'data'")
             scores = without_padding(plain_array(mine, "values"), len(words), widest)
             base = None if bases is None else bases[place]
-            foreign.rows.append(_row(where, words, scores, base, number, names))
+            parsed.rows.append(_row(where, words, scores, base, number, names))
         except Fault as fault:
-            foreign.fault(where, fault)
-    return foreign
+            parsed.fault(where, fault)
+    return parsed
 
 
 def _row(
@@ -54,12 +57,12 @@ def _row(
     base: Float[np.ndarray, " class"] | None,
     number: int | None,
     names: Sequence[str] | None,
-) -> Given:
+) -> ParsedRow:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 1:
         only = names[0] if names is not None and len(names) == 1 else None
-        return Given(where, None, tokens, values, target=only)
+        return ParsedRow(where, None, tokens, values, target=only)
     if values.ndim != 2:
         raise Fault(f"values have the shape {values.shape}, where tokens × classes belong")
     classes = values.shape[1]
@@ -77,7 +80,7 @@ def _row(
             f"has scores for the classes {told}, and no finite 'base_values' to tell the predicted one: choose a target"
         )
     said = None if predicted is None else _called(predicted, names)
-    return Given(where, None, tokens, values[:, chosen], target=_called(chosen, names), prediction=said)
+    return ParsedRow(where, None, tokens, values[:, chosen], target=_called(chosen, names), prediction=said)
 
 
 def _called(number: int, names: Sequence[str] | None) -> str | int:

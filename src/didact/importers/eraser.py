@@ -6,7 +6,6 @@ whose name its docid ends with (`17_hypothesis`); where no docid tells, there is
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,25 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row, Span
+from didact.data import fields
 from didact.errors import OptionError, ShapeError
+from didact.importers.files import records
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
 from didact.records.atomic import with_folder, write_text
 from didact.records.explanations import TEXTS, Explained, Explanations, count_of
-from didact.records.foreign.files import records
-from didact.records.foreign.given import Asked, Fault, Foreign, Given, Place, Texts, named, numbers, present, shown
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 # What data sets call their first and second text.
 NAMES = tuple(zip(*(names for names in TEXTS.values() if len(names) == 2), ("premise", "hypothesis"), strict=True))
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:
     """Soft scores where all rows have them; hard marks where none has, or where kind 'binary' is asked for."""
-    foreign = Foreign(name)
+    parsed = ParsedFile(name)
     known = {row.id: row for row in rows}
     found = []
-    for where, record in records(source, foreign):
+    for where, record in records(source, parsed):
         try:
             id = named(present(record, "annotation_id"), "annotation_id")
             given = present(record, "rationales")
@@ -38,20 +39,20 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
                 raise Fault(f"'rationales' are {shown(given)}, where a list belongs")
             found.append((where, str(id), record, [_checked(one) for one in given]))
         except Fault as fault:
-            foreign.fault(where, fault)
+            parsed.fault(where, fault)
     is_soft = [all(one.get(SOFT) is not None for one in given) and bool(given) for _, _, _, given in found]
-    foreign.is_marked = asked.kind == "binary" or not any(is_soft)
+    parsed.is_marked = options.kind == "binary" or not any(is_soft)
     for (where, id, record, given), soft in zip(found, is_soft, strict=True):
         try:
-            if not soft and not foreign.is_marked:
+            if not soft and not parsed.is_marked:
                 raise Fault(f"has no {SOFT!r}, and other rows have; kind='binary' reads the hard marks of all")
             if id in known:
-                foreign.rows.append(_row(where, id, record, given, known[id].texts, is_marked=foreign.is_marked))
+                parsed.rows.append(_row(where, id, record, given, known[id].texts, is_marked=parsed.is_marked))
             else:  # told with the other unknown rows, once all are read
-                foreign.rows.append(Given(where, id, (), np.zeros(0)))
+                parsed.rows.append(ParsedRow(where, id, (), np.zeros(0)))
         except Fault as fault:
-            foreign.fault(where, fault, id)
-    return foreign
+            parsed.fault(where, fault, id)
+    return parsed
 
 
 def _checked(one: Any) -> Mapping[str, Any]:
@@ -69,11 +70,11 @@ def _row(
     texts: Sequence[str],
     *,
     is_marked: bool,
-) -> Given:
+) -> ParsedRow:
     tokens, places, scores = [], [], []
     of = _texts_of(given, len(texts))
     for segment, text in enumerate(texts):
-        mine = token_places(text, segment)
+        mine = fields.tokens(text, segment)
         one = next((one for one, its in zip(given, of, strict=True) if its == segment), None)
         if one is None and not is_marked:
             continue
@@ -83,7 +84,7 @@ def _row(
     said = record.get("classification")
     if said is not None and not isinstance(said, str):
         raise Fault(f"'classification' is {shown(said)}, where a class is named")
-    return Given(where, id, tokens, np.concatenate(scores), places=places, target=said, prediction=said)
+    return ParsedRow(where, id, tokens, np.concatenate(scores), places=places, target=said, prediction=said)
 
 
 def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
@@ -104,7 +105,7 @@ def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
     return of
 
 
-def _marks(one: Mapping[str, Any], places: Sequence[Place]) -> Float[np.ndarray, " token"]:
+def _marks(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     spans = one.get(HARD)
     if not isinstance(spans, list | tuple):
         raise Fault(f"has no list {HARD!r} to take marks from")
@@ -119,7 +120,7 @@ def _marks(one: Mapping[str, Any], places: Sequence[Place]) -> Float[np.ndarray,
     return marks
 
 
-def _soft(one: Mapping[str, Any], places: Sequence[Place]) -> Float[np.ndarray, " token"]:
+def _soft(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     scores = numbers(one[SOFT], repr(SOFT))
     if len(scores) != len(places):
         raise Fault(f"has {len(scores)} soft scores for a text of {len(places)} tokens (parted by white space)")
@@ -128,11 +129,6 @@ def _soft(one: Mapping[str, Any], places: Sequence[Place]) -> Float[np.ndarray, 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def token_places(text: str, segment: int = 0) -> list[Place]:
-    """The tokens of a text as ERASER counts them: parted by white space."""
-    return [Place(segment, *match.span()) for match in re.finditer(r"\S+", text)]
 
 
 def write_eraser(
@@ -181,7 +177,7 @@ def _rationales(row: Explained, k: float | None) -> list[dict[str, Any]]:
 
 def _on_tokens(row: Explained, segment: int) -> Float[np.ndarray, " token"]:
     """Scores that add up are shared among the tokens a unit touches, by characters; others count whole in each."""
-    tokens = np.array([place[1:] for place in token_places(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
+    tokens = np.array([place[1:] for place in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
     mine = row.segments == segment
     offsets, scores = row.offsets[mine], row.scores[mine]
     starts = np.maximum(offsets[:, None, 0], tokens[None, :, 0])

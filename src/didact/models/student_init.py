@@ -3,13 +3,11 @@
 import hashlib
 import inspect
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,10 +20,10 @@ from didact.core.task import IMAGE, Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
+from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
 from didact.models.build import is_native, native_model
 from didact.models.frozen import LEARNED, TEACHER, teacher_reader
 from didact.models.native import NativeModel, native_like
-from didact.models.spread import whole_weights
 from didact.models.tokenizer import PieceReader
 from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
@@ -38,7 +36,7 @@ VECTORS = "embeddings.safetensors"
 
 
 @dataclass(frozen=True)
-class Start:
+class StudentInit:
     """How a student is built: everything a worker process needs, as plain JSON and files. Never the teacher's weights.
 
     `spec` is what was asked for, `origin` says in words where the first weights come from, and `facts` together with
@@ -72,7 +70,7 @@ class Start:
 
         facts = self.facts
         task = task_named(facts["task"])
-        config, tokenizer = _opened(tuple(sorted(self.files.items())), task, facts["trust_remote_code"])
+        config, tokenizer = opened_files(tuple(sorted(self.files.items())), task, facts["trust_remote_code"])
         network = auto(task).from_config(
             deepcopy(config), dtype=torch.float32, trust_remote_code=facts["trust_remote_code"]
         )
@@ -89,7 +87,7 @@ class Start:
         source, stamp = located(facts["base"])
         files = tuple(sorted(self.files.items()))
         options = (facts["revision"], facts["trust_remote_code"], task_named(facts["task"]))
-        body, found = _body_of(facts["base"], source, stamp, *options, files)
+        body, found = base_weights(facts["base"], source, stamp, *options, files)
         if facts["weights"] not in (None, found):
             raise RecordError(
                 f"Student {self.spec!r} was to start from {facts['base']!r} with the weights {facts['weights']}, but "
@@ -101,11 +99,11 @@ class Start:
         """Write the start into an existing folder."""
         hashes = {name: hashlib.sha256(self.files[name]).hexdigest() for name in sorted(self.files)}
         record = {"spec": self.spec, "origin": self.origin, "facts": self.facts, "files": hashes}
-        _write(folder / FOLDER, self.files)
+        write_files(folder / FOLDER, self.files)
         write_json(folder / RECORD, record, indent=1)
 
     @classmethod
-    def load(cls, folder: Path) -> "Start":
+    def load(cls, folder: Path) -> "StudentInit":
         """The start kept in a folder."""
         try:
             record = read_json(folder / RECORD, advice="Run the same comparison again.")
@@ -121,7 +119,7 @@ class Start:
             ) from error
 
 
-def student_start(
+def student_init(
     spec: str,
     *,
     teacher: Teacher,
@@ -131,7 +129,7 @@ def student_start(
     read_rows: Sequence[Row] | None = None,
     base: str | None = None,
     trust_remote_code: bool = False,
-) -> Start:
+) -> StudentInit:
     """Where the students called `spec` start: `same`, a native spec, or a pretrained base by name or folder.
 
     `same` is the teacher's architecture: a native one starts at random; a Hugging Face one from the weights of the base
@@ -151,7 +149,7 @@ def student_start(
         if parsed.options.get("embeddings") == TEACHER:
             reader = _teacher_reader(parsed, teacher, rows if read_rows is None else read_rows)
         elif isinstance(name := parsed.options.get("embeddings"), str):
-            _check_other(name, teacher, trust_remote_code)
+            check_not_teacher(name, teacher, trust_remote_code)
         with torch.random.fork_rng(devices=[]):
             model = native_model(
                 parsed,
@@ -167,7 +165,7 @@ def student_start(
             )
         return _native(spec, model.facts(), None if reader is None else reader.vectors)
     _check_name(spec)
-    _check_other(spec, teacher, trust_remote_code)
+    check_not_teacher(spec, teacher, trust_remote_code)
     from didact.models.pretrained import base_folder, head_of, hub_errors, tokenizer_of
 
     options = {"trust_remote_code": trust_remote_code}
@@ -183,13 +181,13 @@ def student_start(
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> Start:
+def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> StudentInit:
     plain = json.loads(json.dumps(facts))
     embeddings = plain["options"].get("embeddings", LEARNED)
     source = "the teacher" if embeddings == TEACHER else embeddings
     origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
     files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
-    return Start(spec, origin, {"kind": "native"} | plain, files)
+    return StudentInit(spec, origin, {"kind": "native"} | plain, files)
 
 
 def _teacher_reader(spec: Spec, teacher: Teacher, rows: Sequence[Row]) -> PieceReader:
@@ -254,7 +252,7 @@ def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
 
 def _same(
     teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
-) -> Start:
+) -> StudentInit:
     if isinstance(teacher, Model):
         from didact.models.huggingface import HuggingFaceModel
         from didact.models.pretrained import head_of
@@ -266,7 +264,7 @@ def _same(
             revision = teacher.record.get("revision") if own is not None else None
             start = own if own is not None else base
             if start is not None:
-                _check_other(start, teacher, trust_remote_code)
+                check_not_teacher(start, teacher, trust_remote_code)
             return _transformer(
                 "same", config, teacher.tokenizer, teacher, task, classes, start, revision, trust_remote_code
             )
@@ -287,7 +285,7 @@ def _transformer(
     base: str | None,
     revision: str | None,
     trust_remote_code: bool,
-) -> Start:
+) -> StudentInit:
     """The start of a Hugging Face student, opened once: for its hash, and for faults before any work is done."""
     origin = "random" if base is None else f"pretrained: {base}"
     facts: dict[str, Any] = {
@@ -300,7 +298,7 @@ def _transformer(
         "max_length": None,
         "weights": None,
     }
-    start = Start(spec, origin, facts, _files(config, tokenizer))
+    start = StudentInit(spec, origin, facts, saved_files(config, tokenizer))
     if task is not IMAGE:
         limit = start.build(0).max_length
         asked = teacher.max_length if isinstance(teacher, Model) else limit
@@ -318,105 +316,3 @@ def _check_name(spec: str) -> None:
     if name in ("same", "minilm"):
         raise OptionError(f"Student {name!r} takes no options, only native ones do: {', '.join(MODELS)}.")
     raise UnknownNameError(unknown("student", name, ["same", *MODELS, "minilm"]))
-
-
-def _check_other(base: str, teacher: Teacher, trust_remote_code: bool) -> None:
-    """An error if the base is the teacher. A live model trained on from there has its name, but other weights."""
-    same = base == teacher.name or (Path(base).exists() and Path(base).resolve() == Path(teacher.name).resolve())
-    if not same or not isinstance(teacher, Model):
-        return
-    if not isinstance(teacher, NativeModel):
-        from didact.models.pretrained import located
-
-        network: Any = teacher.model
-        files = tuple(sorted(_files(network.config, teacher.tokenizer).items()))
-        body, _ = _body_of(base, *located(base), None, trust_remote_code, teacher.task, files)
-        own = ((name, tensor) for name, tensor in whole_weights(network) if name in body)
-        if not all(torch.equal(tensor.cpu(), body[name].to(tensor.dtype)) for name, tensor in own):
-            return
-    raise OptionError(
-        f"A student was to start from {base!r}, which is the teacher itself: it would know what it is to be taught. "
-        "Name the base the teacher was trained from, or leave it out to start at random."
-    )
-
-
-@lru_cache(maxsize=4)
-def _opened(files: tuple[tuple[str, bytes], ...], task: Task, trust_remote_code: bool) -> tuple[Any, Any]:
-    """The configuration and the tokenizer (or image processor) in the files."""
-    from transformers import AutoConfig
-
-    from didact.models.pretrained import hub_errors, tokenizer_of
-
-    with tempfile.TemporaryDirectory() as folder, hub_errors(folder):
-        _write(Path(folder), dict(files))
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
-        return config, tokenizer_of(folder, task, folder, trust_remote_code=trust_remote_code)
-
-
-@lru_cache(maxsize=2)
-def _body_of(
-    base: str,
-    source: str,
-    stamp: tuple[int, ...],  # noqa: ARG001 - for the cache: a folder that changed is read again
-    revision: str | None,
-    trust_remote_code: bool,
-    task: Task,
-    files: tuple[tuple[str, bytes], ...],
-) -> tuple[Mapping[str, Tensor], str]:
-    """The pretrained weights below the head and their hash. Kept: a worker builds many students from them."""
-    from transformers import AutoConfig
-
-    from didact.models.pretrained import auto, hub_errors, quietly
-
-    config, _ = _opened(files, task, trust_remote_code)
-    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), hub_errors(base), quietly():
-        kind = AutoConfig.from_pretrained(source, **options).model_type
-        if kind != config.model_type:
-            raise OptionError(
-                f"A student of type {config.model_type!r} cannot start from {base!r}, which is of type {kind!r}. Name "
-                "the base the teacher was trained from, or leave it out to start at random."
-            )
-        network, loaded = auto(task).from_pretrained(
-            source,
-            config=deepcopy(config),
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            **options,
-        )
-    head = f"{network.base_model_prefix}."
-    mismatched = {one if isinstance(one, str) else one[0] for one in loaded["mismatched_keys"]}
-    lacking = {*loaded["missing_keys"], *mismatched}
-    # A pooler is often left out of what is published; all else would be a random hole in a pretrained model.
-    holes = sorted(name for name in lacking if name.startswith(head) and "pool" not in name)
-    if holes:
-        raise OptionError(
-            f"The weights of {base!r} do not fit the student's configuration: {', '.join(holes[:3])}. Name the base "
-            "the teacher was trained from, or leave it out to start at random."
-        )
-    body = {name: one for name, one in network.state_dict().items() if name.startswith(head) and name not in lacking}
-    return MappingProxyType(body), _hash(body)
-
-
-def _hash(state: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(state.items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _files(config: Any, tokenizer: Any) -> dict[str, bytes]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        config.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)

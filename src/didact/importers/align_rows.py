@@ -1,4 +1,4 @@
-"""Foreign rows tied to the data: each found by id or order, each token by its characters, all faults told at once."""
+"""Rows of other tools tied to the data: matched by id or order, tokens by their characters. All faults at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,19 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.core.row import Row, Span
 from didact.errors import DataError
-from didact.records.foreign.align import align
-from didact.records.foreign.given import Fault, Foreign, Given, Place, Texts
+from didact.importers.align import align
+from didact.importers.parsed import Fault, ParsedFile, ParsedRow
 
 _ROUNDING: Final = 1e-2  # by which scores of half precision, or printed with few digits, may miss their sum
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class AlignedRows:
     """Units of the data's own texts. `rows` are places in the data; `special` tokens were left out."""
 
-    given: tuple[Given, ...]
+    given: tuple[ParsedRow, ...]
     rows: tuple[int, ...]
     bounds: Int[np.ndarray, " bound"]
     tokens: tuple[str, ...]
@@ -29,14 +30,14 @@ class Placed:
     by_order: bool
 
 
-def placed(foreign: Foreign, rows: Sequence[Texts], *, kind: str | None = None, order: bool = True) -> Placed:
+def align_rows(parsed: ParsedFile, rows: Sequence[Row], *, kind: str | None = None, order: bool = True) -> AlignedRows:
     """The scores of a source on the characters of the data. Without ids rows are taken in `order`, if that is known."""
-    faults = list(foreign.faults)
-    if not foreign.rows and not faults:
-        raise DataError(f"{foreign.name} holds no rows.")
-    by_order = bool(foreign.rows) and all(given.id is None for given in foreign.rows)
-    matched = _ordered(foreign, rows, faults, order=order) if by_order else _named(foreign, rows, faults)
-    units: list[tuple[str, Place, float]] = []
+    faults = list(parsed.faults)
+    if not parsed.rows and not faults:
+        raise DataError(f"{parsed.name} holds no rows.")
+    by_order = bool(parsed.rows) and all(given.id is None for given in parsed.rows)
+    matched = _ordered(parsed, rows, faults, order=order) if by_order else _named(parsed, rows, faults)
+    units: list[tuple[str, Span, float]] = []
     counts: list[int] = []
     special = 0
     for given, row in matched:
@@ -44,16 +45,16 @@ def placed(foreign: Foreign, rows: Sequence[Texts], *, kind: str | None = None, 
             mine, dropped = _units(given, rows[row], kind)
         except Fault as fault:
             name = f" (row {rows[row].id!r})"
-            faults.append(f"{foreign.name} {given.where}{name}: {fault}")
+            faults.append(f"{parsed.name} {given.where}{name}: {fault}")
             continue
         units += mine
         counts.append(len(mine))
         special += dropped
     if faults:
         how = " Its rows have no ids and were taken in the order of the data; is that the same?" if by_order else ""
-        raise DataError(f"{foreign.name} cannot be read, and nothing of it was loaded.{how}", faults)
+        raise DataError(f"{parsed.name} cannot be read, and nothing of it was loaded.{how}", faults)
     places = np.array([place for _, place, _ in units], dtype=np.int64).reshape(-1, 3)
-    return Placed(
+    return AlignedRows(
         given=tuple(given for given, _ in matched),
         rows=tuple(row for _, row in matched),
         bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -66,27 +67,25 @@ def placed(foreign: Foreign, rows: Sequence[Texts], *, kind: str | None = None, 
     )
 
 
-def _ordered(foreign: Foreign, rows: Sequence[Texts], faults: list[str], *, order: bool) -> list[tuple[Given, int]]:
-    count = len(foreign.rows)
+def _ordered(parsed: ParsedFile, rows: Sequence[Row], faults: list[str], *, order: bool) -> list[tuple[ParsedRow, int]]:
+    count = len(parsed.rows)
     if not order:
-        faults.append(
-            f"{foreign.name}: its {count} rows have no ids, and a data set has several splits. Choose a split"
-        )
+        faults.append(f"{parsed.name}: its {count} rows have no ids, and a data set has several splits. Choose a split")
         return []
-    if count != len(rows) and not foreign.faults:
+    if count != len(rows) and not parsed.faults:
         faults.append(
-            f"{foreign.name}: its {count} rows have no ids, and the data have {len(rows)} rows. Give the rows that "
+            f"{parsed.name}: its {count} rows have no ids, and the data have {len(rows)} rows. Give the rows that "
             "were explained, in their order, or write ids"
         )
-    return list(zip(foreign.rows, range(len(rows)), strict=True)) if count == len(rows) else []
+    return list(zip(parsed.rows, range(len(rows)), strict=True)) if count == len(rows) else []
 
 
-def _named(foreign: Foreign, rows: Sequence[Texts], faults: list[str]) -> list[tuple[Given, int]]:
+def _named(parsed: ParsedFile, rows: Sequence[Row], faults: list[str]) -> list[tuple[ParsedRow, int]]:
     known = {row.id: place for place, row in enumerate(rows)}
-    found: list[tuple[Given, int]] = []
+    found: list[tuple[ParsedRow, int]] = []
     first: dict[str, str] = {}
-    for given in foreign.rows:
-        start = f"{foreign.name} {given.where}"
+    for given in parsed.rows:
+        start = f"{parsed.name} {given.where}"
         if given.id is None:
             faults.append(f"{start}: has no id, and other rows have one")
         elif given.id not in known:
@@ -99,7 +98,7 @@ def _named(foreign: Foreign, rows: Sequence[Texts], faults: list[str]) -> list[t
     return found
 
 
-def _units(given: Given, row: Texts, kind: str | None) -> tuple[list[tuple[str, Place, float]], int]:
+def _units(given: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str, Span, float]], int]:
     """What stands in the texts, and how many tokens do not."""
     tokens, scores = given.tokens, given.scores
     if len(tokens) != len(scores):
@@ -124,7 +123,7 @@ def _units(given: Given, row: Texts, kind: str | None) -> tuple[list[tuple[str, 
     return units, len(tokens) - len(units)
 
 
-def _segments(given: Given, texts: int) -> Sequence[int] | None:
+def _segments(given: ParsedRow, texts: int) -> Sequence[int] | None:
     """The text of each token; None where that is not told, or all are said to be of the first."""
     told = given.segments
     if told is None:

@@ -2,30 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Span
 from didact.registry import plain
-
-
-class Place(NamedTuple):
-    """Characters `start` to `end` (exclusive) of the row's text number `segment`."""
-
-    segment: int
-    start: int
-    end: int
-
-
-@runtime_checkable
-class Texts(Protocol):
-    """A row of the data: all that placing foreign tokens needs of it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def texts(self) -> tuple[str, ...]: ...
 
 
 class Fault(ValueError):  # noqa: N818
@@ -33,7 +16,7 @@ class Fault(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ParsedRow:
     """One foreign row. `where` names it as people would look it up (`line 3`); `id` is None where the source has none.
 
     `segments` say to which text each token belongs, -1 to none. `places` are known where tokens are counted in the
@@ -45,17 +28,17 @@ class Given:
     tokens: Sequence[str]
     scores: Float[np.ndarray, " token"]
     segments: Sequence[int] | None = None
-    places: Sequence[Place] | None = None
+    places: Sequence[Span] | None = None
     target: str | int | None = None
     prediction: str | int | None = None
 
 
 @dataclass(eq=False)
-class Foreign:
+class ParsedFile:
     """All rows of a source. `is_marked` says that scores are marks, 0 or 1."""
 
     name: str
-    rows: list[Given] = field(default_factory=list)
+    rows: list[ParsedRow] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     method: str | None = None
     teacher: str = ""
@@ -66,8 +49,8 @@ class Foreign:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What the caller chose: a target, token lists or what names ids, a kind."""
+class ImportOptions:
+    """What the caller chose: a target, token lists (or a file of them), a kind."""
 
     target: str | int | None = None
     tokens: Any = None

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.row import Row
 from didact.errors import DataError
-from didact.records.foreign.files import arrays, document
-from didact.records.foreign.given import (
-    Asked,
+from didact.importers.files import arrays, document
+from didact.importers.parsed import (
     Fault,
-    Foreign,
-    Given,
-    Texts,
+    ImportOptions,
+    ParsedFile,
+    ParsedRow,
     named,
     numbers,
     shown,
@@ -30,28 +30,28 @@ from didact.registry import plain
 KEYS = ("scores", "tokens", "lengths", "ids", "segments", "targets")
 
 
-def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign:  # noqa: ARG001
-    """`asked.tokens` are the token lists, or a JSON file of them, where the archive holds none."""
-    held = dict(source) if isinstance(source, Mapping) else arrays(source) if isinstance(source, Path) else None
-    if held is None:
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+    """`options.tokens` are the token lists, or a JSON file of them, where the archive holds none."""
+    fields = dict(source) if isinstance(source, Mapping) else arrays(source) if isinstance(source, Path) else None
+    if fields is None:
         if not isinstance(source, Sequence) or not source:
             raise DataError(f"{name} is a {type(source).__name__}; scores come as (scores, tokens), or as an archive.")
         scores, *rest = source
-        held = {"scores": scores, **({"tokens": rest[0]} if rest else {})}
-    strange = [key for key in held if key not in KEYS]
-    if strange or "scores" not in held:
+        fields = {"scores": scores, **({"tokens": rest[0]} if rest else {})}
+    strange = [key for key in fields if key not in KEYS]
+    if strange or "scores" not in fields:
         raise DataError(
-            f"{name} holds {', '.join(map(repr, held)) or 'nothing'}; scores are read from 'scores', beside "
+            f"{name} holds {', '.join(map(repr, fields)) or 'nothing'}; scores are read from 'scores', beside "
             f"{', '.join(map(repr, KEYS[1:]))}."
         )
-    foreign = Foreign(name)
-    scores = in_rows(held["scores"], held.get("lengths"), f"{name} 'scores'")
-    lists = token_lists(held, asked.tokens, name, count=len(scores))
-    widest = widest_of(held["scores"], lists)
+    parsed = ParsedFile(name)
+    scores = in_rows(fields["scores"], fields.get("lengths"), f"{name} 'scores'")
+    lists = token_lists(fields, options.tokens, name, count=len(scores))
+    widest = widest_of(fields["scores"], lists)
     columns = {
-        key: in_rows(held[key], held.get("lengths") if key == "segments" else None, f"{name} {key!r}")
+        key: in_rows(fields[key], fields.get("lengths") if key == "segments" else None, f"{name} {key!r}")
         for key in ("ids", "segments", "targets")
-        if held.get(key) is not None
+        if fields.get(key) is not None
     }
     for key, column in columns.items():
         if len(column) != len(scores):
@@ -67,22 +67,22 @@ def read(source: Any, name: str, rows: Sequence[Texts], asked: Asked) -> Foreign
             given = without_padding(given, len(words), widest)
             if segments is not None:
                 segments = whole_numbers(segments, "'segments'")[: len(words)]
-            foreign.rows.append(Given(where, id, words, given, segments, None, target, None))
+            parsed.rows.append(ParsedRow(where, id, words, given, segments, None, target, None))
         except Fault as fault:
-            foreign.fault(where, fault, id)
-    return foreign
+            parsed.fault(where, fault, id)
+    return parsed
 
 
-def token_lists(held: Mapping[str, Any], given: Any, name: str, *, count: int, key: str = "tokens") -> Sequence[Any]:
+def token_lists(fields: Mapping[str, Any], given: Any, name: str, *, count: int, key: str = "tokens") -> Sequence[Any]:
     """The tokens of each row: from the archive, from the caller, or from a JSON file. Empty ones are padding."""
-    if given is None and held.get(key) is None:
+    if given is None and fields.get(key) is None:
         raise DataError(
             f"{name} holds no {key!r}, so that nobody can tell where its scores belong. Give tokens=[[…], …], or "
             "tokens='tokens.json'."
         )
     if isinstance(given, str | Path):
         given = document(Path(given))
-    found = in_rows(held[key], held.get("lengths"), f"{name} {key!r}") if given is None else given
+    found = in_rows(fields[key], fields.get("lengths"), f"{name} {key!r}") if given is None else given
     if isinstance(found, str) or not isinstance(found, Sequence):
         raise DataError(f"Tokens are a list for each row, not {type(found).__name__}.")
     if len(found) != count:

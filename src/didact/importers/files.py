@@ -1,0 +1,90 @@
+"""Files that others wrote: JSON, JSON lines and NumPy archives. Nothing is unpickled.
+
+A damaged file is refused as a whole; damaged lines are told with all other faults.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from didact.errors import DataError
+from didact.importers.parsed import ParsedFile, shown
+from didact.records.unpack import gunzip, read_archive, reason_of
+
+
+def content_of(path: Path) -> str:
+    """The text of a file, gzip-packed or not."""
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gunzip(content, str(path))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({reason_of(error)}).") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if not content.strip():
+        raise DataError(f"{path} is empty. Write the file again.")
+    try:
+        return content.removeprefix(b"\xef\xbb\xbf").decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(f"{path} line {line}: byte {error.start + 1} of the file is not UTF-8.") from None
+
+
+def document(path: Path) -> Any:
+    """One JSON document."""
+    try:
+        return json.loads(content_of(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{path} is cut off or broken: no JSON can be read from it ({reason_of(error)}). Write or copy it again."
+        ) from None
+
+
+def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
+    """The records of a file, or of a list in memory, each with its place; faults go `into` it."""
+    if not isinstance(source, Path):
+        return _objects(source, "row", into)
+    content = content_of(source)
+    if content.lstrip().startswith("["):
+        return _objects(document(source), "row", into)
+    found: list[tuple[str, dict[str, Any]]] = []
+    lines = content.rstrip("\r\n").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            one = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            how = "cut off or broken" if number == len(lines) else "broken"
+            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({reason_of(error)})")
+            continue
+        found += _objects([one], "line", into, first=number)
+    return found
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` archive: plain ones only."""
+    advice = "save rows of different lengths padded, or end to end beside 'lengths', and tokens as an array of text"
+    return read_archive(path, example="scores=…, tokens=…", advice=advice)
+
+
+def _objects(
+    values: Sequence[Any] | Any, unit: str, into: ParsedFile, *, first: int = 1
+) -> list[tuple[str, dict[str, Any]]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise DataError(f"Explanations come as a list of records, not as {type(values).__name__}.")
+    for number, value in enumerate(values, first):
+        if isinstance(value, dict):
+            found.append((f"{unit} {number}", value))
+        else:
+            into.fault(f"{unit} {number}", f"is {shown(value)}, where an object belongs")
+    return found

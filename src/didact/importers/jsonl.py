@@ -1,0 +1,52 @@
+"""The plainest format, for scores of a script: JSON lines (or a list) of `tokens` and `attributions`, one row each.
+
+`id` names the row of the data, `model` the model. `predictions` are the model's outputs; the scores explain the
+largest. In rows of two texts `token_type_ids` (0 or 1) tell to which text a token belongs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from didact.core.row import Row
+from didact.importers.files import records
+from didact.importers.parsed import (
+    Fault,
+    ImportOptions,
+    ParsedFile,
+    ParsedRow,
+    named,
+    numbers,
+    present,
+    shown,
+    whole_numbers,
+    words_in,
+)
+
+
+def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
+    parsed = ParsedFile(name)
+    for where, record in records(source, parsed):
+        id = None
+        try:
+            id = named(record.get("id"), "id")
+            scores = numbers(present(record, "attributions"), "'attributions'")
+            segments = record.get("token_type_ids")
+            segments = None if segments is None else whole_numbers(segments, "'token_type_ids'")
+            tokens, prediction = words_in(present(record, "tokens")), _prediction(record)
+            parsed.teacher = parsed.teacher or str(record.get("model") or "")
+            parsed.rows.append(ParsedRow(where, id, tokens, scores, segments, None, prediction, prediction))
+        except Fault as fault:
+            parsed.fault(where, fault, id)
+    return parsed
+
+
+def _prediction(record: Mapping[str, Any]) -> int | str | None:
+    """The class of the largest output; a single output is a value."""
+    if record.get("predictions") is None:
+        return None
+    outputs = numbers(record["predictions"], "'predictions'")
+    if not np.isfinite(outputs).all():
+        raise Fault(f"'predictions' hold {shown(outputs.tolist())}, where numbers belong")
+    return None if not len(outputs) else f"{outputs[0]:.4g}" if len(outputs) == 1 else int(outputs.argmax())

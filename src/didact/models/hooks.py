@@ -1,0 +1,85 @@
+"""What changes or records a pass of a Hugging Face model for a moment, and leaves the model as it was."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from didact.errors import DidactError, UnsupportedError
+
+
+def first_input(module: nn.Module, run: Callable[[], object]) -> Tensor | None:
+    """What enters the module when `run` first calls it; nothing above it is computed. None if it is not called."""
+
+    def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        raise _Entered(args[0] if args else kwargs["hidden_states"])
+
+    hook = module.register_forward_pre_hook(stop, with_kwargs=True)
+    try:
+        run()
+    except _Entered as entered:
+        return entered.hidden
+    finally:
+        hook.remove()
+    return None
+
+
+class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass; nothing went wrong
+    def __init__(self, hidden: Tensor) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+@contextmanager
+def foreign_errors(name: str, model: PreTrainedModel) -> Iterator[None]:
+    """An error that a model raises on a short row becomes a refusal that quotes it."""
+    try:
+        yield
+    except DidactError:
+        raise
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0].rstrip(".")
+        raise UnsupportedError(
+            f"Model {name!r} ({model.config.model_type}) cannot be a white box: run on a short row, it "
+            f"raises {type(error).__name__}: {first}. Wrap its predictions instead: didact.teacher_from_function(…)."
+        ) from error
+
+
+@contextmanager
+def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
+    """`hidden` enters the module instead of what it is called with, the first time it is called."""
+    calls = 0
+
+    def swap(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        nonlocal calls
+        calls += 1
+        if calls > 1:  # ALBERT calls one module for all its layers
+            return args, kwargs
+        return ((hidden, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": hidden})
+
+    hook = module.register_forward_pre_hook(swap, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
+    """`output` comes out of the module instead of the tensor it computes; what it returns beside that stays."""
+
+    def swap(_: nn.Module, __: Any, computed: Any) -> Any:
+        return (output, *computed[1:]) if isinstance(computed, tuple) else output
+
+    hook = module.register_forward_hook(swap)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def first_output(output: Any) -> Any:
+    """The embeddings, where a module returns more beside them: the size of a grid, the scale of a quantisation."""
+    return output[0] if isinstance(output, tuple) else output

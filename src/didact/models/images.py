@@ -1,0 +1,36 @@
+"""Images as an image processor of transformers takes them, and what it leaves of them."""
+
+from typing import Any
+
+import numpy as np
+
+from didact.core.row import Row
+from didact.errors import ShapeError
+
+
+def rgb_image(row: Row, model: str) -> np.ndarray:
+    """The image with three channels; grey ones are repeated."""
+    if row.image is None:
+        raise ShapeError(f"Model {model!r} reads images, and some rows have none.")
+    if row.image.ndim != 3 or row.image.shape[2] not in (1, 3):
+        raise ShapeError(
+            f"Row {row.id!r} has an image of shape {row.image.shape}; models read height × width × 3, or × 1 for grey."
+        )
+    return np.repeat(row.image, 3, axis=2) if row.image.shape[2] == 1 else row.image
+
+
+def crop_window(processor: Any, height: int, width: int) -> tuple[float, float, float, float] | None:
+    """Top, left, height and width, in pixels of the raw image, of what a centre crop leaves; None without a crop."""
+    if not getattr(processor, "do_center_crop", False):
+        return None
+    size, crop = dict(processor.size), dict(processor.crop_size)
+    down = across = 1.0
+    if processor.do_resize:
+        shortest = size.get("shortest_edge")
+        down, across = (
+            (shortest / min(height, width),) * 2
+            if shortest is not None
+            else (size["height"] / height, size["width"] / width)
+        )
+    tall, wide = crop["height"] / down, crop["width"] / across
+    return (height - tall) / 2, (width - wide) / 2, tall, wide

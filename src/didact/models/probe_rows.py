@@ -1,0 +1,47 @@
+"""Two short rows of different lengths, with which a Hugging Face model is checked and measured."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from didact.core.batch import Batch
+from didact.core.row import Row
+from didact.core.task import IMAGE
+from didact.errors import DidactError, ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from didact.models.huggingface import HuggingFaceModel
+
+# Two ragged rows; the shorter ones are for models that read a few tokens only.
+_TEXTS: Final = (("a film", "the plot is not very good"), ("a b", "a b c d"), ("a", "b c"))
+
+
+def probe_batch(model: "HuggingFaceModel") -> Batch:
+    """Two rows of different lengths, as short as they may be; two images of noise."""
+    if model.task is IMAGE:
+        pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
+        return model.encode([Row(f"image-{index}", image=image) for index, image in enumerate(pixels)]).to(model.device)
+    fault: DidactError | None = None
+    ragged: Batch | None = None
+    for texts in (*_TEXTS, _from_vocabulary(model.tokenizer)):
+        count = model.task.fewest_texts
+        try:
+            batch = model.encode([Row(f"row-{index}", (text,) * count) for index, text in enumerate(texts)])
+        except (UnsupportedError, ShapeError) as error:  # too long, or no words that the tokenizer knows
+            fault = error
+            continue
+        if len(set(batch.lengths.tolist())) == 1:
+            continue
+        ragged = batch.to(model.device)
+        # Given token ids, transformers takes a padding token in the text for padding: better a text without.
+        if getattr(model.model.config, "pad_token_id", None) not in batch.tokens[batch.mask].tolist():
+            return ragged
+    if ragged is None:
+        raise fault or UnsupportedError(f"The tokenizer of {model.name!r} gives every short text the same length.")
+    return ragged
+
+
+def _from_vocabulary(tokenizer: Any) -> tuple[str, str]:
+    special = set(tokenizer.all_special_tokens)
+    words = [token for token in sorted(tokenizer.get_vocab()) if token.isalpha() and token not in special][:3]
+    return " ".join(words[:1]), " ".join(words)

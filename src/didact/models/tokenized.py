@@ -1,0 +1,93 @@
+"""Rows as a fast tokenizer of transformers reads them, with the characters of each piece."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from didact.core.batch import Pieces
+from didact.core.row import Row
+from didact.core.task import CLASSIFICATION, READING, Task
+from didact.errors import ShapeError, UnsupportedError
+from didact.models.tokenizer import trim
+
+
+def tokenized(
+    tokenizer: Any, rows: Sequence[Row], *, task: Task, name: str, max_length: int | None, has_types: bool
+) -> list[Pieces]:
+    """The pieces of each row, cut to `max_length`; of a question and a passage only the passage is cut."""
+    options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
+    if max_length is not None:
+        options |= {"truncation": "only_second" if task is READING else True, "max_length": max_length}
+    texts = _columns(rows, task, name)
+    try:
+        with undisturbed(tokenizer):
+            encoded = tokenizer(*texts, **options)
+    except Exception as error:
+        if "runcation error" not in str(error):
+            raise
+        raise UnsupportedError(
+            f"A question alone is longer than the {max_length} tokens that model {name!r} reads; "
+            "only passages are cut. Shorten it, or raise max_length."
+        ) from error
+    types = encoded.get("token_type_ids") if has_types else None
+    pieces = [
+        Pieces(
+            tokens=np.array(encoded["input_ids"][index], dtype=np.int64),
+            segments=np.array([-1 if s is None else s for s in encoded.sequence_ids(index)], dtype=np.int64),
+            offsets=np.array(encoded["offset_mapping"][index], dtype=np.int64).reshape(-1, 2),
+            types=None if types is None else np.array(types[index], dtype=np.int64),
+        )
+        for index in range(len(rows))
+    ]
+    for row, row_pieces in zip(rows, pieces, strict=True):
+        trim(row.texts, row_pieces)
+    return pieces
+
+
+def _columns(rows: Sequence[Row], task: Task, name: str) -> list[list[str]]:
+    """The first texts of all rows, and the second ones where the task has two."""
+    counts = {len(row.texts) for row in rows}
+    if len(counts) > 1 or not counts <= set(range(task.fewest_texts, len(task.segments) + 1)):
+        hint = " Load the model with task='pair' if it reads two texts." if task is CLASSIFICATION else ""
+        raise ShapeError(
+            f"Model {name!r} does {task}, which reads {' and '.join(task.segments)}; "
+            f"it was given rows of {' or '.join(map(str, sorted(counts)))} texts.{hint}"
+        )
+    return [list(texts) for texts in zip(*(row.texts for row in rows), strict=True)]
+
+
+def check_fast(tokenizer: Any, name: str, advice: str) -> None:
+    """Refuse a tokenizer that does not know the characters of its pieces."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise UnsupportedError(
+            f"The tokenizer of {name!r} is {type(tokenizer).__name__}, which cannot say which characters a piece "
+            f"covers. {advice}"
+        )
+
+
+def padding_token(config: Any, tokenizer: Any) -> int:
+    """A token to fill up with. It is masked everywhere, so a model without one loses nothing by 0."""
+    tokens = (getattr(source, "pad_token_id", None) for source in (config, tokenizer))
+    return next((token for token in tokens if isinstance(token, int) and token >= 0), 0)
+
+
+@contextmanager
+def undisturbed(tokenizer: Any) -> Iterator[None]:
+    """Truncation and padding, which a call to a fast tokenizer sets for good, come back afterwards."""
+    backend = tokenizer.backend_tokenizer
+    truncation, padding = backend.truncation, backend.padding
+    try:
+        yield
+    finally:
+        backend.no_truncation() if truncation is None else backend.enable_truncation(**truncation)
+        backend.no_padding() if padding is None else backend.enable_padding(**padding)
+
+
+def tokenizer_facts(tokenizer: Any) -> dict[str, Any]:
+    """A fast tokenizer, or an image processor, as plain values, without how it was called last."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    facts: dict[str, Any] = tokenizer.to_dict() if backend is None else json.loads(backend.to_str())
+    return {key: value for key, value in facts.items() if key not in ("truncation", "padding")}
