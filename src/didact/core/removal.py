@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from didact.core.baseline import baseline_of
-from didact.core.batch import Batch, similar
+from didact.core.batch import Batch
+from didact.core.batching import length_buckets
 from didact.core.function import FunctionTeacher
 from didact.core.model import Model, answering, evaluating
 from didact.core.players import players_of
@@ -83,12 +84,12 @@ class Removal:
         for one in kept:
             presence[begin : begin + len(one), : one.shape[1]] = one
             begin += len(one)
-        lengths = batch.lengths.cpu().numpy()[rows].tolist()
+        lengths = batch.lengths.cpu().numpy()[rows]
         here = torch.from_numpy(presence).to(batch.device)
         column = torch.where(self.players < 0, widest, self.players)
         answers = np.zeros(len(rows))
         with answering(model):
-            for asked in similar(lengths, self.batch_size):
+            for asked in length_buckets(lengths, self.batch_size):
                 chosen = torch.from_numpy(rows[asked]).to(batch.device)
                 part = batch.select(chosen)
                 length = part.tokens.shape[1]

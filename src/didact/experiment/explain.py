@@ -16,11 +16,12 @@ from torch import Tensor
 
 from didact.core.aim import ALL, TARGETS, ClassIndex, aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
+from didact.core.batching import row_batches
 from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, TooLongError, by_length
+from didact.core.model import Model, TooLongError
 from didact.core.outputs import Outputs
 from didact.core.players import LEVELS
 from didact.core.precision import SINGLE, answering_in, check_gradients, check_precision
@@ -378,7 +379,7 @@ class Work:
         return answering_in(self.teacher, self.asked.precision, method=self.built.name)
 
     def _explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
-        groups = list(by_length(rows, self.batch_size))
+        groups = row_batches(rows, self.batch_size)
         batches = self._encoded([[rows[index] for index in chosen] for chosen in groups])
         parts = []
         for chosen, batch in zip(groups, batches, strict=True):

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.batch import Batch
+from didact.core.batching import area_batches
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
@@ -57,7 +58,8 @@ def residual_attention(
 
     Rows sum to one; those of padding are zero, and nobody looks at padding.
     """
-    for rows in _groups(batch):
+    for indices in area_batches(batch.lengths, _PAIRS):
+        rows = torch.from_numpy(indices).to(batch.device)
         part = batch.select(rows)
         with evaluating(model), torch.no_grad():
             full = model(part, listen=["full"]).full
@@ -78,12 +80,3 @@ def rolled_out(
     for matrix in matrices.flip(1).unbind(1):
         start = torch.einsum("bq,bqk->bk", start, matrix)
     return start
-
-
-def _groups(batch: Batch) -> Iterator[Int[Tensor, " chosen"]]:
-    """Rows of similar length, as many as `_PAIRS` allows, and at least one."""
-    order = batch.lengths.argsort(descending=True, stable=True)
-    while len(order):
-        size = max(1, _PAIRS // int(batch.lengths[order[0]]) ** 2)
-        yield order[:size]
-        order = order[size:]

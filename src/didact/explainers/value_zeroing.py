@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
+from didact.core.batching import longest_first
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
@@ -61,7 +62,7 @@ def _chunks(batch: Batch, batch_size: int) -> Iterator[list[_Piece]]:
     """Pieces of rows, longest rows first, each with room for its original, filling up `batch_size`."""
     pieces: list[_Piece] = []
     room = batch_size
-    for row in batch.lengths.argsort(descending=True, stable=True).tolist():
+    for row in longest_first(batch.lengths).tolist():
         begin, length = 0, int(batch.lengths[row])
         while begin < length:
             if room < 2:

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch, similar
+from didact.core.batch import Batch
+from didact.core.batching import length_buckets
 from didact.core.encode import device_of, encoded
 from didact.core.function import FunctionTeacher
 from didact.core.model import Model, answering
@@ -102,7 +103,7 @@ class Probe:
             lengths = (present & batch.mask[rows]).sum(-1)
         answers = np.zeros((len(owners), self.outputs))
         with answering(model):
-            for asked in similar(lengths.tolist(), self.batch_size):
+            for asked in length_buckets(lengths, self.batch_size):
                 part = batch.select(rows[asked])
                 stays = present[asked][:, : part.tokens.shape[1]]
                 if self.remove == "delete":
