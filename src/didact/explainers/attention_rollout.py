@@ -11,9 +11,9 @@ from didact.core.batching import area_batches
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
+from didact.core.normalise import positive, share_over, softmax_over
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.explainers.attention import share_over
 from didact.explainers.slopes import white_box
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
@@ -65,12 +65,10 @@ def residual_attention(
             full = model(part, listen=["full"]).full
         assert full is not None
         # Padding queries see nothing: softmax over nothing would be NaN.
-        blind = (full == -torch.inf).all(-1, keepdim=True)
-        attention = full.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0).mean(2)
+        attention = softmax_over(full, full > -torch.inf).mean(2)
         stay = torch.diag_embed(part.mask.to(attention.dtype))[:, None]
         mixed = 0.5 * attention + 0.5 * stay
-        total = mixed.sum(-1, keepdim=True)
-        yield rows, mixed / total.masked_fill(total == 0, 1.0)
+        yield rows, mixed / positive(mixed.sum(-1, keepdim=True))
 
 
 def rolled_out(
