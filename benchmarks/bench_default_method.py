@@ -153,7 +153,7 @@ def measured(one: Setting, rounds: int) -> list[dict[str, Any]]:
             line["roc_auc"] = float(np.nanmean(values))
         return lines
     for remove in ("mask", "delete"):
-        found = evaluated(sets, one.teacher, one.rows, metrics=METRICS, remove=remove, control=False)
+        found = evaluated(sets, one.teacher, one.rows, metrics=METRICS, replace=remove, control=False)
         for line in lines:
             line[remove] = against(found, str(line["method"]))
     return lines

@@ -41,7 +41,7 @@ from didact.experiment.engines import Helper
 from didact.experiment.judge import warn_of_scores
 from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
-from didact.explainers.build import Built, build_explainer, knows_option
+from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
 from didact.explainers.default import default_method
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
@@ -254,7 +254,7 @@ def resolve(
         twice = sorted(spec.options.keys() & (given | shared).keys())
         if twice:
             raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
-        method, given = spec.name, given | dict(spec.options)
+        method, given = spec.name, in_new_names(spec.name, given | dict(spec.options))
     for name, value in given.items():
         reason = refusal(teacher, name, value)
         if reason is not None:
@@ -341,8 +341,8 @@ class Work:
         shared = {name: value for name, value in vars(self.asked).items() if name != "precision" or value != SINGLE}
         found = shared | {"scale": None if is_rated else self.asked.scale or default_scale(self.teacher)}
         own = {name: value for name, value in self.built.options.items() if name != "batch_size"}
-        if "baseline" in own and isinstance(self.teacher, FunctionTeacher):
-            own["baseline"] = "absent"
+        if "replace" in own and isinstance(self.teacher, FunctionTeacher):
+            own["replace"] = "absent"
         return found | own
 
     def facts(self, background: Sequence[Row]) -> dict[str, Any]:

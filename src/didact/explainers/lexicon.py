@@ -33,6 +33,8 @@ class Lexicon(Explainer):
     token or word.
     """
 
+    version = 2  # 2: occlusion replaces units by the mask token
+
     def __init__(self, *, imitate: str = "occlusion", level: str = "token") -> None:
         super().__init__()
         if level not in LEVELS:

@@ -205,7 +205,7 @@ class Blend(Mix):
     sends each word's mass in equal shares to its pieces.
     """
 
-    version = 3  # 3: members with level=word reach all pieces of a word
+    version = 4  # 4: members that remove units replace them by the mask token
 
     def __init__(
         self,
