@@ -21,9 +21,10 @@ import torch
 import didact
 import didact.errors
 from didact.core.baseline import baseline_of
+from didact.core.batching import row_batches
 from didact.core.dataset import Dataset, Split
 from didact.core.encode import encoded
-from didact.core.model import Model, by_length
+from didact.core.model import Model
 from didact.core.row import Row
 from didact.experiment.evaluate import Evaluation, evaluated
 
@@ -90,7 +91,7 @@ def balanced(teacher: Model, data: Dataset, count: int) -> list[Row]:
 def pass_of(one: Setting) -> Callable[[], None]:
     """One forward and backward pass of the first rows, in batches of similar length."""
     rows = one.rows[:COSTED]
-    batches = [encoded(one.teacher, [rows[index] for index in group]) for group in by_length(rows, BATCH)]
+    batches = [encoded(one.teacher, [rows[index] for index in group]) for group in row_batches(rows, BATCH)]
 
     def work() -> None:
         for batch in batches:
@@ -152,7 +153,7 @@ def measured(one: Setting, rounds: int) -> list[dict[str, Any]]:
             line["roc_auc"] = float(np.nanmean(values))
         return lines
     for remove in ("mask", "delete"):
-        found = evaluated(sets, one.teacher, one.rows, metrics=METRICS, remove=remove, control=False)
+        found = evaluated(sets, one.teacher, one.rows, metrics=METRICS, replace=remove, control=False)
         for line in lines:
             line[remove] = against(found, str(line["method"]))
     return lines

@@ -27,8 +27,9 @@ import didact
 import didact.errors
 from didact.core.baseline import baseline_of
 from didact.core.batch import Batch
+from didact.core.batching import longest_first, text_lengths
 from didact.core.encode import encoded
-from didact.core.model import Model, by_length
+from didact.core.model import Model
 from didact.core.row import Row
 from didact.models.build import build_model
 
@@ -140,7 +141,7 @@ def _bare_passes(one: Setting, method: str, backward: bool) -> Callable[[], None
         "kernel_shap": [min(SAMPLES, 2**length) for length in lengths],
         "integrated_gradients": [STEPS] * len(lengths),
     }[method]
-    order = [index for index in by_length(one.rows, len(one.rows)).__next__() for _ in range(times[index])]  # type: ignore[attr-defined]
+    order = [index for index in longest_first(text_lengths(one.rows)) for _ in range(times[index])]
     batch = encoded(one.model, one.rows)
     chunks = [batch.select(order[start : start + BATCH]) for start in range(0, len(order), BATCH)]
 

@@ -53,7 +53,7 @@ class Bench:
         self.model.embed = watched  # type: ignore[method-assign]
         try:
             began = time.perf_counter()
-            faithfulness(self.metrics, [maps], Probe(self.model, rows, remove=remove))
+            faithfulness(self.metrics, [maps], Probe(self.model, rows, replace=remove))
             ours = time.perf_counter() - began
         finally:
             del self.model.embed

@@ -34,7 +34,7 @@ class Judge:
     """A teacher's answers to documents of which some units are hidden."""
 
     def __init__(self, teacher: Model, rows: Sequence[Row]) -> None:
-        self.probe = Probe(teacher, rows, remove="mask" if isinstance(teacher, HuggingFaceModel) else "zero")
+        self.probe = Probe(teacher, rows, replace="mask" if isinstance(teacher, HuggingFaceModel) else "zero")
         self.full: Float[np.ndarray, "row class"] = self.probe.full()
         self.predicted: Int[np.ndarray, " row"] = self.full.argmax(1)
 
@@ -52,7 +52,7 @@ class Judge:
     def _asked(self, shown: Sequence[Marks]) -> Float[np.ndarray, "row class"]:
         """The probabilities of each class when only the units `shown` are there."""
         questions = []
-        for units, marks in zip(self.probe.units, shown, strict=True):
+        for units, marks in zip(self.probe.masked.units, shown, strict=True):
             present = np.zeros((1, len(units)), dtype=bool)
             present[0, units] = marks
             questions.append(present)

@@ -5,7 +5,7 @@
 The paper's nine explanations of one teacher: how far their top 10 % of the words overlap (Table 1), how sufficient and
 comprehensive these words are (Table 9), and Kendall's τ between the ranking by what they teach and the rankings by
 sufficiency and comprehensiveness (Table 10). Here `random` and `trivial` stand among them, as there. Removed words are
-replaced by the mask token; --remove delete is what ERASER does.
+replaced by the mask token; --replace delete is what ERASER does.
 
 Planted sentences by default; imdb has a MiniLM teacher and small students, as in pruthi_imdb.py.
 """
@@ -41,7 +41,7 @@ IMDB = {"teach": 3000, "train": 1000, "test": 2000}
 def main() -> None:
     parser = options_of(__doc__, data=[*TEACHERS], sizes="500", seeds=8)
     parser.add_argument("--documents", type=int, default=200, help="of test that are explained")
-    parser.add_argument("--remove", default="mask", help="mask, delete, pad or zero")
+    parser.add_argument("--replace", default="mask", help="mask, delete, pad or zero")
     asked = asked_for(parser, sizes={name: [500] for name in TEACHERS}, seeds=8)
     data = data_of(asked)
     if asked.data == "imdb":
@@ -79,7 +79,7 @@ def faithfulness(
 ) -> dict[str, tuple[float, float]]:
     """Table 9; gives sufficiency and comprehensiveness of each method."""
     found = evaluated(
-        maps, teacher, data, metrics=["sufficiency(k=0.1)", "comprehensiveness(k=0.1)"], remove=asked.remove
+        maps, teacher, data, metrics=["sufficiency(k=0.1)", "comprehensiveness(k=0.1)"], replace=asked.replace
     )
     lines = {(line["method"], line["metric"].partition("(")[0]): line for line in found.summary()}
     methods = list(found.methods)

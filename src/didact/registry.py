@@ -9,19 +9,22 @@ import ast
 import difflib
 import importlib
 import inspect
+import logging
 import re
 import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import entry_points
 from pathlib import PurePath
 from typing import Any, Final, Generic, TypeVar
 
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
 from didact.limits import MOST_AT_ONCE, shown
+
+log = logging.getLogger(__name__)
 
 UNSTATED: Final = "not stated"
 
@@ -250,6 +253,22 @@ _KINDS: Final = {
 }  # fmt: skip
 _LISTS: Final = (list, tuple, set, frozenset, abc.Sequence, abc.Collection, abc.Iterable, abc.Set)
 _MAPPINGS: Final = (dict, abc.Mapping, abc.MutableMapping)
+
+
+def renamed_option(options: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    """The options with the new name of one that was renamed, and a warning where the old name is in use."""
+    if options.get(old) is None:
+        return {name: value for name, value in options.items() if name != old}
+    if options.get(new) is not None:
+        raise OptionError(f"Option {old!r} is now called {new!r}, and both were given. Leave {old!r} out.")
+    _warn_of_new_name(old, new)
+    return {name: value for name, value in options.items() if name not in (old, new)} | {new: options[old]}
+
+
+@cache
+def _warn_of_new_name(old: str, new: str) -> None:
+    """Once per process: a plan's methods are built several times."""
+    log.warning("Option %r is now called %r; the old name will be refused one day.", old, new)
 
 
 def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:

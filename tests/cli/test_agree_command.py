@@ -186,7 +186,7 @@ class TestPrediction:
         (("a", "b", "--measure", "top_tau(k=0)"), OptionError, "k must be"),
         (("a", "b", "--measure", "sign", "--by", "size"), OptionError, "compares signs"),
         (("a", "b", "--measure", "prediction"), OptionError, "asks the teacher"),
-        (("a", "b", "--measure", "prediction(remove=burn)", "--model", "m"), OptionError, "mask, delete, pad, zero"),
+        (("a", "b", "--measure", "prediction(replace=burn)", "--model", "m"), OptionError, "mask, delete, pad, zero"),
         (("--methods", "lime,random", "--data", "d", "--measure", "prediction"), OptionError, "go together"),
         (("a", "b", "--each", "day"), OptionError, "task"),
         (("a", "b", "--out", "map.pdf"), OptionError, "png, svg, html"),

@@ -394,7 +394,7 @@ OPTIONS = [
     M + "--metrics ''",
     M + "--tests nope",
     M + "--level nope",
-    M + "--remove nope",
+    M + "--replace nope",
     M + "--batch-size 0",
     M + "--seed x",
     M + "--model {w}/void",

@@ -351,8 +351,10 @@ class TestPrediction:
         assert (found.measure, found.by) == ("prediction(k=0.5)", "signed")
         assert found.notes[-1] == "What is taken away is replaced by [MASK]."
         assert "share of rows of which the teacher predicts the same" in found.table()
-        deleted = agree(maps, "prediction(remove=delete)", teacher=model)
+        deleted = agree(maps, "prediction(replace=delete)", teacher=model)
         assert deleted.notes[-1] == "What is taken away is deleted."
+        named_before = agree(maps, "prediction(remove=delete)", teacher=model)
+        np.testing.assert_array_equal(named_before.values, deleted.values)
 
     def test_beside_other_measures_and_for_words(self):
         model = teacher("hf", "classification")

@@ -251,7 +251,7 @@ def test_every_way_to_remove(school, remove):
     with far() as device:
         there = moved(model, device)
         found = didact.evaluate(
-            [explain(there, rows, "gradient_input")], there, data, metrics=["comprehensiveness"], remove=remove
+            [explain(there, rows, "gradient_input")], there, data, metrics=["comprehensiveness"], replace=remove
         )
     assert found["value"].notna().all()
 

@@ -203,9 +203,10 @@ def test_truth_is_said_only_of_a_verified_teacher(school):
         ({"metrics": "sufficiency"}, "give it"),
         ({"metrics": ["roc_auc", "iou_semantic", "flip_fraction"], "data": None}, "3 of 3 metrics"),
         ({"metrics": []}, "Name a metric"),
-        ({"remove": "burn", "metrics": "sufficiency", "teacher": True}, "'remove'"),
+        ({"replace": "burn", "metrics": "sufficiency", "teacher": True}, "'replace'"),
+        ({"replace": "zero", "remove": "mask"}, "now called 'replace'"),
         ({"preset": "lime"}, "preset"),
-        ({"preset": "eraser", "remove": "mask"}, "remove=delete"),
+        ({"preset": "eraser", "replace": "mask"}, "replace=delete"),
         ({"level": "sentence"}, "level"),
     ],
 )
@@ -214,6 +215,16 @@ def test_wrong_requests(school, maps, options, reason):
     given = {"data": data} | options | {"teacher": teacher if options.get("teacher") else None}
     with pytest.raises((OptionError, didact.errors.DidactError), match=reason):
         didact.evaluate(maps, **given)
+
+
+def test_the_old_name_of_replace_is_understood(school, maps):
+    teacher, _ = school()
+    new, old = (
+        didact.evaluate(maps, teacher, metrics="sufficiency", control=False, **{name: "delete"})
+        for name in ("replace", "remove")
+    )
+    assert new.equals(old)
+    assert "deleted" in new["how"].iloc[0]
 
 
 def test_wrong_rows(school, maps):

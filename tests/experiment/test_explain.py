@@ -336,7 +336,7 @@ class TestCommonOptions:
         maps = explain(self.model, TEXTS, "lime(samples=20)", seed=3)
         assert maps.options == {
             "target": "predicted", "scale": "logit", "level": "token", "special": False, "absolute": False,
-            "normalise": "raw", "samples": 20, "kernel_width": 0.25, "ridge": 1.0, "baseline": "zero", "seed": 3,
+            "normalise": "raw", "samples": 20, "kernel_width": 0.25, "ridge": 1.0, "replace": "mask", "seed": 3,
         }  # fmt: skip
 
 
@@ -349,10 +349,10 @@ class TestPresets:
             ("pruthi", "integrated_gradients", {"steps": 50, "baseline": "pad", "at": "embedding"}),
             ("smat", "gradient_input", {"scale": "logit", "normalise": "softmax(temperature=0.1)", "at": "embedding"}),
             ("smat", "integrated_gradients", {"steps": 10, "baseline": "zero", "special": True}),
-            ("l2e", "lime", {"samples": 1000, "baseline": "mask", "level": "word", "target": "gold", "special": False}),
+            ("l2e", "lime", {"samples": 1000, "replace": "mask", "level": "word", "target": "gold", "special": False}),
             ("l2e", "gradient_input", {"scale": "logit", "target": "gold", "at": "word"}),
             ("pruthi", "gradient_input", {"scale": "log_probability", "at": "word"}),
-            ("neely", "lime", {"samples": 1000, "kernel_width": 1.0, "baseline": "pad", "absolute": True}),
+            ("neely", "lime", {"samples": 1000, "kernel_width": 1.0, "replace": "pad", "absolute": True}),
             (
                 "neely",
                 "integrated_gradients",
@@ -609,11 +609,11 @@ class TestOptionsThatMustNotPassSilently:
 
     def test_what_a_function_cannot_do(self):
         with pytest.raises(OptionError, match="absent="):
-            explain(black_box(), TEXTS, "occlusion", baseline="mask")
+            explain(black_box(), TEXTS, "occlusion", replace="mask")
         with pytest.raises(OptionError, match="log_probability"):
             explain(black_box(), TEXTS, "occlusion", scale="logit")
         maps = explain(black_box(), TEXTS, "occlusion", preset="smat")
-        assert (maps.options["scale"], maps.options["baseline"]) == ("probability", "absent")
+        assert (maps.options["scale"], maps.options["replace"]) == ("probability", "absent")
 
     def test_a_regression_has_no_probabilities(self):
         rated = teacher("native", "regression")

@@ -6,6 +6,7 @@ import torch
 from didact.core.batch import Batch
 from didact.core.function import FunctionTeacher
 from didact.core.model import Model
+from didact.core.normalise import share_over, softmax_over
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.task import PAIR, TASKS
@@ -17,8 +18,6 @@ from didact.explainers.attention import (
     AttentionCls,
     AttentionGradient,
     AttentionLast,
-    share_over,
-    softmax_over,
 )
 from didact.explainers.attention_flow import AttentionFlow
 from didact.explainers.attention_rollout import AttentionRollout, start_of

@@ -1,5 +1,6 @@
 """Perturbation methods: equal to captum, to exact Shapley values and to regressions written out."""
 
+import dataclasses
 import math
 from itertools import combinations
 
@@ -10,13 +11,16 @@ from captum._utils.models.linear_model import SkLearnLinearRegression, SkLearnRi
 from captum.attr import FeatureAblation, LimeBase, Occlusion
 from sklearn.linear_model import LinearRegression, Ridge
 
+from didact import registry
 from didact.core.baseline import baseline_of
 from didact.core.encode import encoded
-from didact.core.removal import Removal
+from didact.core.perturb import MaskedForward, on_all_positions
+from didact.core.players import players_of
 from didact.core.row import Row
 from didact.core.target import Target
-from didact.errors import OptionError
+from didact.errors import OptionError, UnsupportedError
 from didact.explainers.build import build_explainer
+from didact.metrics.probe import Probe
 from teachers import Forward, black_box, examples, scores, setting, teacher
 
 
@@ -40,7 +44,20 @@ def exact_shapley(value, players: int) -> np.ndarray:
     return found
 
 
-def value_of(removal: Removal, row: int):
+class Values:
+    """The target's values with some players of each row present, straight from the engine."""
+
+    def __init__(self, subject, batch, target, **options):
+        self.masked, self.target = MaskedForward(subject, batch, **options), target
+        self.players = players_of(batch).numpy()
+        self.counts = (self.players.max(1) + 1).tolist()
+
+    def __call__(self, kept):
+        masks = [on_all_positions(one, players) for one, players in zip(kept, self.players, strict=True)]
+        return self.masked(masks, read=lambda logits, rows: self.target.select(rows).of(logits))
+
+
+def value_of(removal: Values, row: int):
     """The value of a set of players, asked one by one and remembered."""
     known = {}
 
@@ -49,7 +66,7 @@ def value_of(removal: Removal, row: int):
         if key not in known:
             kept = [np.zeros((1, count), dtype=bool) for count in removal.counts]
             kept[row][0, list(key)] = True
-            known[key] = float(removal.values(kept)[row][0])
+            known[key] = float(removal(kept)[row][0])
         return known[key]
 
     return value
@@ -57,7 +74,7 @@ def value_of(removal: Removal, row: int):
 
 def captum_on(model, batch, forward, regression, kept, weights):
     """captum's LIME, of which its Kernel SHAP is a case, with our samples and their weights."""
-    inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+    inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="mask").detach()
     units = batch.units[0].nonzero()[:, 0]
     samples, closeness = iter(torch.from_numpy(kept).double()), iter(torch.from_numpy(weights))
 
@@ -78,16 +95,16 @@ def captum_on(model, batch, forward, regression, kept, weights):
     return base.attribute(inputs, n_samples=len(kept))[0].double()
 
 
-class TestRemoval:
+class TestMaskedForward:
     @pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
-    @pytest.mark.parametrize("baseline", ["zero", "pad", "mask"])
-    def test_values_are_those_of_the_altered_embeddings(self, kind, baseline):
+    @pytest.mark.parametrize("replace", ["zero", "pad", "mask"])
+    def test_values_are_those_of_the_altered_embeddings(self, kind, replace):
         model, batch, target, forward = setting(kind)
-        removal = Removal(model, batch, target, baseline=baseline, batch_size=4)
+        removal = Values(model, batch, target, replace=replace, batch_size=4)
         generator = np.random.default_rng(0)
         kept = [generator.random((5, count)) < 0.5 for count in removal.counts]
-        found = removal.values(kept)
-        full, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline=baseline).detach()
+        found = removal(kept)
+        full, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline=replace).detach()
         for sample in range(5):
             inputs = full.clone()
             for row, choice in enumerate(kept):
@@ -106,11 +123,80 @@ class TestRemoval:
         inner = subject.function
         subject.function = lambda inputs: asked.extend(inputs) or inner(inputs)
         rows = [Row("a", ("no more of that",))]
-        removal = Removal(subject, encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability"))
+        removal = Values(subject, encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability"))
         kept = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=bool)
-        values = removal.values([kept])[0]
+        values = removal([kept])[0]
         assert sorted(asked) == ["   ", "no more  "]
         assert values[0] == values[1] != values[2]
+
+    @pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
+    def test_deleted_units_leave_a_shorter_row(self, kind):
+        model, batch, target, _ = setting(kind)
+        values = Values(model, batch, target, replace="delete", batch_size=4)
+        kept = [np.ones((1, count), dtype=bool) for count in values.counts]
+        for one in kept:
+            one[0, 0] = False
+        found = values(kept)
+        for row in np.flatnonzero(np.array(values.counts) > 1).tolist():
+            stays = batch.mask[row].clone()
+            stays[batch.units[row].nonzero()[0]] = False
+            alone = batch.select([row])
+            stays = stays[: alone.mask.shape[1]]
+            shorter = {
+                name: getattr(alone, name)[:, stays] for name in ("tokens", "mask", "units", "segments", "words")
+            }
+            shorter["types"] = None if alone.types is None else alone.types[:, stays]
+            short = dataclasses.replace(alone, **shorter, offsets=alone.offsets[:, stays], rows=None, rationale=None)
+            with torch.no_grad():
+                expected = target.select(torch.tensor([row])).of(model.eval()(short).logits)
+            assert abs(found[row][0] - float(expected[0])) < 1e-10
+
+    def test_a_model_without_any_token_for_it_gets_zeros(self, monkeypatch):
+        model, batch, target, _ = setting("hf")
+        kept = [np.zeros((1, count), dtype=bool) for count in Values(model, batch, target).counts]
+        zeros = Values(model, batch, target, replace="zero")(kept)
+
+        def none(name):
+            raise UnsupportedError(name)
+
+        monkeypatch.setattr(model, "filler", none)
+        bare = Values(model, batch, target)
+        assert bare.masked.description == "embedding 0, since there is no mask token"
+        np.testing.assert_array_equal(bare(kept), zeros)
+        with pytest.raises(UnsupportedError, match="replace=delete or replace=zero"):
+            Values(model, batch, target, replace="pad")
+
+    def test_a_deleted_unit_moves_the_positions_of_a_span(self):
+        model, batch, target, _ = setting("hf", "reading")
+        assert target.kind == "span"
+        with pytest.raises(UnsupportedError, match="replace=delete"):
+            scores("occlusion", model, batch, target, replace="delete")
+
+    @pytest.mark.parametrize("replace", [None, "mask", "delete", "zero"])
+    def test_explainers_and_metrics_take_units_away_alike(self, replace):
+        """The drop that `occlusion` scores is the one that a metric sees, whatever is asked for, and by default."""
+        model, rows = teacher("hf", "classification"), examples("classification")
+        options = {} if replace is None else {"replace": replace}
+        batch, probe = model.encode(rows), Probe(model, rows, **options)
+        target = Target.label(torch.zeros(len(batch), dtype=torch.long), scale="probability")
+        found = scores("occlusion", model, batch, target, **options).scores
+        full = probe.full()
+        for row in range(len(batch)):
+            units = batch.units[row].nonzero()[:, 0].tolist()
+            masks = np.ones((len(units), batch.units.shape[1]), dtype=bool)
+            masks[np.arange(len(units)), units] = False
+            drops = full[row, 0] - probe.ask([masks], rows=[row])[0][:, 0]
+            np.testing.assert_allclose(found[row, units].numpy(), drops, atol=1e-9)
+
+    def test_the_old_name_of_the_option_is_understood(self, caplog):
+        registry._warn_of_new_name.cache_clear()
+        found = build_explainer("occlusion(baseline=zero)")
+        assert found.options["replace"] == "zero"
+        build_explainer("lime(baseline=zero)")
+        assert caplog.text.count("'baseline' is now called 'replace'") == 1
+        with pytest.raises(OptionError, match="both were given"):
+            build_explainer("occlusion(baseline=zero)", replace="mask")
+        assert build_explainer("integrated_gradients(baseline=pad)").options["baseline"] == "pad"
 
     def test_a_function_sees_the_text_without_the_word(self):
         subject = black_box(absent="_")
@@ -131,7 +217,7 @@ class TestOcclusion:
     @pytest.mark.parametrize("kind", ["hf", "native", "bilstm_attention"])
     def test_is_captums(self, kind):
         model, batch, target, forward = one_row(kind)
-        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="mask").detach()
         ours = scores("occlusion", model, batch, target).scores
         window = (1, inputs.shape[-1])
         theirs = Occlusion(forward).attribute(inputs, window, strides=window, baselines=empty)[..., 0]
@@ -143,7 +229,7 @@ class TestOcclusion:
         target = Target.label(torch.tensor([1]))
         words = torch.tensor([[0, 1, 1, 1, 2, 3, 3, 3, 4]])  # [CLS], three pieces, film, three pieces, [SEP]
         assert batch.tokens.shape == words.shape
-        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="zero").detach()
+        inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="mask").detach()
         theirs = FeatureAblation(Forward(model, batch, target)).attribute(
             inputs, empty, feature_mask=words[..., None].expand_as(inputs)
         )[..., 0]
@@ -183,9 +269,9 @@ class TestLime:
         model, batch, target, _ = setting("native")
         explainer = build_explainer("lime", samples=60, ridge=0.5, kernel_width=0.7).explainer
         ours = explainer(model, batch, target).scores
-        removal = Removal(model, batch, target)
+        removal = Values(model, batch, target)
         kept = [explainer.draw(row, count) for row, count in zip(batch.ids, removal.counts, strict=True)]
-        for row, values in enumerate(removal.values(kept)):
+        for row, values in enumerate(removal(kept)):
             fitted = Ridge(alpha=0.5).fit(kept[row], values, sample_weight=explainer.closeness(kept[row]))
             np.testing.assert_allclose(ours[row][batch.units[row]].numpy(), fitted.coef_, atol=1e-9)
 
@@ -194,7 +280,7 @@ class TestKernelShap:
     @pytest.mark.parametrize(("kind", "task"), [("hf", "classification"), ("native", "pair"), ("bilstm", "regression")])
     def test_enumerated_is_exact(self, kind, task):
         model, batch, target, _ = setting(kind, task)
-        removal = Removal(model, batch, target)
+        removal = Values(model, batch, target)
         row = int(np.argmin(np.abs(np.array(removal.counts) - 6)))
         players = removal.counts[row]
         assert 3 <= players <= 8
@@ -218,7 +304,7 @@ class TestKernelShap:
         subject, rows = black_box("pair"), [Row("a", ("no a", "on board"))]
         batch, target = encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability")
         found = scores("kernel_shap", subject, batch, target, samples=16).scores
-        expected = exact_shapley(value_of(Removal(subject, batch, target), 0), 4)
+        expected = exact_shapley(value_of(Values(subject, batch, target), 0), 4)
         np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-9)
 
     @pytest.mark.parametrize(
@@ -249,7 +335,7 @@ class TestKernelShap:
 
     def test_nears_the_truth_as_samples_grow(self):
         model, batch, target, _ = setting("hf")
-        removal = Removal(model, batch, target)
+        removal = Values(model, batch, target)
         row = int(np.argmax(removal.counts))
         truth = scores("kernel_shap", model, batch, target, samples=2 ** removal.counts[row]).scores[row]
         gaps = []
@@ -306,7 +392,7 @@ class TestShapleySampling:
         from itertools import permutations
 
         model, batch, target, _ = one_row("native", 0)
-        removal = Removal(model, batch, target)
+        removal = Values(model, batch, target)
         players = removal.counts[0]
         explainer = build_explainer("shapley_sampling", permutations=math.factorial(players)).explainer
         explainer.draw = lambda *_: np.array(list(permutations(range(players))))

@@ -109,7 +109,7 @@ def asked_alone(teacher, row, remove):
 def test_every_metric_is_what_it_says(task, remove):
     teacher, rows = teachers.teacher("hf", task), teachers.examples(task)
     methods = [explain(teacher, rows, "gradient_input"), explain(teacher, rows, "random")]
-    found = faithfulness(list(ALL.values()), methods, Probe(teacher, rows, remove=remove, batch_size=4))
+    found = faithfulness(list(ALL.values()), methods, Probe(teacher, rows, replace=remove, batch_size=4))
     assert found.shape == (len(ALL), 2, len(rows))
     for number, name in enumerate(ALL):
         for place, maps in enumerate(methods):
@@ -130,9 +130,9 @@ def test_alone_is_batched(kind, remove):
     teacher, rows = teachers.teacher(kind, "classification"), teachers.examples("classification")
     maps = explain(teacher, rows, "random")
     metrics = list(ALL.values())
-    together = faithfulness(metrics, [maps], Probe(teacher, rows, remove=remove))
+    together = faithfulness(metrics, [maps], Probe(teacher, rows, replace=remove))
     for index, row in enumerate(rows):
-        alone = faithfulness(metrics, [maps.select([index])], Probe(teacher, [row], remove=remove, batch_size=1))
+        alone = faithfulness(metrics, [maps.select([index])], Probe(teacher, [row], replace=remove, batch_size=1))
         np.testing.assert_allclose(together[:, :, index], alone[:, :, 0], atol=1e-9)
 
 
@@ -142,7 +142,7 @@ def test_a_model_without_special_tokens_can_lose_everything():
     reader = replace(teacher.reader, special=False)
     bare = type(teacher)(teacher.task, teacher.classes, reader, **teacher.options).eval()
     rows = teachers.examples("classification")
-    found = Probe(bare, rows, remove="delete").ask(
+    found = Probe(bare, rows, replace="delete").ask(
         [np.zeros((1, width), dtype=bool) for width in [_width(bare, rows)] * 3]
     )
     assert np.isfinite(np.concatenate(found)).all()
@@ -201,8 +201,8 @@ def test_scores_are_moved_by_the_largest_whatever_their_sign():
     probe = Probe(teacher, rows)
     found = faithfulness([module.Comprehensiveness(k=1)], [replace(maps, scores=scores)], probe)[0, 0]
     for index in range(len(rows)):
-        kept = np.ones((1, probe.units.shape[1]), dtype=bool)
-        kept[0, np.flatnonzero(probe.units[index])[1]] = False
+        kept = np.ones((1, probe.masked.units.shape[1]), dtype=bool)
+        kept[0, np.flatnonzero(probe.masked.units[index])[1]] = False
         moved = probe.full()[index, 0] - probe.ask([kept], rows=[index])[0][0, 0]
         assert found[index] == pytest.approx(abs(moved))
 
@@ -242,7 +242,7 @@ def test_images():
     teacher, rows = teachers.teacher("native", "image"), teachers.examples("image")
     maps = explain(teacher, rows, "gradient_input")
     probe = Probe(teacher, rows)
-    assert probe.how == "embedding 0"
+    assert probe.masked.description == "embedding 0"
     found = faithfulness([module.Comprehensiveness(k=1.0), module.Sufficiency(k=1.0)], [maps], probe)
     np.testing.assert_allclose(found[1], 0, atol=1e-9)
     batch = teacher.encode(rows)
@@ -307,7 +307,7 @@ class TestEdges:
             lambda: module.Comprehensiveness(k=1.5),
             lambda: module.AopcSufficiency(bins=[]),
             lambda: module.DeletionArea(steps=0),
-            lambda: Probe(teachers.teacher("hf", "classification"), tiny.rows(), remove="burn"),
+            lambda: Probe(teachers.teacher("hf", "classification"), tiny.rows(), replace="burn"),
         ):
             with pytest.raises(OptionError):
                 make()
@@ -320,15 +320,15 @@ def test_equal_questions_are_asked_once():
     maps = explain(teacher, rows, "gradient_input")
     probe = Probe(teacher, rows)
     faithfulness([module.DeletionArea(), module.FlipFraction(), module.DeletionArea()], [maps, maps], probe)
-    assert probe.passes == sum(len(one) for one in maps)
+    assert probe.masked.passes == sum(len(one) for one in maps)
 
 
 def test_without_a_mask_token_the_unknown_word_stands_there():
     teacher = teachers.teacher("hf", "classification")
     bare = replace_tokenizer(teacher, mask_token=None)
-    assert Probe(bare, tiny.rows()).how == "replaced by [UNK], since there is no mask token"
+    assert Probe(bare, tiny.rows()).masked.description == "replaced by [UNK], since there is no mask token"
     barer = replace_tokenizer(teacher, mask_token=None, unk_token=None)
-    assert Probe(barer, tiny.rows()).how == "replaced by [PAD], since there is no mask token"
+    assert Probe(barer, tiny.rows()).masked.description == "replaced by [PAD], since there is no mask token"
 
 
 def replace_tokenizer(teacher, **tokens):

@@ -26,7 +26,7 @@ def undecided(kind, task):
     model = copy.deepcopy(teacher(kind, task))
     rows = examples(task)
     bare = Probe(model, rows)
-    answers = bare.ask([np.zeros((1, bare.units.shape[1]), dtype=bool)] * len(rows))
+    answers = bare.ask([np.zeros((1, bare.masked.units.shape[1]), dtype=bool)] * len(rows))
     (bias,) = [one for name, one in model.named_parameters() if name.endswith("bias") and one.shape == (3,)]
     with torch.no_grad():
         bias -= torch.from_numpy(np.log(np.concatenate(answers)).mean(0))
@@ -75,11 +75,16 @@ def test_as_a_literal_loop_has_it(kind, task):
     model, rows = undecided(kind, task), examples(task)
     maps = several(model, rows)
     differing = 0
-    for options, by in (("", "auto"), ("(k=0.5)", "auto"), ("(remove=zero)", "auto"), ("(k=0.2, remove=pad)", "size")):
+    for options, by in (
+        ("", "auto"),
+        ("(k=0.5)", "auto"),
+        ("(replace=zero)", "auto"),
+        ("(k=0.2, replace=pad)", "size"),
+    ):
         spec = parsed(f"prediction{options}")
         found = agreement(maps, spec, by=by, probe=Prediction(**spec.options).probe(model, maps[0]))
-        asked = {"k": 0.3, "remove": "mask"} | dict(spec.options)
-        expected = loop(model, rows, maps, asked["k"], asked["remove"], by_size=by == "size")
+        asked = {"k": 0.3, "replace": "mask"} | dict(spec.options)
+        expected = loop(model, rows, maps, asked["k"], asked["replace"], by_size=by == "size")
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(found, found.swapaxes(1, 2))
         own = np.einsum("rmm->rm", found)
@@ -137,7 +142,7 @@ class TestByHand:
         measure = Prediction(k=1)
         probe = measure.probe(self.model, maps[0])
         assert measure(maps, probe).min() == 1
-        assert probe.passes == 1
+        assert probe.masked.passes == 1
 
     def test_few_rows_at_a_time_change_nothing(self, monkeypatch):
         whole = self.found()
@@ -161,7 +166,7 @@ class TestRefused:
         [
             ("prediction(k=0)", "k must be"),
             ("prediction(k=half)", "'k' of prediction is a number"),
-            ("prediction(remove=burn)", "'remove' of prediction is one of mask, delete, pad, zero, not 'burn'"),
+            ("prediction(replace=burn)", "'replace' of prediction is one of mask, delete, pad, zero, not 'burn'"),
             ("prediction(p=1)", "no option of prediction named 'p'"),
         ],
     )

@@ -31,7 +31,7 @@ def agree(
             "--measure",
             "NAMES",
             "kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, or (with --model) "
-            "prediction(k=0.3, remove=mask).",
+            "prediction(k=0.3, replace=mask).",
             options.STATISTICS,
         ),
     ] = "kendall",

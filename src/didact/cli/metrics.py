@@ -41,9 +41,10 @@ def metrics(
     asked: Annotated[
         str | None, option("--metrics", "NAMES", "Comma-separated names (default: all that apply).", options.METHODS)
     ] = None,
-    remove: Annotated[
-        str | None, option("--remove", "HOW", "Remove units by mask (default), delete, pad, zero.", options.METHODS)
+    replace: Annotated[
+        str | None, option("--replace", "HOW", "Replace units by mask (default), delete, pad, zero.", options.METHODS)
     ] = None,
+    remove: Annotated[str | None, option("--remove", "HOW", "Now --replace.", hidden=True)] = None,
     preset: Annotated[
         str | None, option("--preset", "NAME", "Removal of a paper: eraser (delete), l2e (mask).", options.METHODS)
     ] = None,
@@ -101,8 +102,9 @@ def metrics(
             trust_remote_code=trust_remote_code,
         )  # fmt: skip
     found = evaluated(
-        given, teacher, loaded, metrics=named, remove=remove, preset=preset, level=level, encoder=encoder,
-        control=control, seed=seed, batch_size=batch_size, progress=True, classes=options.parse_classes(classes),
+        given, teacher, loaded, metrics=named, replace=replace, remove=remove, preset=preset, level=level,
+        encoder=encoder, control=control, seed=seed, batch_size=batch_size, progress=True,
+        classes=options.parse_classes(classes),
     )  # fmt: skip
     if as_json:
         print_json(found.to_document())

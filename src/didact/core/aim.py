@@ -99,10 +99,10 @@ def _gold(teacher: Teacher, rows: Sequence[Row]) -> Outputs:
 
 def refusal(teacher: Teacher, option: str, value: object) -> str | None:
     """Why this teacher cannot serve an option that all methods share; None if it can."""
-    if option == "baseline" and isinstance(teacher, FunctionTeacher):
+    if option in ("baseline", "replace") and isinstance(teacher, FunctionTeacher):
         return (
-            "Option 'baseline' is about embeddings, and a function has none: what stands for a removed word is its own "
-            "affair, teacher_from_function(…, absent='[MASK]')."
+            f"Option {option!r} is about embeddings, and a function has none: what stands for a removed word is its "
+            "own affair, teacher_from_function(…, absent='[MASK]')."
         )
     if option == "scale" and value is not None and teacher.task.name == "regression" and value != "logit":
         return f"A regression has one output and no probabilities: leave scale={value!r} out."

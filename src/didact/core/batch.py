@@ -1,7 +1,7 @@
 """Rows as tensors: what a model reads, and how its positions map back to the rows."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -71,24 +71,6 @@ class Batch:
     def _tensors(self) -> dict[str, Tensor]:
         found = ((one.name, getattr(self, one.name)) for one in fields(self))
         return {name: value for name, value in found if isinstance(value, Tensor)}
-
-
-def similar(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Indices in groups that pass through a model together: longest first, at most `batch_size`, of similar length.
-
-    A group is cut short where the next is a tenth shorter, so that little padding is computed; but not below a
-    quarter of `batch_size`, where a pass costs nearly as much as a full one.
-    """
-    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    group: list[int] = []
-    for index in order:
-        shorter = bool(group) and lengths[index] <= 0.9 * lengths[group[0]]
-        if len(group) == batch_size or (shorter and 4 * len(group) >= batch_size):
-            yield group
-            group = []
-        group.append(index)
-    if group:
-        yield group
 
 
 class Pieces(NamedTuple):

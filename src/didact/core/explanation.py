@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from didact.core.normalise import positive, share_over
 from didact.core.row import Span
 from didact.errors import OptionError
 
@@ -62,20 +63,14 @@ class Explanation:
         """
         if temperature <= 0:
             raise OptionError(f"A temperature must be above 0, not {temperature}.")
-        units = self.units.to(self.scores.dtype)
-        mass = self.scores.abs() * units
+        mass = self.scores
         if self.kind == "binary":
-            mass = (self.scores != 0).to(self.scores.dtype).clamp_min(floor) * units
-        mass = mass + units * (mass.sum(-1, keepdim=True) == 0)
+            mass = (self.scores != 0).to(self.scores.dtype).clamp_min(floor)
         if temperature != 1.0:
             # Scaled to a largest value of 1 first, so that sharp temperatures do not underflow to an empty row.
-            mass = (mass / _positive(mass.amax(-1, keepdim=True))) ** (1 / temperature) * units
-        return mass / _positive(mass.sum(-1, keepdim=True))
-
-
-def _positive(total: Float[Tensor, "batch 1"]) -> Float[Tensor, "batch 1"]:
-    """The divisor, or 1 where a row has no units at all."""
-    return torch.where(total > 0, total, torch.ones_like(total))
+            mass = mass.abs() * self.units
+            mass = (mass / positive(mass.amax(-1, keepdim=True))) ** (1 / temperature)
+        return share_over(mass, self.units, fill_empty=True)
 
 
 def _tensor(values: Tensor | np.ndarray, device: torch.device | None) -> Tensor:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
+from didact.core.batching import row_batches
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.rows import Rows, as_rows
@@ -145,7 +146,7 @@ class Model(nn.Module, ABC):
         width = len(self.classes) if self.classes is not None else 2 if self.task.name == "reading" else 1
         values = np.zeros((len(rows), width))
         with answering(self):
-            for chosen in by_length(rows, batch_size):
+            for chosen in row_batches(rows, batch_size):
                 try:
                     batch = self.encode([rows[index] for index in chosen])
                 except TooLongError:  # of this batch; the caller wants to know of all rows
@@ -208,12 +209,6 @@ def answering(model: "Model") -> Iterator[None]:
     # Weights that come only when they are needed cannot be put in place in inference mode.
     with evaluating(model), torch.no_grad() if model.is_spread else torch.inference_mode():
         yield
-
-
-def by_length(rows: Sequence[Row], batch_size: int) -> Iterable[list[int]]:
-    """Indices in batches of similar text length, longest first, so that memory runs out at once or never."""
-    order = sorted(range(len(rows)), key=lambda index: -sum(map(len, rows[index].texts)))
-    return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
 def spans_of(logits: Float[Tensor, "batch 2 token"], batch: Batch) -> Float[np.ndarray, "batch 2"]:

@@ -81,11 +81,16 @@ class Outputs:
     @property
     def probabilities(self) -> Float[np.ndarray, "row width"]:
         assert self.task.has_classes
-        shifted = np.exp(self.values - self.values.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
+        return softmax(self.values)
 
     @property
     def spans(self) -> tuple[Span, ...]:
         """The answers of a reading task, as spans of the passage."""
         assert self.task.name == "reading"
         return tuple(Span(1, int(start), int(end)) for start, end in self.values)
+
+
+def softmax(logits: Float[np.ndarray, "row width"]) -> Float[np.ndarray, "row width"]:
+    """Probabilities of classes."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)

@@ -38,9 +38,9 @@ def agree(
     """How far methods agree about the same rows, all pairs of them.
 
     `explanations` are sets or files of them (of other tools, too, which are read onto `data`: a data set, its name, or
-    rows); rows are matched by id. `measure` is one of kendall, spearman, pearson,
-    weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, remove=mask). `by`: `size` compares scores
-    without their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
+    rows); rows are matched by id. `measure` is one of kendall, spearman, pearson, weighted_tau,
+    top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, replace=mask). `by`: `size` compares scores without
+    their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
     joins the pieces of words first, so that models with other tokenizers can be compared. `prediction` asks the
     `teacher` that was explained (a teacher, a folder, a hub name) what it predicts from the units that methods choose,
     `batch_size` altered rows at a time.
@@ -158,7 +158,7 @@ def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
     from didact.core.model import Model
     from didact.experiment.explain import model_fingerprint
 
-    said = [f"What is taken away is {probe.how}."]
+    said = [f"What is taken away is {probe.masked.description}."]
     marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}
     if isinstance(probe.teacher, Model) and marks - {model_fingerprint(probe.teacher)}:
         said.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")

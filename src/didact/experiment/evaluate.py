@@ -12,6 +12,7 @@ from jaxtyping import Float
 from didact.core.classes import align_rows
 from didact.core.dataset import Dataset, Split
 from didact.core.model import Model
+from didact.core.perturb import DEFAULT, check_replace
 from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
 from didact.core.task import task_named
@@ -28,12 +29,12 @@ from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, 
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
-from didact.metrics.probe import PRESETS, REMOVE, Probe
+from didact.metrics.probe import PRESETS, Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.models.load import load_teacher
 from didact.records.explanations import Explanations
-from didact.registry import check_types, checked_options, parse_spec, unknown
+from didact.registry import check_types, checked_options, parse_spec, renamed_option, unknown
 from didact.render.progress import Progress
 from didact.stats.claims import claims
 from didact.stats.contrast import row_contrasts
@@ -133,7 +134,7 @@ def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options
     the rationales. `metrics` names what is measured (`didact metrics` lists them; options in brackets:
     comprehensiveness(k=0.2)), by default all that can be. A metric of your own is any callable (explained, row) ->
     number with an attribute `better`, higher or lower. What is taken away is replaced by the mask token
-    (`remove=mask`), deleted, padded or zero; `preset` is eraser or l2e. `level=word` joins pieces first. `encoder`
+    (`replace=mask`), deleted, padded or zero; `preset` is eraser or l2e. `level=word` joins pieces first. `encoder`
     tells which rows mean the same: a model, or minilm; the teacher by default. A `random` explanation stands beside
     the others unless `control=False`; `seed` draws it. `classes` names the data's classes in the teacher's order
     where the names differ, for a metric of your own that reads labels. `value` is the mean over rows, `low` and `high`
@@ -148,6 +149,7 @@ def evaluated(
     data: Any = None,
     *,
     metrics: Sequence[str | Callable[..., Any]] | str | Callable[..., Any] | None = None,
+    replace: str | None = None,
     remove: str | None = None,
     preset: str | None = None,
     level: str | None = None,
@@ -164,7 +166,7 @@ def evaluated(
         if metrics is None
         else _metrics([metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics))
     )
-    remove = _removal(remove, preset)
+    replace = _replacement(**renamed_option({"replace": replace, "remove": remove}, "remove", "replace"), preset=preset)
     loaded = load_data(data) if isinstance(data, str | Path) else data
     known: Teacher | None = None if teacher is None else load_teacher(teacher)
     maps, said = _sets(explanations, loaded, known, level)
@@ -174,7 +176,7 @@ def evaluated(
     if control and RANDOM not in maps:
         maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
     rows, note = _labelled(_rows(first, loaded), loaded, first if known is None else known, classes)
-    work = _Work(maps, rows, known, loaded, encoder, remove, batch_size, said)
+    work = _Work(maps, rows, known, loaded, encoder, replace, batch_size, said)
     if note is not None and any(parse_spec(name).name not in METRICS for name in asked or ()):
         work.notes.append(note)
     if special:
@@ -189,7 +191,7 @@ class _Work:
     teacher: Teacher | None
     data: Any
     encoder: Any
-    remove: str
+    replace: str
     batch_size: int
     notes: list[str] = field(default_factory=list)
 
@@ -295,13 +297,13 @@ class _Work:
         if not metrics:
             return
         assert self.teacher is not None
-        probe = Probe(self.teacher, self.rows, remove=self.remove, batch_size=self.batch_size)
+        probe = Probe(self.teacher, self.rows, replace=self.replace, batch_size=self.batch_size)
         with Progress("scoring faithfulness", total=len(self.rows), shown=progress) as bar:
             values = faithfulness(list(metrics.values()), list(self.maps.values()), probe, done=bar.advance)
         for name, value in zip(metrics, values, strict=True):
-            found[name], how[name] = value, f"units are {probe.how}"
-        if "no mask token" in probe.how:
-            self.notes.append(f"What is taken away is {probe.how}.")
+            found[name], how[name] = value, f"units are {probe.masked.description}"
+        if "no mask token" in probe.masked.description:
+            self.notes.append(f"What is taken away is {probe.masked.description}.")
         self.notes += self._about(probe)
 
     def _about(self, probe: Probe) -> Iterator[str]:
@@ -313,7 +315,7 @@ class _Work:
                 yield f"{name} explains another teacher ({maps.teacher}) than is asked ({probe.teacher.name})."
             if probe.batch.pixels is not None or name == RANDOM:
                 continue
-            missing = [int((columns_of(one, probe, row) == len(one))[probe.units[row]].sum())
+            missing = [int((columns_of(one, probe, row) == len(one))[probe.masked.units[row]].sum())
                        for row, one in enumerate(maps)]  # fmt: skip
             if any(missing):
                 rows = sum(count > 0 for count in missing)
@@ -408,15 +410,17 @@ def _number(name: str, value: Any) -> float:
         raise OptionError(f"Metric {name!r} is to give one number per row (or None), not {value!r}.") from None
 
 
-def _removal(remove: str | None, preset: str | None) -> str:
-    if remove is not None and remove not in REMOVE:
-        raise OptionError(f"Option 'remove' is one of {', '.join(map(repr, REMOVE))}, not {remove!r}.")
+def _replacement(replace: str | None, preset: str | None) -> str:
+    if replace is not None:
+        check_replace(replace)
     if preset is None:
-        return remove or "mask"
+        return replace or DEFAULT
     if preset not in PRESETS:
         raise OptionError(unknown("preset of removal", preset, list(PRESETS)))
-    if remove not in (None, PRESETS[preset]):
-        raise OptionError(f"Preset {preset!r} means remove={PRESETS[preset]}, and remove={remove} was asked for, too.")
+    if replace not in (None, PRESETS[preset]):
+        raise OptionError(
+            f"Preset {preset!r} means replace={PRESETS[preset]}, and replace={replace} was asked for, too."
+        )
     return PRESETS[preset]
 
 

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from didact.core.aim import ALL, TARGETS, ClassIndex, aim, default_scale, refusal, target_names
 from didact.core.batch import Batch
+from didact.core.batching import row_batches
 from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model, TooLongError, by_length
+from didact.core.model import Model, TooLongError
 from didact.core.outputs import Outputs
 from didact.core.players import LEVELS
 from didact.core.precision import SINGLE, answering_in, check_gradients, check_precision
@@ -40,7 +41,7 @@ from didact.experiment.engines import Helper
 from didact.experiment.judge import warn_of_scores
 from didact.experiment.rows import labelled_rows, rows_of
 from didact.explainers import EXPLAINERS, is_learned
-from didact.explainers.build import Built, build_explainer, knows_option
+from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
 from didact.explainers.default import default_method
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
@@ -253,7 +254,7 @@ def resolve(
         twice = sorted(spec.options.keys() & (given | shared).keys())
         if twice:
             raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
-        method, given = spec.name, given | dict(spec.options)
+        method, given = spec.name, in_new_names(spec.name, given | dict(spec.options))
     for name, value in given.items():
         reason = refusal(teacher, name, value)
         if reason is not None:
@@ -340,8 +341,8 @@ class Work:
         shared = {name: value for name, value in vars(self.asked).items() if name != "precision" or value != SINGLE}
         found = shared | {"scale": None if is_rated else self.asked.scale or default_scale(self.teacher)}
         own = {name: value for name, value in self.built.options.items() if name != "batch_size"}
-        if "baseline" in own and isinstance(self.teacher, FunctionTeacher):
-            own["baseline"] = "absent"
+        if "replace" in own and isinstance(self.teacher, FunctionTeacher):
+            own["replace"] = "absent"
         return found | own
 
     def facts(self, background: Sequence[Row]) -> dict[str, Any]:
@@ -378,7 +379,7 @@ class Work:
         return answering_in(self.teacher, self.asked.precision, method=self.built.name)
 
     def _explained(self, rows: Sequence[Row], bar: Progress) -> Explanations:
-        groups = list(by_length(rows, self.batch_size))
+        groups = row_batches(rows, self.batch_size)
         batches = self._encoded([[rows[index] for index in chosen] for chosen in groups])
         parts = []
         for chosen, batch in zip(groups, batches, strict=True):

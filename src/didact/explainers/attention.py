@@ -1,13 +1,14 @@
 """What a model's own attention weighs: where it pools or answers, in all layers or the last, alone or times a slope."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
+from didact.core.normalise import softmax_over
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
@@ -93,22 +94,6 @@ class AttentionGradient(Explainer):
         terms = [(weight.detach() * slope).sum((1, 2)) for weight, slope in zip(weights, slopes, strict=True)]
         scores = torch.stack([one.to(batch.device) for one in terms]).mean(0)
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
-
-
-def softmax_over(
-    logits: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch token"]:
-    """Softmax over the units, zero elsewhere; a row that sees none of its units is all zeros."""
-    logits = logits.masked_fill(~units, -torch.inf)
-    blind = logits.amax(-1, keepdim=True) == -torch.inf
-    return logits.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
-
-
-def share_over(mass: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]) -> Float[Tensor, "batch token"]:
-    """The mass on the units, one in sum; a row without any is all zeros."""
-    mass = mass.masked_fill(~units, 0.0)
-    total = mass.sum(-1, keepdim=True)
-    return mass / total.masked_fill(total == 0, 1.0)
 
 
 def _distribution(scores: Float[Tensor, "batch token"], batch: Batch) -> Explanation:

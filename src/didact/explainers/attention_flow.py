@@ -11,9 +11,9 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from didact.core.batch import Batch
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
+from didact.core.normalise import share_over
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.explainers.attention import share_over
 from didact.explainers.attention_rollout import residual_attention, start_of
 from didact.explainers.slopes import white_box
 
@@ -62,6 +62,10 @@ def maximum_flows(
     flow. So each sink is solved in a thin graph (its own rows and columns, the start's, everybody's strongest edges),
     and the smallest cut of the thin graph is measured in the whole one. Where the two agree both are optimal. Where
     they do not, edges across the cut are added and the flow grows on, until they do.
+
+    One call of `scipy.sparse.csgraph.maximum_flow` per sink on the whole graph would be 130 lines shorter, but takes
+    1.6 to 1.9 times as long with 12 layers and 64 tokens, 3.7 to 4 times with 128 (1.4 s instead of .4 s per row),
+    and is exact to 7e-8 only.
     """
     return Network(matrices, start).flows_to(sinks)
 

@@ -7,12 +7,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.batch import Batch
+from didact.core.batching import area_batches
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
+from didact.core.normalise import positive, share_over, softmax_over
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.explainers.attention import share_over
 from didact.explainers.slopes import white_box
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
@@ -57,18 +58,17 @@ def residual_attention(
 
     Rows sum to one; those of padding are zero, and nobody looks at padding.
     """
-    for rows in _groups(batch):
+    for indices in area_batches(batch.lengths, _PAIRS):
+        rows = torch.from_numpy(indices).to(batch.device)
         part = batch.select(rows)
         with evaluating(model), torch.no_grad():
             full = model(part, listen=["full"]).full
         assert full is not None
         # Padding queries see nothing: softmax over nothing would be NaN.
-        blind = (full == -torch.inf).all(-1, keepdim=True)
-        attention = full.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0).mean(2)
+        attention = softmax_over(full, full > -torch.inf).mean(2)
         stay = torch.diag_embed(part.mask.to(attention.dtype))[:, None]
         mixed = 0.5 * attention + 0.5 * stay
-        total = mixed.sum(-1, keepdim=True)
-        yield rows, mixed / total.masked_fill(total == 0, 1.0)
+        yield rows, mixed / positive(mixed.sum(-1, keepdim=True))
 
 
 def rolled_out(
@@ -78,12 +78,3 @@ def rolled_out(
     for matrix in matrices.flip(1).unbind(1):
         start = torch.einsum("bq,bqk->bk", start, matrix)
     return start
-
-
-def _groups(batch: Batch) -> Iterator[Int[Tensor, " chosen"]]:
-    """Rows of similar length, as many as `_PAIRS` allows, and at least one."""
-    order = batch.lengths.argsort(descending=True, stable=True)
-    while len(order):
-        size = max(1, _PAIRS // int(batch.lengths[order[0]]) ** 2)
-        yield order[:size]
-        order = order[size:]

@@ -8,7 +8,7 @@ from typing import Any
 from didact.core.explainer import Explainer
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
-from didact.registry import check_types, checked_options, parse_spec, plain
+from didact.registry import check_types, checked_options, parse_spec, plain, renamed_option
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,12 @@ def options_of(method: str) -> dict[str, inspect.Parameter]:
     return _options_of(EXPLAINERS.load(method))
 
 
+def in_new_names(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a named method, in which a name of an earlier release stands for the new one."""
+    renamed = knows_option(method, "replace") and not knows_option(method, "baseline")
+    return renamed_option(options, "baseline", "replace") if renamed else dict(options)
+
+
 def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
     """The explainer for a spec like `lime(samples=200)` with more options, in a folder, or the one that is given."""
     from didact.explainers.learned import Learned, fingerprint_of_weights, load_explainer
@@ -43,7 +49,7 @@ def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any
     if isinstance(method, str):
         spec = parse_spec(method)
         kind = EXPLAINERS.load(spec.name)
-        given = checked_options(dict(spec.options) | options, kind, of=repr(spec.name))
+        given = checked_options(in_new_names(spec.name, dict(spec.options) | options), kind, of=repr(spec.name))
         given = {name: plain(value) for name, value in given.items()}
         check_types(given, kind, of=repr(spec.name))
         defaults = {name: one.default for name, one in _options_of(kind).items()}

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation
+from didact.core.perturb import DEFAULT
 from didact.core.players import players_of
 from didact.core.seeds import numpy_generator
 from didact.core.target import Target
@@ -32,19 +33,19 @@ class KernelShap(Perturbation):
     in proportion to its weight. Scores sum to f(x) − f(x') by construction.
     """
 
-    version = 2  # 1 drew 500 samples for every row, and the last unit carried the others' error
+    version = 3  # 2 replaced units by zeros
     adds_up = True
 
     def __init__(
         self,
         *,
         samples: int | str = "auto",
-        baseline: str = "zero",
+        replace: str = DEFAULT,
         level: str = "token",
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        super().__init__(baseline=baseline, level=level, seed=seed, batch_size=batch_size)
+        super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if samples != "auto" and not (isinstance(samples, int) and samples >= 4):
             raise OptionError(
                 f"Option 'samples' of 'kernel_shap' is a whole number from 4, or 'auto', not {samples!r}."

@@ -17,6 +17,7 @@ from didact.core.batch import Batch
 from didact.core.encode import device_of, encoded
 from didact.core.explanation import Explanation, Kind
 from didact.core.model import Model, evaluating
+from didact.core.normalise import positive, softmax_over
 from didact.core.outputs import Outputs
 from didact.core.players import LEVELS, first_positions, players_of
 from didact.core.row import Row
@@ -135,13 +136,12 @@ class L2E(Learned):
             found = (said.softmax(-1) * values).sum(-1)
         elif self.formulation == "ranking" and not self.signed:
             # The worth of a unit in the model of Bradley and Terry, which the ranking loss fits.
-            found = said[..., 0].masked_fill(~scored[..., None], -torch.inf).softmax(1).nan_to_num()
+            found = softmax_over(said[..., 0], scored[..., None], dim=1)
         else:
             found = said[..., 0] if self.is_signed else said[..., 0].clamp_min(0)
         found = found * scored[..., None]
         if found.shape[-1] > 1:
-            largest = found.abs().amax(1, keepdim=True)
-            found = found / torch.where(largest > 0, largest, torch.ones_like(largest))
+            found = found / positive(found.abs().amax(1, keepdim=True))
         return found.mean(-1)
 
     @property

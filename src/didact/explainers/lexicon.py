@@ -7,10 +7,11 @@ from torch import Tensor
 
 from didact.core.aim import aim, target_names
 from didact.core.batch import Batch
+from didact.core.batching import row_batches
 from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation, Kind
-from didact.core.model import Model, by_length, evaluating
+from didact.core.model import Model, evaluating
 from didact.core.players import LEVELS, on_positions, players_of
 from didact.core.row import Row
 from didact.core.target import Target
@@ -31,6 +32,8 @@ class Lexicon(Explainer):
     named, the explained rows themselves), explained by `imitate`. Words are compared whatever their case; `level` is
     token or word.
     """
+
+    version = 2  # 2: occlusion replaces units by the mask token
 
     def __init__(self, *, imitate: str = "occlusion", level: str = "token") -> None:
         super().__init__()
@@ -83,7 +86,7 @@ class Lexicon(Explainer):
         assert isinstance(built, Explainer)
         built.prepare(teacher, rows)
         seen: list[tuple[str, str, float]] = []
-        for chosen in by_length(rows, _BATCH):
+        for chosen in row_batches(rows, _BATCH):
             here = [rows[index] for index in chosen]
             batch = encoded(teacher, here).to(device_of(teacher))
             target = aim(teacher, here, batch, _said(teacher, here, batch))

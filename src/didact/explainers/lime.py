@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from didact.core.perturb import DEFAULT
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
 from didact.explainers.perturbation import Perturbation, Questions
@@ -23,18 +24,20 @@ class Lime(Perturbation):
     at once.
     """
 
+    version = 2  # 1 replaced units by zeros
+
     def __init__(
         self,
         *,
         samples: int = 500,
         kernel_width: float = 0.25,
         ridge: float = 1.0,
-        baseline: str = "zero",
+        replace: str = DEFAULT,
         level: str = "token",
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        super().__init__(baseline=baseline, level=level, seed=seed, batch_size=batch_size)
+        super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if samples < 2 or kernel_width <= 0 or ridge <= 0:
             raise OptionError(
                 f"lime needs samples ≥ 2, kernel_width > 0 and ridge > 0, not {samples}, {kernel_width} and {ridge}."

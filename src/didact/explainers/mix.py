@@ -17,13 +17,14 @@ from didact.core.encode import device_of
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
+from didact.core.normalise import share_over, softmax_over
 from didact.core.players import over_positions, players_of
 from didact.core.row import Row
 from didact.core.simplex import NORMALISERS
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.attention import mean_logits, softmax_over
+from didact.explainers.attention import mean_logits
 from didact.explainers.learned import Learned
 from didact.explainers.slopes import frozen, white_box
 from didact.registry import parse_spec, split_list
@@ -204,7 +205,7 @@ class Blend(Mix):
     sends each word's mass in equal shares to its pieces.
     """
 
-    version = 3  # 3: members with level=word reach all pieces of a word
+    version = 4  # 4: members that remove units replace them by the mask token
 
     def __init__(
         self,
@@ -282,10 +283,8 @@ def logs_of(
     scores: Float[Tensor, "batch part token"], units: Bool[Tensor, "batch token"]
 ) -> Float[Tensor, "batch part token"]:
     """ln of each part's shares |s| / Σ|s| over the units; what has next to none keeps a thousandth of an even share."""
-    size = scores.abs() * units[:, None]
-    total = size.sum(-1, keepdim=True)
     count = units.sum(-1)[:, None, None].clamp_min(1).to(scores.dtype)
-    share = torch.where(total > 0, size / torch.where(total > 0, total, torch.ones_like(total)), 1 / count)
+    share = share_over(scores, units[:, None], fill_empty=True)
     return torch.maximum(share, FLOOR / count).log().masked_fill(~units[:, None], 0.0)
 
 

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from didact.core.perturb import DEFAULT
 from didact.explainers.perturbation import Perturbation, Questions
 
 
 class Occlusion(Perturbation):
     """f(x) − f(x without the unit), unit by unit (Zeiler and Fergus 2014; leave-one-out, Li et al. 2016)."""
 
-    def __init__(self, *, baseline: str = "zero", level: str = "token", batch_size: int = 64) -> None:
-        super().__init__(baseline=baseline, level=level, batch_size=batch_size)
+    version = 2  # 1 replaced units by zeros
+
+    def __init__(self, *, replace: str = DEFAULT, level: str = "token", batch_size: int = 64) -> None:
+        super().__init__(replace=replace, level=level, batch_size=batch_size)
 
     def ask(self, row: str, units: int) -> Questions:  # noqa: ARG002
         return Questions(np.concatenate([np.ones((1, units), dtype=bool), ~np.eye(units, dtype=bool)]))

@@ -6,11 +6,12 @@ from typing import Final
 OPTIONS: Final[Mapping[str, str]] = {
     "at": "Where gradients are taken: word (the word embedding) or embedding (the input of the first layer).",
     "background": "Number of background rows to compare with.",
-    "baseline": "What replaces a removed unit: zero, or the pad or mask token.",
+    "baseline": "Where the path or the comparison starts: zero, or the pad or mask token.",
     "batch_size": "Altered rows in one pass of the model; bounds memory.",
     "learn_temperature": "Learn the temperature, too.",
     "level": "What is scored or removed: token or word.",
     "normaliser": "How the learned weights are kept positive: softmax, sparsemax, or none.",
+    "replace": "What replaces a removed unit: mask (token), delete, pad (token), zero.",
     "samples": "Number of altered copies of a row.",
     "seed": "Decides random draws.",
     "steps": "Points on the path from the baseline.",

@@ -12,18 +12,16 @@ from didact.explainers.learned import fingerprint_of_weights, name_of
 from didact.explainers.mix import FLOOR, Mix
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
-from didact.records.ragged import reduce_rows, row_of_units
+from didact.records.ragged import row_of_units, share_rows, softmax_rows
 
 
 def explained_by(explainer: Mix, parts: Parts) -> Explanations:
     """What the explainer says of rows whose parts are known."""
     maps = parts.maps
-    owner = row_of_units(maps.bounds)
     values = torch.from_numpy(parts.values).to(explainer.coefficients.device)
     with torch.no_grad():
         logits = explainer.logits(values.T[None])[0].cpu().double().numpy()
-    mass = np.exp(logits - reduce_rows(np.maximum, logits, maps.bounds, empty=0.0)[owner])
-    scores = mass / reduce_rows(np.add, mass, maps.bounds, empty=1.0)[owner]
+    scores = softmax_rows(logits, maps.bounds)
     options = {**maps.options, **explainer.options, "weights": fingerprint_of_weights(explainer)}
     return replace(maps, method=name_of(explainer), kind="distribution", options=options, scores=scores)
 
@@ -34,8 +32,7 @@ def blended(members: Sequence[tuple[str, Explanations]]) -> Parts:
     Members that score words beside others that score pieces share each word's mass evenly among its pieces.
     """
     units = max((maps for _, maps in members), key=lambda maps: len(maps.scores))
-    owner = row_of_units(units.bounds)
-    even = 1.0 / np.diff(units.bounds)[owner]
+    even = 1.0 / np.diff(units.bounds)[row_of_units(units.bounds)]
     columns = []
     for name, maps in members:
         size = np.where(maps.scores != 0, 1.0, 1e-3) if maps.kind == "binary" else np.abs(maps.scores)
@@ -43,9 +40,7 @@ def blended(members: Sequence[tuple[str, Explanations]]) -> Parts:
             size = _over_pieces(name, size, maps, units)
         elif maps.ids != units.ids:
             raise ShapeError(f"The members of a blend must explain the same rows; {name!r} explains others.")
-        total = reduce_rows(np.add, size, units.bounds, empty=1.0)[owner]
-        share = np.where(total > 0, size / np.where(total > 0, total, 1.0), even)
-        columns.append(np.log(np.maximum(share, FLOOR * even)))
+        columns.append(np.log(np.maximum(share_rows(size, units.bounds), FLOOR * even)))
     values = np.stack(columns, 1).astype(np.float32)
     return Parts(units, tuple(name for name, _ in members), values)
 

@@ -6,15 +6,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
-from didact.core.players import on_positions
-from didact.core.removal import Removal
+from didact.core.model import Model
+from didact.core.perturb import MaskedForward, check_replace, on_all_positions
+from didact.core.players import on_positions, players_of
 from didact.core.target import Target
 from didact.core.teacher import Teacher
+from didact.errors import UnsupportedError
 from didact.explainers.completeness import left_over
 
 _NUMBERS: Final = 2**21  # units of all questions that are held at once: memory does not grow with samples × rows
@@ -36,9 +39,10 @@ class Perturbation(Explainer):
 
     adds_up = False
 
-    def __init__(self, *, baseline: str, level: str, batch_size: int, seed: int = 0) -> None:
+    def __init__(self, *, replace: str, level: str, batch_size: int, seed: int = 0) -> None:
         super().__init__()
-        self.baseline, self.level, self.seed, self.batch_size = baseline, level, seed, batch_size
+        check_replace(replace)
+        self.replace, self.level, self.seed, self.batch_size = replace, level, seed, batch_size
 
     @abstractmethod
     def ask(self, row: str, units: int) -> Questions: ...
@@ -50,23 +54,45 @@ class Perturbation(Explainer):
         """One score per unit of each row, from what was asked about it and answered."""
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        removal = Removal(teacher, batch, target, baseline=self.baseline, level=self.level, batch_size=self.batch_size)
+        masked = MaskedForward(teacher, batch, replace=self.replace, batch_size=self.batch_size)
+        if masked.replace == "delete" and target.kind == "span":
+            raise UnsupportedError(
+                "replace=delete moves the positions of a text, and a span is explained at its positions. "
+                "Choose replace=mask, pad or zero."
+            )
+        players = players_of(batch, level=self.level)
+        columns, counts = players.cpu().numpy(), (players.amax(-1) + 1).tolist()
+
+        def read(logits: Tensor, rows: Int[Tensor, " question"]) -> Float[Tensor, " question"]:
+            return target.select(rows).of(logits)
+
         found: list[Float[np.ndarray, " _"]] = []
         ends: list[Float[np.ndarray, " 2"]] = []
         asked: list[Questions] = []
-        for row, (name, units) in enumerate(zip(batch.ids, removal.counts, strict=True)):
+        for row, (name, units) in enumerate(zip(batch.ids, counts, strict=True)):
             asked.append(self.ask(name, units))
             if row == len(batch) - 1 or sum(one.kept.size for one in asked) > _NUMBERS:
                 rows = range(row + 1 - len(asked), row + 1)
-                answers = removal.values([one.kept for one in asked], rows=rows)
+                masks = [on_all_positions(one.kept, columns[index]) for index, one in zip(rows, asked, strict=True)]
+                answers = masked(masks, rows=rows, read=read)
                 found += self.understand(asked, answers)
                 ends += [one[:2] for one in answers]
                 asked = []
-        scores = on_positions(removal.scores(found), removal.players)
+        scores = on_positions(_padded(found, counts, teacher, batch), players)
         left = None
         if self.adds_up:
             left = left_over(scores, torch.from_numpy(np.stack(ends)).to(scores), target)
         return Explanation(scores, batch.mask, batch.units, "signed", left)
+
+
+def _padded(
+    found: Sequence[Float[np.ndarray, " _"]], counts: Sequence[int], teacher: Teacher, batch: Batch
+) -> Float[Tensor, "batch player"]:
+    """One number per player of each row, padded with zeros, in the precision of the teacher."""
+    widest = max(counts, default=0)
+    padded = np.stack([np.pad(one[:count], (0, widest - count)) for one, count in zip(found, counts, strict=True)])
+    dtype = next(teacher.parameters()).dtype if isinstance(teacher, Model) else torch.float64
+    return torch.from_numpy(padded).to(device=batch.device, dtype=dtype)
 
 
 def nothing_and_all(units: int) -> Bool[np.ndarray, "2 unit"]:

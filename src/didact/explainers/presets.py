@@ -24,7 +24,10 @@ class Preset:
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "pruthi": Preset(
-        {"target": "predicted", "scale": "log_probability", "special": True, "level": "token", "at": "embedding"},
+        {
+            "target": "predicted", "scale": "log_probability", "special": True, "level": "token", "at": "embedding",
+            "replace": "zero",
+        },
         {
             "integrated_gradients": {"baseline": "pad", "steps": 50},
             "gradient_norm": {"at": "word"},
@@ -33,7 +36,10 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "smat": Preset(
-        {"target": "predicted", "scale": "logit", "special": True, "level": "token", "at": "embedding"},
+        {
+            "target": "predicted", "scale": "logit", "special": True, "level": "token", "at": "embedding",
+            "replace": "zero",
+        },
         {
             "gradient_input": {"normalise": "softmax(temperature=0.1)"},
             "gradient_norm": {"normalise": "softmax"},
@@ -41,7 +47,10 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "l2e": Preset(
-        {"target": "gold", "scale": "log_probability", "special": False, "level": "word", "baseline": "mask"},
+        {
+            "target": "gold", "scale": "log_probability", "special": False, "level": "word", "baseline": "mask",
+            "replace": "mask",
+        },
         {
             "lime": {"samples": 1000},
             "kernel_shap": {"samples": 1000},
@@ -52,7 +61,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
     "neely": Preset(
         {
             "target": "predicted", "scale": "probability", "special": True, "level": "token", "absolute": True,
-            "at": "embedding", "baseline": "pad",
+            "at": "embedding", "baseline": "pad", "replace": "pad",
         },
         {
             "integrated_gradients": {"steps": 50},

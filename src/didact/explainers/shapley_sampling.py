@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.core.perturb import DEFAULT
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
 from didact.explainers.perturbation import Perturbation, Questions, nothing_and_all
@@ -16,18 +17,19 @@ class ShapleySampling(Perturbation):
     The gains of one permutation sum to f(x) − f(x'), so scores do too.
     """
 
+    version = 2  # 1 replaced units by zeros
     adds_up = True
 
     def __init__(
         self,
         *,
         permutations: int = 20,
-        baseline: str = "zero",
+        replace: str = DEFAULT,
         level: str = "token",
         seed: int = 0,
         batch_size: int = 64,
     ) -> None:
-        super().__init__(baseline=baseline, level=level, seed=seed, batch_size=batch_size)
+        super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if permutations < 2:
             raise OptionError(f"Option 'permutations' of 'shapley_sampling' is at least 2, not {permutations}.")
         self.permutations = permutations

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch, similar
+from didact.core.batch import Batch
+from didact.core.batching import length_buckets
 from didact.core.model import At, Model, evaluating
 from didact.core.target import Target
 from didact.core.teacher import Teacher
@@ -56,8 +57,8 @@ def slope(
 
 def points(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:
     """Which points pass through the model together: at most `batch_size`, of similar length."""
-    for group in similar(batch.lengths[rows].tolist(), batch_size):
-        yield torch.tensor(group, device=rows.device)
+    for bucket in length_buckets(batch.lengths[rows], batch_size):
+        yield torch.from_numpy(bucket).to(rows.device)
 
 
 Place = Callable[[Int[Tensor, " chunk"], int], Float[Tensor, "chunk token dim"]]

@@ -9,13 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
+from didact.core.batching import longest_first
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.model import Model, evaluating
+from didact.core.normalise import share_over
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.explainers.attention import share_over
 from didact.explainers.attention_rollout import rolled_out, start_of
 from didact.explainers.slopes import white_box
 
@@ -61,7 +62,7 @@ def _chunks(batch: Batch, batch_size: int) -> Iterator[list[_Piece]]:
     """Pieces of rows, longest rows first, each with room for its original, filling up `batch_size`."""
     pieces: list[_Piece] = []
     room = batch_size
-    for row in batch.lengths.argsort(descending=True, stable=True).tolist():
+    for row in longest_first(batch.lengths).tolist():
         begin, length = 0, int(batch.lengths[row])
         while begin < length:
             if room < 2:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
+from didact.core.batching import length_batches, shuffled_batches
 from didact.core.loss import goals, task_loss
 from didact.core.measure import measure
 from didact.core.model import Model
@@ -126,8 +127,7 @@ class Examples:
 
     def parts(self, batch_size: int) -> list["Examples"]:
         """All of them in batches of similar length, longest first."""
-        order = np.argsort(-self.batch.lengths.numpy(), kind="stable")
-        return [self.select(order[start : start + batch_size]) for start in range(0, len(order), batch_size)]
+        return [self.select(chosen) for chosen in length_batches(self.batch.lengths, batch_size)]
 
 
 @runtime_checkable
@@ -303,18 +303,9 @@ def dev_of(model: Model, parts: Sequence[Examples], *, balanced: bool = False) -
 
 
 def shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
-    """Batches in random order. Rows of similar length meet: sixteen batches' worth are sorted before they are cut."""
+    """The batches of an epoch, in random order; the seed and the epoch decide them."""
     generator = numpy_generator(training.seed, "order", epoch)
-    order = generator.permutation(len(batch))
-    lengths = batch.lengths.numpy()
-    window = 16 * training.batch_size
-    parts = []
-    for start in range(0, len(order), window):
-        near = order[start : start + window]
-        near = near[np.argsort(lengths[near], kind="stable")]
-        parts += [near[at : at + training.batch_size] for at in range(0, len(near), training.batch_size)]
-    for position in generator.permutation(len(parts)):
-        yield parts[position]
+    return shuffled_batches(batch.lengths, training.batch_size, generator, window=16)
 
 
 def devices_of(model: Model) -> list[torch.device]:

@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 from torch import Tensor
 
+from didact.core.normalise import positive
+
 _SAME = 1e-6  # relative: weights that rounding alone sets apart are equal
 _CELLS = 1 << 22  # pairs at a time
 
@@ -106,8 +108,7 @@ def regression_loss(
 def scaled(weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]) -> Float[Tensor, "row unit"]:
     """Weights with the largest size 1 in every row."""
     weights = weights * real
-    largest = weights.abs().amax(-1, keepdim=True)
-    return weights / torch.where(largest > 0, largest, torch.ones_like(largest))
+    return weights / positive(weights.abs().amax(-1, keepdim=True))
 
 
 def mean_ranks(weights: Float[np.ndarray, "unit imitated"]) -> Float[np.ndarray, " unit"]:

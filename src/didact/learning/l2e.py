@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from didact.core.batch import Batch
+from didact.core.batching import length_batches
 from didact.core.precision import SINGLE
 from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
@@ -123,7 +124,7 @@ def learn_network(
     history: list[L2EEpoch] = []
     best: dict[str, Tensor] = {}
     devices = [device] if device.type == "cuda" else []
-    parts = [one.to(device, dtype) for one in _parts(dev, training.batch_size)]
+    parts = [dev.select(chosen).to(device, dtype) for chosen in length_batches(dev.batch.lengths, training.batch_size)]
     with (
         torch.random.fork_rng(devices=devices),
         torch.inference_mode(False),
@@ -192,12 +193,6 @@ def _values(explainer: L2E, train: Imitated) -> Float[Tensor, "imitated label"]:
         labels = labels_of(weights, train.scored, is_signed=signed)
         found.append(label_values(weights, labels, is_signed=signed))
     return torch.stack(found)
-
-
-def _parts(rows: Imitated, batch_size: int) -> list[Imitated]:
-    """All rows in batches of similar length."""
-    order = np.argsort(-rows.batch.lengths.numpy(), kind="stable")
-    return [rows.select(order[start : start + batch_size]) for start in range(0, len(order), batch_size)]
 
 
 def _dev_loss(explainer: L2E, teacher: Teacher, parts: Sequence[Imitated]) -> float:

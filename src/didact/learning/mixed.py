@@ -7,7 +7,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation
-from didact.explainers.attention import softmax_over
+from didact.core.normalise import softmax_over
 from didact.explainers.mix import Mix
 from didact.records.parts import Parts
 from didact.students.crossing import crossing

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int
 
+from didact.core.batching import shuffled_batches
 from didact.core.seeds import numpy_generator
 
 _WINDOW: Final = 4  # batches sorted by length together
@@ -36,12 +37,5 @@ class OuterRows:
 
     def _passes(self, seed: int, epoch: int) -> Iterator[Int[np.ndarray, " _"]]:
         draw = numpy_generator(seed, "outer", epoch)
-        rows = len(self.lengths)
-        windows = -(-rows // (_WINDOW * self.size))
         while True:
-            batches = []
-            for window in np.array_split(draw.permutation(rows), windows):
-                ordered = window[np.argsort(self.lengths[window], kind="stable")]
-                batches += np.array_split(ordered, -(-len(ordered) // self.size))
-            for index in draw.permutation(len(batches)):
-                yield batches[index]
+            yield from shuffled_batches(self.lengths, self.size, draw, window=_WINDOW, is_even=True)

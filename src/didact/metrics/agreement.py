@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from didact.errors import OptionError, ShapeError
 from didact.records.explanations import Explanations, count_of
-from didact.registry import Entry, Registry, Spec, check_types, checked_options, parse_spec
+from didact.registry import Entry, Registry, Spec, check_types, checked_options, parse_spec, renamed_option
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.prediction import Prediction
@@ -135,6 +135,8 @@ def parsed(measure: str | Spec) -> Spec:
     """The measure with its options, if both are known."""
     spec = parse_spec(measure) if isinstance(measure, str) else measure
     function = AGREEMENT.load(spec.name)
+    if AGREEMENT[spec.name].needs_teacher:
+        spec = Spec(spec.name, renamed_option(spec.options, "remove", "replace"))
     checked_options(spec.options, function, of=spec.name)
     check_types(spec.options, function, of=spec.name)
     # Made, or asked about nothing, it already refuses values it cannot take.

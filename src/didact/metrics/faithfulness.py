@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from didact.core.perturb import on_all_positions
 from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.metrics.probe import Probe, places_of
@@ -287,7 +288,7 @@ def faithfulness(
                     kept = metric.asks(ranked)
                     if kept is None:
                         continue
-                    parts.append(spread(kept, columns))
+                    parts.append(on_all_positions(kept, columns))
                     asked[number, place, row] = slice(count, count + len(kept))
                     count += len(kept)
             if parts:
@@ -322,13 +323,6 @@ def columns_of(one: Explained, probe: Probe, row: int) -> Int[np.ndarray, " posi
     own = np.where(batch.units[row].numpy(), batch.segments[row].numpy(), -1)
     places = places_of(one.segments, one.offsets, own, batch.offsets[row].numpy())
     return np.where(places < 0, len(one), places)
-
-
-def spread(
-    kept: Bool[np.ndarray, "question unit"], columns: Int[np.ndarray, " position"]
-) -> Bool[np.ndarray, "question position"]:
-    """Marks on units as marks on the teacher's positions; those that no unit covers stay."""
-    return np.pad(kept, ((0, 0), (0, 1)), constant_values=True)[:, columns]
 
 
 def check_targets(maps: Explanations, teacher: Teacher) -> None:

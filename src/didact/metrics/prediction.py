@@ -6,11 +6,12 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from didact.core.perturb import DEFAULT, REPLACE, on_all_positions
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.metrics.faithfulness import Ranked, columns_of, spread
-from didact.metrics.probe import REMOVE, Probe
+from didact.metrics.faithfulness import Ranked, columns_of
+from didact.metrics.probe import Probe
 from didact.records.explanations import Explained, Explanations, count_of
 
 ROWS: Final = 256  # whose questions are asked together
@@ -19,15 +20,15 @@ ROWS: Final = 256  # whose questions are asked together
 class Prediction:
     """1 where the teacher predicts the same class of the top `k` units of one method alone as of the other's, else 0.
 
-    Method against method what `prediction_agreement` is method against teacher (Situ et al. 2021). `remove` tells what
+    Method against method what `prediction_agreement` is method against teacher (Situ et al. 2021). `replace` tells what
     becomes of the other units. Units are ranked as faithfulness ranks them: signed scores by sign, or all by size.
     """
 
-    def __init__(self, *, k: float = 0.3, remove: str = "mask") -> None:
+    def __init__(self, *, k: float = 0.3, replace: str = DEFAULT) -> None:
         count_of(k, 1)
-        if remove not in REMOVE:
-            raise OptionError(f"Option 'remove' of prediction is one of {', '.join(REMOVE)}, not {remove!r}.")
-        self.k, self.remove = k, remove
+        if replace not in REPLACE:
+            raise OptionError(f"Option 'replace' of prediction is one of {', '.join(REPLACE)}, not {replace!r}.")
+        self.k, self.replace = k, replace
 
     def probe(self, teacher: Teacher, maps: Explanations, *, batch_size: int = 64) -> Probe:
         """The teacher, ready to be asked about the rows that were explained."""
@@ -44,7 +45,7 @@ class Prediction:
             )
         images = maps.images or (None,) * len(maps)
         rows = [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
-        return Probe(teacher, rows, remove=self.remove, batch_size=batch_size)
+        return Probe(teacher, rows, replace=self.replace, batch_size=batch_size)
 
     def __call__(
         self, maps: Sequence[Explanations], probe: Probe, *, by_size: bool = False
@@ -84,4 +85,4 @@ class Prediction:
         size = count_of(self.k, len(one))
         if size >= len(one):
             return None
-        return spread(Ranked.of(one, by_size=by_size).top([size]), columns_of(one, probe, row))
+        return on_all_positions(Ranked.of(one, by_size=by_size).top([size]), columns_of(one, probe, row))

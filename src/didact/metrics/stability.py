@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from didact.core.batching import row_batches
 from didact.core.encode import device_of
-from didact.core.model import Model, answering, by_length
+from didact.core.model import Model, answering
 from didact.core.row import Row
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
@@ -132,7 +133,7 @@ def semantic(encoder: Model, rows: Sequence[Row], batch_size: int = 64) -> Float
     """The cosine of the rows' last states, mean over their tokens."""
     vectors: np.ndarray | None = None
     with answering(encoder):
-        for chosen in by_length(rows, batch_size):
+        for chosen in row_batches(rows, batch_size):
             batch = encoder.encode([rows[index] for index in chosen]).to(device_of(encoder))
             states = encoder(batch, listen=["hidden"]).hidden
             assert states is not None

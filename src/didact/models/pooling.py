@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.model import At, passage_logits
+from didact.core.normalise import softmax_over
 from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
 from didact.errors import UnsupportedError
@@ -119,7 +119,7 @@ class PoolingModel(NativeModel):
             if self.options.get("attention") == UNIFORM:
                 scores = scores * 0.0  # not new zeros: who asks for their gradients gets some
             # One head, one query per text: the very tensor the texts are pooled with.
-            weights = torch.stack([_softmax_over(scores, part) for part in parts], 1)[:, None]
+            weights = torch.stack([softmax_over(scores, part) for part in parts], 1)[:, None]
             pooled = list((weights[:, 0] @ states).unbind(1))
             attention = self._attention(scores, weights, batch)
         if self.compares:
@@ -135,11 +135,3 @@ class PoolingModel(NativeModel):
         reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
         mean = scores.masked_fill(~batch.mask, 0.0) if not self.compares else reading.masked_fill(~here, 0.0)
         return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}
-
-
-def _softmax_over(
-    scores: Float[Tensor, "batch token"], part: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch token"]:
-    """Softmax over the marked positions; all zeros where none is marked."""
-    empty = ~part.any(-1, keepdim=True)
-    return F.softmax(scores.masked_fill(~(part | empty), -torch.inf), -1) * part

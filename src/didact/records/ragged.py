@@ -1,4 +1,4 @@
-"""Reductions over the rows of ragged arrays. No torch."""
+"""Reductions over the rows of ragged arrays, and their normalisation. No torch; padded tensors: `core.normalise`."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,3 +22,27 @@ def reduce_rows(
 def row_of_units(bounds: Int[np.ndarray, " bound"]) -> Int[np.ndarray, " unit"]:
     """The number of the row that each unit belongs to."""
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+
+
+def softmax_rows(logits: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
+    """The softmax of each row."""
+    owner = row_of_units(bounds)
+    mass = np.exp(logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[owner])
+    return np.asarray(mass / reduce_rows(np.add, mass, bounds, empty=1.0)[owner])
+
+
+def log_softmax_rows(
+    logits: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]
+) -> Float[np.ndarray, " unit"]:
+    """The logarithm of each row's softmax."""
+    owner = row_of_units(bounds)
+    logits = logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[owner]
+    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), bounds, empty=1.0))[owner])
+
+
+def share_rows(mass: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
+    """Each row divided by its sum; a row without any mass is uniform."""
+    total = reduce_rows(np.add, mass, bounds, empty=1.0)
+    even = 1.0 / np.maximum(np.diff(bounds), 1)
+    owner = row_of_units(bounds)
+    return np.where(total[owner] > 0, mass / np.where(total > 0, total, 1.0)[owner], even[owner])

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from didact.errors import OptionError
 from didact.records.explanations import Explanations
-from didact.records.ragged import reduce_rows, row_of_units
+from didact.records.ragged import log_softmax_rows, reduce_rows
 
 # Beyond these temperatures a row is one unit, or even.
 _SHARPEST, _FLATTEST = 1e-3, 1e3
@@ -43,7 +43,4 @@ def matching_temperature(maps: Explanations, entropy: float) -> float:
 
 def _log_shares(maps: Explanations, temperature: float) -> Float[np.ndarray, " unit"]:
     """ln of what each unit would be sent. What has nothing keeps a share that is no number's rounding."""
-    owner = row_of_units(maps.bounds)
-    logits = np.log(np.maximum(np.abs(maps.scores), 1e-30)) / temperature
-    logits = logits - reduce_rows(np.maximum, logits, maps.bounds, empty=0.0)[owner]
-    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), maps.bounds, empty=1.0))[owner])
+    return log_softmax_rows(np.log(np.maximum(np.abs(maps.scores), 1e-30)) / temperature, maps.bounds)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation, Kind
+from didact.core.normalise import softmax_over
 from didact.core.row import Span
 from didact.core.words import touches
 from didact.errors import OptionError, ShapeError
@@ -133,7 +134,7 @@ def _padded(maps: Explanations, signed: Signed, temperature: float) -> Explanati
     if kind == "signed" and signed == "positive":
         scores = scores.clamp_min(0.0)
     elif kind == "signed" and signed == "softmax":
-        scores = (scores / temperature).masked_fill(~units, -torch.inf).softmax(-1).nan_to_num(0.0)
+        scores = softmax_over(scores / temperature, units)
         kind = "distribution"
     return Explanation(scores, units, units, kind)
 

@@ -1,0 +1,194 @@
+"""The perturbation engine of explainers and metrics: what a teacher answers to rows of which some units are gone.
+
+What stands where a unit was is decided here, once for both. Units are taken away in what a model reads; text is never
+decoded and cut again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace as changed
+from typing import Final
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.batching import length_buckets
+from didact.core.encode import device_of
+from didact.core.function import FunctionTeacher
+from didact.core.model import Model, answering
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, UnsupportedError
+
+REPLACE: Final = ("mask", "delete", "pad", "zero")
+DEFAULT: Final = "mask"
+_FALLBACKS: Final = ("mask", "unk", "pad")  # the tokens that may stand for nothing, best first
+
+Masks = Bool[np.ndarray, "_ position"]
+Read = Callable[[Tensor, Int[Tensor, " question"]], Shaped[Tensor, "question *value"]]
+
+
+def check_replace(replace: str) -> None:
+    if replace not in REPLACE:
+        raise OptionError(f"Option 'replace' is one of {', '.join(map(repr, REPLACE))}, not {replace!r}.")
+
+
+class MaskedForward:
+    """A teacher's outputs for the rows of a batch with only some of their units present.
+
+    `replace` says what becomes of the others: the mask token stands there (`mask`; of models without one the token of
+    unknown words, else that of padding, else zeros), they are deleted and the rest moves up (`delete`), the padding
+    token stands there (`pad`), or an embedding of zeros (`zero`; patches of images are always replaced so). A function
+    gets whole texts without the words, with its own `absent` in their place. Everything but units stays: special
+    tokens, padding and, except with `delete`, positions. `description` says in words what was done.
+
+    At most `batch_size` altered rows pass through a model at once, in the order of their lengths. Equal masks of a row
+    are computed once per call; `passes` counts the altered rows that the teacher saw.
+    """
+
+    def __init__(self, teacher: Teacher, batch: Batch, *, replace: str = DEFAULT, batch_size: int = 64) -> None:
+        check_replace(replace)
+        if not isinstance(teacher, Model | FunctionTeacher):
+            raise UnsupportedError(
+                f"Units cannot be taken away from what teacher {teacher.name!r} answers: it is neither a model nor a "
+                "function. Explain with 'human', 'random' or 'trivial', and measure against rationales (roc_auc)."
+            )
+        self.teacher, self.batch, self.batch_size = teacher, batch, batch_size
+        self.replace, self.description, self._token = _resolved(teacher, batch, replace)
+        self.units: Bool[np.ndarray, "row position"] = batch.units.cpu().numpy()
+        self.passes = 0
+
+    def __call__(
+        self, masks: Sequence[Masks], *, rows: Sequence[int] | None = None, read: Read = lambda logits, _: logits
+    ) -> list[Float[np.ndarray, "_ *value"]]:
+        """For each row and each of its masks the teacher's logits with only the marked units present.
+
+        A mask has one mark per position of the row in `batch`; those that are no unit are ignored. `rows` are the
+        numbers of the rows that the masks are about, all by default. `read(logits, rows)` turns the logits of some
+        altered rows, whose numbers in the batch are told, into what is returned: a target's value, say.
+        """
+        if not masks:
+            return []
+        numbers = np.arange(len(self.batch)) if rows is None else np.asarray(rows)
+        present, inverse = zip(
+            *(distinct(mask | ~self.units[row]) for row, mask in zip(numbers, masks, strict=True)), strict=True
+        )
+        counts = [len(mask) for mask in present]
+        owners = np.repeat(numbers, counts)
+        self.passes += len(owners)
+        run = self._run_model if isinstance(self.teacher, Model) else self._run_function
+        values = run(owners, np.concatenate(present), read)
+        return [part[order] for part, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)]
+
+    def _run_model(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+        model, batch = self.teacher, self.batch
+        assert isinstance(model, Model)
+        owner, here = torch.from_numpy(owners).to(batch.device), torch.from_numpy(present).to(batch.device)
+        lengths = batch.lengths[owner]
+        if self.replace == "delete":
+            lengths = (here & batch.mask[owner]).sum(-1)
+        values: np.ndarray | None = None
+        with answering(model):
+            for bucket in length_buckets(lengths, self.batch_size):
+                chosen = owner[bucket]
+                part = batch.select(chosen).to(device_of(model))
+                inputs, part = self._inputs(model, part, here[bucket, : part.tokens.shape[1]].to(part.device))
+                answers = read(model.run(inputs, part).logits, chosen).cpu().double().numpy()
+                values = np.zeros((len(owners), *answers.shape[1:])) if values is None else values
+                values[bucket] = answers
+        assert values is not None
+        return values
+
+    def _inputs(
+        self, model: Model, part: Batch, here: Bool[Tensor, "batch token"]
+    ) -> tuple[Float[Tensor, "batch left dim"], Batch]:
+        """The embeddings of altered rows, and the batch they belong to."""
+        if self.replace == "delete":
+            part = _shortened(part, here)
+            return model.embed(part), part
+        embeddings = model.embed(part)
+        if self._token is None:
+            return embeddings.masked_fill(~here[..., None], 0.0), part
+        absent = model.embed(changed(part, tokens=torch.where(part.units, self._token, part.tokens)))
+        return torch.where(here[..., None], embeddings, absent), part
+
+    def _run_function(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+        teacher, rows = self.teacher, self.batch.rows
+        assert isinstance(teacher, FunctionTeacher)
+        assert rows is not None
+        questions = []
+        for row, mask in zip(owners.tolist(), present, strict=True):
+            units = teacher.units(rows[row])
+            gone = [units[index] for index in np.flatnonzero(~mask[: len(units)])]
+            questions.append(teacher.without(rows[row], gone))  # type: ignore[arg-type]
+        logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
+        return read(logits, torch.from_numpy(owners)).numpy()
+
+
+def distinct(masks: Masks) -> tuple[Masks, Int[np.ndarray, " mask"]]:
+    """The different masks, and for each mask the number of the one it equals."""
+    packed = np.packbits(masks, axis=1)
+    if not packed.shape[1]:
+        return masks[:1], np.zeros(len(masks), dtype=np.int64)
+    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    return masks[first], inverse.reshape(-1)
+
+
+def on_all_positions(kept: Bool[np.ndarray, "mask group"], groups: Int[np.ndarray, " position"]) -> Masks:
+    """Marks on groups of positions as marks on the positions. Those of no group (-1) are always present.
+
+    A group one beyond the last is none, either.
+    """
+    present = np.ones((len(kept), kept.shape[1] + 1), dtype=bool)
+    present[:, :-1] = kept
+    return present[:, groups]
+
+
+def _resolved(teacher: Model | FunctionTeacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
+    """What is done, in words too, and the token that stands for a removed unit (None: zeros)."""
+    if isinstance(teacher, FunctionTeacher):
+        if batch.pixels is not None:
+            return "absent", "the mean colour of the image", None
+        return "absent", f"replaced by {teacher.absent!r}" if teacher.absent else "deleted from the text", None
+    if batch.pixels is not None or replace == "zero":
+        return "zero", "embedding 0", None
+    if replace == "delete":
+        return "delete", "deleted", None
+    for name in _FALLBACKS if replace == "mask" else ("pad",):
+        try:
+            token = teacher.filler(name)
+        except UnsupportedError:
+            continue
+        told = f"replaced by {teacher.token_name(token)}"
+        return replace, told if name == replace else f"{told}, since there is no mask token", token
+    if replace == "mask":
+        return "zero", "embedding 0, since there is no mask token", None
+    raise UnsupportedError(
+        f"Model {teacher.name!r} has no token for padding that could stand for what is taken away. "
+        "Choose replace=delete or replace=zero."
+    )
+
+
+def _shortened(batch: Batch, stays: Bool[Tensor, "batch token"]) -> Batch:
+    """The batch without the positions that do not stay; the others move up.
+
+    A model without special tokens would read nothing where nothing stays: there one token of number 0 is left, which
+    is padding in nearly all vocabularies.
+    """
+    here = stays & batch.mask
+    empty = ~here.any(-1, keepdim=True)
+    here[:, :1] |= empty
+    order = (~here).long().argsort(dim=-1, stable=True)[:, : int(here.sum(-1).max())]
+    return changed(
+        batch,
+        tokens=batch.tokens.masked_fill(empty, 0).gather(1, order),
+        mask=here.gather(1, order),
+        units=batch.units.gather(1, order),
+        segments=batch.segments.gather(1, order),
+        words=batch.words.gather(1, order),
+        offsets=batch.offsets.gather(1, order[..., None].expand(-1, -1, 2)),
+        types=None if batch.types is None else batch.types.gather(1, order),
+        rationale=None,
+        rows=None,
+    )
