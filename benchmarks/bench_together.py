@@ -26,8 +26,9 @@ import didact
 from didact.core.dataset import Dataset
 from didact.core.model import Model
 from didact.core.seeds import seed_from
+from didact.execution.base import Job, Manifest
+from didact.execution.process_pool import ProcessPool
 from didact.experiment.demo import DATA, SIZES, TEACHER
-from didact.experiment.engines.local import Local
 from didact.experiment.subset import subset
 from didact.learning.fit import Examples
 from didact.learning.teach import student_training, teach
@@ -53,7 +54,7 @@ def main() -> None:
     teacher = didact.train_teacher(data, TEACHER, epochs=2, out=place / "teacher", progress=False)
 
     def manifest(name: str, student: str, *, together: bool) -> tuple[Path, list[str]]:
-        """A folder in which all is ready but the cells, and the keys that engines are told."""
+        """A folder in which all is ready but the cells, and the keys that executors are told."""
         folder = place / f"{name}-{together}"
         didact.compare(
             teacher, data, [METHOD], [student], sizes=[size.rows], seeds=SEEDS, out=folder,
@@ -71,7 +72,7 @@ def main() -> None:
         """Seconds by the clock and of the processors."""
         shutil.rmtree(path.parent.parent / "cells", ignore_errors=True)
         before, began = spent(), time.perf_counter()
-        told = list(Local(workers, 1).run(path, keys))
+        told = list(ProcessPool(workers, 1).run(Manifest(path, path.parent.parent), map(Job, keys)))
         assert {one.status for one in told} == {"done"}, told
         return time.perf_counter() - began, spent() - before
 

@@ -107,7 +107,7 @@ def test_goes_on_where_it_was_and_never_mixes_seeds(tmp_path, monkeypatch):
     first = demo().compare()
     made = (tmp_path / "demo/teacher/didact.json").read_bytes()
     with monkeypatch.context() as patched:
-        for name in ("didact.experiment.demo.train_teacher", "didact.experiment.worker.Desk.work"):
+        for name in ("didact.experiment.demo.train_teacher", "didact.experiment.train_jobs.TrainRunner.run"):
             patched.setattr(name, lambda *_, **__: pytest.fail("it was done before"))
         again = demo()
         assert again.compare().ranking() == first.ranking()

@@ -14,6 +14,7 @@ import numpy as np
 
 from didact.core.outputs import Outputs
 from didact.errors import OptionError, RecordError
+from didact.execution.base import JobResult, JobStatus
 from didact.experiment.cell import Cell, Done, finished, ready_for, record_of, save_cell, set_up, trial_of
 from didact.experiment.classroom import Classroom
 from didact.learning.fit import Training, best_of
@@ -57,11 +58,11 @@ def leaders(cells: Sequence[Cell]) -> dict[str, list[str]]:
     return {cell.together[0] if cell.together else cell.key: list(cell.together) or [cell.key] for cell in cells}
 
 
-def work_together(store: Store, cells: Sequence[Cell], classroom: Classroom) -> dict[str, Any]:
+def work_together(store: Store, cells: Sequence[Cell], classroom: Classroom) -> JobResult:
     """Do the cells of a group and keep them. A cell that fails is kept as failed; the others are not its business."""
     key = cells[0].key
     if all(finished(store, cell.key) is not None for cell in cells):  # by another run, while this key waited
-        return {"key": key, "status": "done", "seconds": 0.0}
+        return JobResult(key, JobStatus.DONE)
     try:
         try:
             done = run_group(cells, classroom)
@@ -75,11 +76,11 @@ def work_together(store: Store, cells: Sequence[Cell], classroom: Classroom) -> 
             else:
                 save_cell(store, cell, *found)
     except RecordError as error:
-        return {"key": key, "status": "unwritable", "error": str(error)}
+        return JobResult(key, JobStatus.UNWRITABLE, error=str(error))
     failed = [found for found in done if isinstance(found, Exception)]
     if failed:
-        return {"key": key, "status": "failed", "error": str(failed[0])}
-    return {"key": key, "status": "done"}
+        return JobResult(key, JobStatus.FAILED, error=str(failed[0]))
+    return JobResult(key, JobStatus.DONE)
 
 
 def run_group(cells: Sequence[Cell], classroom: Classroom) -> list[tuple[dict[str, Any], Outputs] | Exception]:
