@@ -8,7 +8,7 @@ import sys
 
 import didact
 
-EXTRAS = {"didact.study": "study", "didact.experiment.engines.ray": "ray"}  # the modules that need an extra to load
+EXTRAS = {"didact.study": "study", "didact.execution.ray": "ray"}  # the modules that need an extra to load
 
 
 def packages_of(extra: str) -> set[str]:

@@ -24,7 +24,7 @@ from didact.core.seeds import seed_from
 from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom
 from didact.experiment.subset import subset
-from didact.experiment.worker import Desk
+from didact.experiment.train_jobs import TrainRunner
 from didact.learning.fit import Training, answers, shuffled
 from didact.learning.teach import teach
 from didact.registry import parse_spec
@@ -120,14 +120,14 @@ def main() -> None:
 
     layer = seconds(lambda: fresh("here", 0))
     manifest = next((place / "here" / "classroom").glob("cells-*.json"))
-    desk = Desk(manifest)
-    cells = list(desk.cells.values())
+    runner = TrainRunner(manifest)
+    cells = list(runner.cells.values())
     one = next(cell for cell in cells if cell.explainer == "attention_all")
-    mine, bare = in_turn(3, lambda: run_cell(one, desk.classroom), lambda: bare_cell(one, desk.classroom))
+    mine, bare = in_turn(3, lambda: run_cell(one, runner.classroom), lambda: bare_cell(one, runner.classroom))
     print(f"cell: {mine:.2f} s; over a bare PyTorch loop of the same steps: {mine / bare:.2f}")
 
     def loops() -> None:
-        classroom = Desk(manifest).classroom  # read and encoded anew, as `compare` must
+        classroom = TrainRunner(manifest).classroom  # read and encoded anew, as `compare` must
         for cell in cells:
             taught(cell, classroom)
 

@@ -2,7 +2,7 @@
 
 Nothing here trains a student. All sections, or those that are named: `bench_ray.py clock explanations`.
 
-- cpu, clock: cells that add numbers in one thread until 5 seconds have passed, on two processes of the local engine and
+- cpu, clock: cells that add numbers in one thread until 5 seconds have passed, on two processes of a process pool and
   on a Ray cluster of two CPUs started for the run. Once until the process has had 5 seconds of CPU time, so that what
   Ray takes of the cores counts, and anybody else's work, too; once until the clock has gone on by 5 seconds, so that
   only the time between cells counts. Workers have a session of their own in both: a busy system shares its cores among
@@ -12,11 +12,10 @@ Nothing here trains a student. All sections, or those that are named: `bench_ray
 - explanations: LIME of 512 sentences with MiniLM (extra `minilm`) in two shards: in the calling process with one
   thread, and on a Ray cluster of two CPUs whose processes have loaded the teacher. The bytes are the same.
 
-Both engines are told their worker by name (`module`), as in their tests; each cell writes and sends back a record of
+Both executors are told their worker by name (`module`), as in their tests; each cell writes and sends back a record of
 200 bytes.
 """
 
-import json
 import os
 import resource
 import sys
@@ -24,9 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from didact.experiment.engines import Engine
-from didact.experiment.engines.local import Local
-from didact.experiment.engines.ray import Ray
+from didact.execution.base import Executor, Job, Manifest
+from didact.execution.process_pool import ProcessPool
+from didact.execution.ray import RayExecutor
 
 CELLS, SECONDS, MANY = 8, 5.0, 10_000
 ROWS, METHOD = 512, "lime(samples=20)"
@@ -40,7 +39,7 @@ class Desk:
 
     def __init__(self, manifest):
         with contextlib.suppress(OSError):
-            os.setsid()  # a busy system shares its cores among sessions: alike for both engines
+            os.setsid()  # a busy system shares its cores among sessions: alike for both executors
         self.cells = manifest.parent.parent / "cells"
         self.cells.mkdir(exist_ok=True)
 
@@ -62,16 +61,17 @@ if __name__ == "__main__":
 
 
 def done(
-    engine: Engine, count: int, seconds: float, kind: str = "cpu", *, look: bool = False
+    engine: Executor, count: int, seconds: float, kind: str = "cpu", *, look: bool = False
 ) -> tuple[float, list[int]]:
     """Seconds that so many cells take, and the resident megabytes of this process on the way."""
     with tempfile.TemporaryDirectory() as place:
         manifest = Path(place) / "run" / "classroom" / "cells.json"
         manifest.parent.mkdir(parents=True)
         keys = [f"{kind}-{seconds}-{number}" for number in range(count)]
-        manifest.write_text(json.dumps({"cells": [{"key": key} for key in keys]}))
+        manifest.write_text("{}")
+        jobs = [Job(key, ("classroom/cells.json",), (f"cells/{key}.json",)) for key in keys]
         began, sizes = time.perf_counter(), []
-        for number, told in enumerate(engine.run(manifest, keys), 1):
+        for number, told in enumerate(engine.run(Manifest(manifest, manifest.parent.parent), jobs), 1):
             assert told.status == "done", told
             if look and number % 1000 == 0:
                 sizes.append(resident())
@@ -84,8 +84,8 @@ def resident() -> int:
 
 
 def overhead(kind: str) -> None:
-    local, _ = done(Local(2, 1, module="bench_cells"), CELLS, SECONDS, kind)
-    with Ray(2, module="bench_cells") as engine:
+    local, _ = done(ProcessPool(2, 1, module="bench_cells"), CELLS, SECONDS, kind)
+    with RayExecutor(2, module="bench_cells") as engine:
         start, _ = done(engine, 2, 0.0)
         ray, _ = done(engine, CELLS, SECONDS, kind)
     print(
@@ -96,7 +96,7 @@ def overhead(kind: str) -> None:
 
 
 def many() -> None:
-    with Ray(2, module="bench_cells") as engine:
+    with RayExecutor(2, module="bench_cells") as engine:
         done(engine, 2, 0.0)  # the cluster is up
         seconds, sizes = done(engine, MANY, 0.0, look=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
@@ -107,7 +107,8 @@ def explanations() -> None:
     import torch
 
     from didact.data.load import load_data
-    from didact.experiment.explain import explain
+    from didact.experiment.explain import Work, explain_shards, resolve
+    from didact.experiment.shard_jobs import SharedExplaining
     from didact.models.pretrained import new_head
     from didact.records.parquet import to_parquet
 
@@ -115,21 +116,25 @@ def explanations() -> None:
     torch.manual_seed(0)
     data = load_data("planted/sentiment(train=600)")
     teacher = new_head("minilm", data, max_length=None, truncate=False)
-    asked = {"method": METHOD, "batch_size": 16}
-    with Ray(2) as engine:
-        began = time.perf_counter()
-        explain(teacher, data["train"].rows, "gradient_norm", helper=engine)
-        start = time.perf_counter() - began
+    with (
+        RayExecutor(2) as engine,
+        tempfile.TemporaryDirectory() as place,
+        SharedExplaining(engine, Path(place)) as jobs,
+    ):
         seconds, found = [], []
-        for helper in (None, engine):
+        for name, fill in (("warm", jobs.fill), ("here", None), ("ray", jobs.fill)):
+            asked, built = resolve(teacher, METHOD, {"seed": 1} if name == "warm" else {}, batch_size=16)
+            work = Work(teacher, data["train"].rows[:ROWS], asked, built, 16)
+            store = work.shard_store(Path(place) / "explanations" / f"{name}.parquet", work.rows)
             began = time.perf_counter()
-            found.append(explain(teacher, data["train"].rows[:ROWS], helper=helper, **asked))
+            found.append(explain_shards(work, work.rows, store, fill=fill))
             seconds.append(time.perf_counter() - began)
+    (start, *seconds), (_, *found) = seconds, found
     assert to_parquet(found[0]) == to_parquet(found[1])
     print(
         f"{METHOD} of {ROWS} rows with MiniLM: one process {seconds[0]:.1f} s, ray with two {seconds[1]:.1f} s "
-        f"({seconds[0] / seconds[1]:.2f} times as fast) after {start:.1f} s for the start of its cluster, teachers and "
-        f"gradient_norm of 600 rows",
+        f"({seconds[0] / seconds[1]:.2f} times as fast) after {start:.1f} s for the start of its cluster and the same "
+        f"with another seed",
         flush=True,
     )
 

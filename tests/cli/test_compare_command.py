@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError, PlanError
-from didact.experiment import cell as cells_module
 from didact.experiment import compare as module
+from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
 from didact.experiment.plan import TUNED
 from didact.learning.train import train_teacher
@@ -74,7 +74,7 @@ def test_a_failed_cell_is_exit_code_1(run, monkeypatch):
             raise ValueError("no luck")
         return run_cell(cell, classroom)
 
-    monkeypatch.setattr(cells_module, "run_cell", broken)
+    monkeypatch.setattr(train_jobs, "run_cell", broken)
     result = run("--json")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
@@ -89,7 +89,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cells_module, "run_cell", stopped)
+    monkeypatch.setattr(train_jobs, "run_cell", stopped)
     result = run()
     assert result.exit_code == 130
     assert "0 of 5 cells are kept" in result.stderr
@@ -101,7 +101,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
 
 
 def test_faults_that_need_the_data_start_no_cell(run, monkeypatch):
-    monkeypatch.setattr(cells_module, "run_cell", lambda *_: pytest.fail("a cell was started"))
+    monkeypatch.setattr(train_jobs, "run_cell", lambda *_: pytest.fail("a cell was started"))
     result = run("--sizes", "500", "--students", "bilstm/attention")
     assert isinstance(result.exception, PlanError)
     assert len(result.exception.faults) == 2

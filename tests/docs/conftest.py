@@ -84,11 +84,11 @@ def small_scale(tmp_path, monkeypatch):
 
 def _train_little(monkeypatch):
     """Two epochs for everyone who learns, a small bootstrap, and all cells in this process."""
+    from didact.execution.in_process import InProcess
     from didact.experiment import compare, distil, learn
-    from didact.experiment.engines.here import Here
     from didact.learning import train
 
-    monkeypatch.setattr(compare, "_engine", lambda *_: Here())
+    monkeypatch.setattr(compare, "_executor", lambda *_: InProcess())
     plan = compare.make_plan
 
     def small_plan(said, **others):

@@ -7,9 +7,10 @@ import pytest
 
 import didact
 from didact.errors import ExplanationWarning, RecordError
-from didact.experiment.engines.crew import Said
-from didact.experiment.explain import Work, _Parts
-from didact.experiment.shards import Bench, Desk
+from didact.execution.in_process import InProcess
+from didact.experiment.explain import Work
+from didact.experiment.shard_jobs import ShardExplainer
+from didact.experiment.shard_store import ShardStore
 from didact.experiment.stream import _Shards, explain_stream
 from didact.records.explanations import Explanations
 from didact.records.parquet import cautions_in
@@ -47,28 +48,20 @@ def stopped_at_the_end(owner: type, name: str, function, *arguments, **options) 
             function(*arguments, **options)
 
 
-class CrewHere:
+class PoolHere(InProcess):
     """Does what a worker process does, in this one: starting a process and importing torch there takes long."""
 
-    def __init__(self, _, manifest, **__):
-        self.desk, self.keys = Desk(manifest), []
+    def __init__(self, *_, **__):
+        super().__init__()
 
-    def ask(self, key):
-        self.keys.append(key)
-
-    def next(self):
-        key = self.keys.pop()  # the last first: answers may come in any order
-        return Said(key, self.desk.work(key), "")
-
-    def finish(self): ...
-
-    def close(self): ...
+    def run(self, manifest, jobs):
+        return super().run(manifest, list(jobs)[::-1])  # the last first: results may come in any order
 
 
 @pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_path, monkeypatch, is_process):
     if not is_process:
-        monkeypatch.setattr("didact.experiment.stream.Crew", CrewHere)
+        monkeypatch.setattr("didact.experiment.stream.ProcessPool", PoolHere)
     teacher = didact.load_teacher(model)
     expected = warned(didact.explain, teacher, TEXTS, METHOD)
     assert [message.partition(" do not determine")[0] for message in expected] == ["kernel_shap: 4 samples"]
@@ -79,7 +72,7 @@ def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_pa
     assert warned(explain_stream, model, TEXTS, METHOD, workers=1, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
     stopped_at_the_end(_Shards, "joined", explain_stream, model, TEXTS, METHOD, **asked)
-    monkeypatch.setattr(Bench, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
+    monkeypatch.setattr(ShardExplainer, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
     assert warned(explain_stream, model, TEXTS, METHOD, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
 
@@ -87,7 +80,7 @@ def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_pa
 def test_cautions_of_a_resumed_explanation(model, tmp_path, monkeypatch):
     teacher, out = didact.load_teacher(model), tmp_path / "maps.parquet"
     expected = warned(didact.explain, teacher, TEXTS, METHOD, out=tmp_path / "other.parquet")
-    stopped_at_the_end(_Parts, "finish", didact.explain, teacher, TEXTS, METHOD, out=out)
+    stopped_at_the_end(ShardStore, "clear", didact.explain, teacher, TEXTS, METHOD, out=out)
     monkeypatch.setattr(Work, "explained", lambda *_: pytest.fail("a shard on disk was computed again"))
     assert len(expected) == 1
     assert warned(didact.explain, teacher, TEXTS, METHOD, out=out) == expected

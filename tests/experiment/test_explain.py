@@ -16,6 +16,7 @@ from didact.core.task import CLASSIFICATION
 from didact.errors import DataError, DidactError, OptionError, ShapeError, UnknownNameError, UnsupportedError
 from didact.experiment import explain as module
 from didact.experiment.explain import explain
+from didact.experiment.shard_store import ShardStore
 from didact.explainers import EXPLAINERS
 from didact.explainers.presets import PRESETS
 from teachers import black_box, examples, teacher
@@ -439,12 +440,12 @@ class TestKeeping:
         monkeypatch.setattr(module, "_SHARD", 2)
         model = teacher("native", "classification")
         whole = explain(model, TEXTS, "lime", samples=20)
-        finish = module._Parts.finish
-        monkeypatch.setattr(module._Parts, "finish", lambda *_: None)
+        clear = ShardStore.clear
+        monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
         explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
-        part = sorted((tmp_path / "maps.parquet.parts").iterdir())[0]
+        part = sorted((tmp_path / "maps.parquet.shards").iterdir())[0]
         part.write_bytes(part.read_bytes()[:-100])
-        monkeypatch.setattr(module._Parts, "finish", finish)
+        monkeypatch.setattr(ShardStore, "clear", clear)
         maps = explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
         np.testing.assert_array_equal(maps.scores, whole.scores)
 
@@ -453,11 +454,11 @@ class TestKeeping:
         """Two runs share the folder of finished parts; the first to finish removes it under the other's hands."""
         monkeypatch.setattr(module, "_SHARD", 2)
         model = teacher("native", "classification")
-        finish = module._Parts.finish
-        monkeypatch.setattr(module._Parts, "finish", lambda *_: None)
+        clear = ShardStore.clear
+        monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
         whole = explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
-        monkeypatch.setattr(module._Parts, "finish", finish)
-        folder = tmp_path / "maps.parquet.parts"
+        monkeypatch.setattr(ShardStore, "clear", clear)
+        folder = tmp_path / "maps.parquet.shards"
         cleared = []
 
         def clearing(work):
@@ -481,9 +482,9 @@ class TestKeeping:
 
     def test_another_model_or_other_rows_are_another_run(self, tmp_path, monkeypatch):
         """The key hashes what decides the scores; the weights of the model are part of it."""
-        keys = []
-        place = module._Parts._place
-        monkeypatch.setattr(module._Parts, "_place", lambda self, start: keys.append(self.key) or place(self, start))
+        names = []
+        file = ShardStore.file
+        monkeypatch.setattr(ShardStore, "file", lambda *args: names.append(file(*args).name) or file(*args))
         for kind, texts, options in [
             ("native", TEXTS, {}), ("native", TEXTS, {}), ("native", TEXTS[:2], {}), ("bilstm", TEXTS, {}),
             ("native", TEXTS, {"samples": 11}), ("native", TEXTS, {"target": "gold"}),
@@ -493,8 +494,8 @@ class TestKeeping:
                 teacher(kind, "classification"), rows, "lime", out=tmp_path / "m.parquet", overwrite=True,
                 **{"samples": 10} | options,
             )  # fmt: skip
-        found = list(dict.fromkeys(keys))
-        assert len(found) == 5
+        assert len(names) == 6
+        assert len(set(names)) == 5
 
     def test_a_function_that_replaces_words_otherwise_is_another_run(self):
         rows = examples("classification")
@@ -515,11 +516,11 @@ class TestKeeping:
     def test_parts_of_a_teacher_that_was_moved_are_still_good(self, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "_SHARD", 2)
         model = teacher("native", "classification")
-        finish = module._Parts.finish
-        monkeypatch.setattr(module._Parts, "finish", lambda *_: None)
+        clear = ShardStore.clear
+        monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
         explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet")
-        monkeypatch.setattr(module._Parts, "finish", finish)
-        sorted((tmp_path / "maps.parquet.parts").iterdir())[0].unlink()
+        monkeypatch.setattr(ShardStore, "clear", clear)
+        sorted((tmp_path / "maps.parquet.shards").iterdir())[0].unlink()
         monkeypatch.setattr(model, "name", "elsewhere")
         assert explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet").teacher == "elsewhere"
 

@@ -41,7 +41,7 @@ def workers(out: Path) -> list[int]:
     found = []
     for place in Path("/proc").iterdir():
         try:
-            if place.name.isdigit() and f"didact.experiment.worker\0{out}/" in (place / "cmdline").read_text():
+            if place.name.isdigit() and f"didact.execution.worker\0{out}/" in (place / "cmdline").read_text():
                 found.append(int(place.name))
         except OSError:
             continue

@@ -14,7 +14,7 @@ from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.task import CLASSIFICATION
 from didact.experiment import cell as cells_module
-from didact.experiment import explained
+from didact.experiment import explained, train_jobs
 from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.run import Run
@@ -41,7 +41,7 @@ def done(monkeypatch):
         found.append(cell)
         return run_cell(cell, classroom)
 
-    monkeypatch.setattr(cells_module, "run_cell", counted)
+    monkeypatch.setattr(train_jobs, "run_cell", counted)
     return found
 
 
@@ -49,12 +49,14 @@ def done(monkeypatch):
 def asked(monkeypatch):
     """How many rows each method explained, for the run and not for the check before it."""
     found = Counter()
+    for name in ("_work", "explain"):  # methods that are known, and those that are objects
+        plain = getattr(explained, name)
 
-    def counted(teacher, rows, method, **options):
-        found[str(method)] += len(rows)
-        return explain(teacher, rows, method, **options)
+        def counted(teacher, rows, method, *more, plain=plain, **options):
+            found[str(method)] += len(rows)
+            return plain(teacher, rows, method, *more, **options)
 
-    monkeypatch.setattr(explained, "explain", counted)
+        monkeypatch.setattr(explained, name, counted)
     return found
 
 
@@ -408,7 +410,7 @@ class TestKeys:
             found.update({cell.explainer.partition("(")[0]: cell.key for cell in cells})
             raise _PlannedError
 
-        monkeypatch.setattr(Run, "_work", planned)
+        monkeypatch.setattr(Run, "_train", planned)
         with pytest.raises(_PlannedError):
             compare(*arguments, **{"explainers": ["lime(samples=8)"], "seeds": [0]} | options)
         return found

@@ -15,12 +15,10 @@ import pytest
 
 import didact
 from didact.errors import MissingExtraError, OptionError, RecordError
-from didact.experiment import cell as cells
-from didact.experiment import mirror as module
+from didact.execution.remote_sync import SyncedRunDirectory, open_run_dir
+from didact.execution.run_dir import RunDirectory
+from didact.experiment import train_jobs as cells
 from didact.experiment.comparison import Comparison
-from didact.experiment.mirror import Mirror
-from didact.experiment.place import Place, place_of
-from didact.records import remote as remote_module
 from didact.records.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
 from didact.records.store import Record, Store
 from didact.reports.build import report
@@ -32,9 +30,8 @@ KEY_ID = "AKIAIOSFODNN7EXAMPLE"
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """No test leaves something in the user's cache, or waits where a call fails."""
+    """No test leaves something in the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
-    monkeypatch.setattr(remote_module, "PAUSES", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture
@@ -103,7 +100,7 @@ class TestRuns:
         def never(*_, **__):
             raise AssertionError("it was to be fetched")
 
-        monkeypatch.setattr(explained, "explain", never)
+        monkeypatch.setattr(explained, "explain_shards", never)
         monkeypatch.setattr(run, "write_rows", never)
         compare(out=url, cache=tmp_path / "second")
 
@@ -144,34 +141,86 @@ class TestRuns:
     def test_what_the_store_lost_is_brought_back(self, compare, counted, url, tmp_path):
         compare(out=url, cache=tmp_path / "cache")
         store = Remote(url)
-        before = {name: size for name, (size, _) in store.list().items()}
+        before = store.list()
         store._system.rm(store._root, recursive=True)
         count = len(counted)
         compare(out=url, cache=tmp_path / "cache")
         assert len(counted) == count
-        assert {name: size for name, (size, _) in store.list().items()} == before
+        assert store.list() == before
 
     def test_cells_that_another_run_finishes_are_taken_over(self, compare, counted, url, tmp_path, monkeypatch):
         """While the first cell is done here, somebody else commits all others."""
-        monkeypatch.setattr(module, "TAKE_EVERY", 0.01)
         compare(out=tmp_path / "local")
         theirs, real = Store(tmp_path / "local" / "cells"), cells.run_cell
-        count = len(counted)
         counted.clear()
 
         def run_cell(cell, classroom):
             for key in theirs:
                 for suffix in ("parquet", "json"):
                     Remote(url).write(f"cells/{key}.{suffix}", (theirs.folder / f"{key}.{suffix}").read_bytes())
-            end = time.monotonic() + 10
-            while len(list((tmp_path / "cache" / "cells").glob("*.json"))) < count and time.monotonic() < end:
-                time.sleep(0.01)
             return real(cell, classroom)
 
         monkeypatch.setattr(cells, "run_cell", run_cell)
         compare(out=url, cache=tmp_path / "cache")
         assert len(counted) == 1
         assert results(tmp_path / "cache") == results(tmp_path / "local") == stored(url)
+
+    def test_what_is_finished_is_there_at_once(self, compare, url, tmp_path, monkeypatch):
+        """Whoever kills the run at this moment loses the cell in hand, and nothing else."""
+        there, real = [], cells.run_cell
+
+        def run_cell(cell, classroom):
+            names = Remote(url).list()
+            there.append(sum(name.startswith("cells/") and name.endswith(".json") for name in names))
+            assert any("gradient_norm" in name for name in names)
+            assert any(name.startswith("classroom/rows-") for name in names)
+            return real(cell, classroom)
+
+        monkeypatch.setattr(cells, "run_cell", run_cell)
+        compare(out=url, cache=tmp_path / "cache")
+        assert there == [0, 1, 2, 3, 4]
+
+    def test_an_interrupted_run_leaves_what_it_finished(self, compare, counted, url, tmp_path, monkeypatch):
+        real = cells.run_cell
+
+        def run_cell(cell, classroom):
+            if len(counted) == 2:
+                raise KeyboardInterrupt
+            return real(cell, classroom)
+
+        with monkeypatch.context() as stopping:
+            stopping.setattr(cells, "run_cell", run_cell)
+            with pytest.raises(KeyboardInterrupt):
+                compare(out=url, cache=tmp_path / "first")
+        assert Remote(url).read("comparison.json") is None
+        compare(out=url, cache=tmp_path / "second")
+        assert len(counted) == 5
+
+    def test_answers_of_two_machines_do_not_overwrite_each_other(self, compare, url, tmp_path):
+        asked = [[], []]
+
+        def teacher_of(machine):
+            def answer(texts):
+                asked[machine] += texts
+                return [[0.9, 0.1] if "good" in text else [0.2, 0.8] for text in texts]
+
+            return didact.teacher_from_function(answer, classes=["a", "b"], name="api")
+
+        data = didact.load_data(DATA)
+        options = {"data": data, "explainers": ["random"], "students": ["pool(width=4)/attention"], "recheck": 0}
+        places = [open_run_dir(url, tmp_path / name) for name in ("one", "two")]
+        for machine, place in enumerate(places):  # both begin before one of them has answers
+            place.pull("classroom/answers-*")
+            compare(teacher=teacher_of(machine), out=tmp_path / ("one", "two")[machine], **options)
+        for place in places:
+            place.push("classroom/answers-*.jsonl")
+        names = [name for name in Remote(url).list("classroom") if name.endswith(".jsonl")]
+        assert len(names) == 2
+        third = open_run_dir(url, tmp_path / "three")
+        third.pull("classroom/answers-*")
+        asked[0].clear()
+        compare(teacher=teacher_of(0), out=tmp_path / "three", **options)
+        assert asked[0] == [], "all was answered"
 
     def test_a_store_that_fails_does_not_stop_the_work(self, compare, counted, url, tmp_path, monkeypatch):
         def fails(*_, **__):
@@ -197,17 +246,17 @@ class TestRuns:
     def test_a_store_that_cannot_be_asked_does_not_stop_the_work(self, compare, url, tmp_path, monkeypatch, caplog):
         """Between two methods, before teaching, before measuring: wherever it is listed and read."""
         compare(out=tmp_path / "local", measure=4)
-        real = Mirror.check
+        real = SyncedRunDirectory.check
 
         def fails(*_, **__):
             raise OSError("the line is dead")
 
         def check(self):
             real(self)
-            for name in ("find", "cat_file", "get_file"):
+            for name in ("find", "cat", "get_file"):
                 monkeypatch.setattr(type(self.remote._system), name, fails)
 
-        monkeypatch.setattr(Mirror, "check", check)
+        monkeypatch.setattr(SyncedRunDirectory, "check", check)
         with contextlib.suppress(RecordError):  # at the end it may be told that the store lacks something
             compare(out=url, cache=tmp_path / "cache", measure=4)
         assert results(tmp_path / "cache") == results(tmp_path / "local")
@@ -239,7 +288,7 @@ class TestRuns:
         compare(out=tmp_path / "local", **options)
         compare(out=url, cache=tmp_path / "first", **options)
         counted.clear()
-        for place, name in ((explained, "explain"), (explained, "parts_of"), (run, "explained_by")):
+        for place, name in ((explained, "explain_shards"), (explained, "parts_of"), (run, "explained_by")):
             monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("it was to be fetched"))
         compare(out=url, cache=tmp_path / "second", **options)
         assert counted == []
@@ -260,11 +309,11 @@ class TestRuns:
         code = f"""
 import sys
 sys.modules["s3fs"] = None
-from didact.experiment.place import place_of
-place = place_of({str(tmp_path / "run")!r})
+from didact.execution.remote_sync import open_run_dir
+place = open_run_dir({str(tmp_path / "run")!r})
 place.check()
-assert type(place).__name__ == "Place"
-assert not {{"fsspec", "didact.experiment.mirror"}} & set(sys.modules)
+assert type(place).__name__ == "RunDirectory"
+assert "fsspec" not in sys.modules
 """
         subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -283,61 +332,61 @@ def keep(folder: Path, key: str, status: str = "done", answers: bytes = b"answer
     store.save(Record(key, status, {"who": folder.name, **outputs}))
 
 
-class TestMirror:
+class TestSync:
     def test_answers_come_before_the_record(self, url, tmp_path, monkeypatch):
         written = []
         monkeypatch.setattr(Remote, "write", lambda _, name, __: written.append(name))
         keep(tmp_path, "a")
-        mirror = Mirror(url, tmp_path)
-        mirror.share(["a"])
-        mirror._put()
+        directory = SyncedRunDirectory(url, tmp_path)
+        directory.pull_cells(["a"])
+        directory.push_cells(["a"])
         assert written == ["cells/a.parquet", "cells/a.json"]
 
     def test_a_failure_never_replaces_what_is_done(self, url, tmp_path):
         keep(tmp_path / "one", "a")
         keep(tmp_path / "two", "a", "failed")
-        one, two = Mirror(url, tmp_path / "one"), Mirror(url, tmp_path / "two")
-        for mirror in (two, one):
-            mirror.share(["a"])
-        one._put()
-        two._put()
+        one, two = SyncedRunDirectory(url, tmp_path / "one"), SyncedRunDirectory(url, tmp_path / "two")
+        for directory in (two, one):
+            directory.pull_cells(["a"])
+        one.push_cells(["a"])
+        two.push_cells(["a"])
         assert record_of(url, "cells/a.json").payload["who"] == "one"
-        two._take()
+        two.pull_cells(["a"])
         assert Store(tmp_path / "two" / "cells").is_done("a"), "and is replaced by it"
 
     def test_what_is_done_is_not_written_again(self, url, tmp_path):
         for name in ("one", "two"):
             keep(tmp_path / name, "a")
-            mirror = Mirror(url, tmp_path / name)
-            mirror.share(["a"])
-            mirror._put()
+            directory = SyncedRunDirectory(url, tmp_path / name)
+            directory.pull_cells(["a"])
+            directory.push_cells(["a"])
         assert record_of(url, "cells/a.json").payload["who"] == "one"
 
     def test_other_plans_files_stay_where_they_are(self, url, tmp_path):
         for key in ("a", "b"):
             keep(tmp_path / "one", key)
-        one = Mirror(url, tmp_path / "one")
-        one.share(["a"])
-        one._put()
+        one = SyncedRunDirectory(url, tmp_path / "one")
+        one.pull_cells(["a"])
+        one.push_cells(["a"])
         assert set(Remote(url).list()) == {"cells/a.json", "cells/a.parquet"}
-        two = Mirror(url, tmp_path / "two")
-        two.share(["b"])
+        two = SyncedRunDirectory(url, tmp_path / "two")
+        two.pull_cells(["b"])
         assert not (tmp_path / "two" / "cells").exists()
 
     def test_damaged_here_is_not_put(self, url, tmp_path):
         keep(tmp_path, "a")
         (tmp_path / "cells" / "a.parquet").write_bytes(b"other")
-        mirror = Mirror(url, tmp_path)
-        mirror.share(["a"])
-        mirror._put()
+        directory = SyncedRunDirectory(url, tmp_path)
+        directory.pull_cells(["a"])
+        directory.push_cells(["a"])
         assert Remote(url).list() == {}
 
     def test_orders_differ(self, url, tmp_path):
         keys = [str(number) for number in range(50)]
-        orders = [tuple(Mirror(url, tmp_path).ordered(keys)) for _ in range(3)]
+        orders = [tuple(SyncedRunDirectory(url, tmp_path).ordered(keys)) for _ in range(3)]
         assert len(set(orders)) == 3
         assert all(sorted(one) == sorted(keys) for one in orders)
-        assert list(Place(tmp_path).ordered(keys)) == keys
+        assert list(RunDirectory(tmp_path).ordered(keys)) == keys
 
 
 class TestRemote:
@@ -346,25 +395,17 @@ class TestRemote:
         remote.write("cells/a", b"a")
         shutil.rmtree(tmp_path / "store")
         remote.write("cells/b", b"b")
-        assert remote.list() == {"cells/b": remote.list()["cells/b"]}
+        assert remote.list() == {"cells/b": 1}
         with pytest.raises(RecordError, match=r"Could not write c into"):
             remote.upload(tmp_path / "nothing", "c")
 
-    def test_tried_again(self, url, monkeypatch):
+    def test_what_fails_is_told_without_secrets(self, url, monkeypatch):
         remote = Remote(url)
         remote.write("a", b"content")
-        calls = []
-
-        def shaky(path, real=remote._system.cat_file):
-            calls.append(path)
-            if len(calls) < 3:
-                raise OSError("reset by peer")
-            return real(path)
-
-        monkeypatch.setattr(remote._system, "cat_file", shaky)
         assert remote.read("a") == b"content"
         assert remote.read("b") is None
-        monkeypatch.setattr(remote._system, "cat_file", lambda _: (_ for _ in ()).throw(OSError(f"no: {SECRET}")))
+        failed = OSError(f"no: {SECRET}")
+        monkeypatch.setattr(remote._system, "cat", lambda paths, **_: dict.fromkeys(paths, failed))
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         with pytest.raises(RecordError, match="Could not read a in memory://.*no: …") as caught:
             remote.read("a")
@@ -410,7 +451,7 @@ class TestRemote:
         with pytest.raises(OptionError, match="names no place"):
             checked_url("s3://")
         with pytest.raises(OptionError, match="needs no cache"):
-            place_of("runs/one", "somewhere")
+            open_run_dir("runs/one", "somewhere")
         with pytest.raises(OptionError, match="cannot be opened"):
             Remote("nosuch://bucket/run")
 

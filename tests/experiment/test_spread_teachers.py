@@ -18,7 +18,7 @@ from didact.experiment import plan as plan_module
 from didact.experiment.distil import learn_l2e
 from didact.experiment.learn import learn_smat
 from didact.experiment.plan import Plan, make_plan, read_plan
-from didact.experiment.worker import Desk
+from didact.experiment.train_jobs import TrainRunner
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import usual_device
 from didact.records.store import Store
@@ -111,13 +111,13 @@ class TestComparisons:
         assert other.to_document()["rows"] == result.to_document()["rows"]
 
     def test_students_are_where_torch_would_have_them(self, name, compare, spread, tmp_path, monkeypatch):
-        work = Desk.work
+        work = TrainRunner.run
 
-        def there(desk, key):
+        def there(runner, key):
             with far():
-                return work(desk, key)
+                return work(runner, key)
 
-        monkeypatch.setattr(Desk, "work", there)
+        monkeypatch.setattr(TrainRunner, "run", there)
         monkeypatch.setattr(module, "checked_device", lambda _: None)  # it is there for cells alone
         monkeypatch.setattr(plan_module, "usual_device", lambda: NAME)
         asked = {"students": ["pool(width=8)/attention"], **SMALL}
@@ -156,7 +156,9 @@ class TestComparisons:
         pytest.importorskip("ray")
         monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         monkeypatch.setattr("didact.experiment.explain._SHARD", 4)
-        monkeypatch.setattr("didact.experiment.parcel.Packer._saved", lambda *_: pytest.fail("it was sent"))
+        monkeypatch.setattr(
+            "didact.experiment.shard_jobs.ShardQueue.write_manifest", lambda *_: pytest.fail("it was sent")
+        )
         asked = {"students": ["pool(width=8)/attention"], **SMALL}
         compare(name, DATA, device="auto", out=tmp_path / "local", **asked)
         result = compare(name, DATA, device="auto", out=tmp_path / "ray", **asked, engine="ray", workers=2)

@@ -28,8 +28,8 @@ from didact.data.ids import SeenIds
 from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError
-from didact.experiment.engines.crew import Crew
-from didact.experiment.shards import Bench
+from didact.execution.process_pool import _Pool
+from didact.experiment.shard_jobs import ShardExplainer
 from didact.experiment.stream import explain_stream
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
@@ -106,19 +106,19 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
     asked = {"method": "gradient_input", "shard": 8}
     whole = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "whole.parquet", **asked)
 
-    real, done = Bench.explain, []
+    real, done = ShardExplainer.explain, []
 
-    def broken(self, rows, place):
+    def broken(self, rows):
         if len(done) == 2:
             raise KeyboardInterrupt
-        done.append(place)
-        return real(self, rows, place)
+        done.append(rows)
+        return real(self, rows)
 
-    monkeypatch.setattr(Bench, "explain", broken)
+    monkeypatch.setattr(ShardExplainer, "explain", broken)
     with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.shards; do the same again"):
         explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert not (tmp_path / "maps.parquet").exists()
-    monkeypatch.setattr(Bench, "explain", real)
+    monkeypatch.setattr(ShardExplainer, "explain", real)
     again = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert (again.kept, again.shards) == (2, 4)
     assert again.path.read_bytes() == whole.path.read_bytes()
@@ -208,8 +208,8 @@ class TestGoingOn:
     def test_what_killed_runs_left_is_cleared_away(self, tmp_path, stopped):
         stopped(after=12)
         left = tmp_path / "m.parquet.shards"
-        (left / "desk-1-abcd").mkdir()
-        (left / "desk-1-abcd" / "manifest.json").touch()
+        (left / "jobs-1-abcd").mkdir()
+        (left / "jobs-1-abcd" / "manifest.json").touch()
         (left / "000000007-x-y.parquet.1.0123abcd.tmp").touch()
         (left / "lock").touch()
         assert stopped().kept == 3
@@ -419,14 +419,14 @@ class TestThreads:
 @contextlib.contextmanager
 def counted():
     """The numbers of threads that shards are explained with."""
-    real, seen = Bench.explain, []
+    real, seen = ShardExplainer.explain, []
 
-    def explain(self, rows, place):
+    def explain(self, rows):
         seen.append(torch.get_num_threads())
-        real(self, rows, place)
+        return real(self, rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bench, "explain", explain)
+        patch.setattr(ShardExplainer, "explain", explain)
         yield seen
 
 
@@ -434,15 +434,16 @@ def counted():
 WORKER = """
 import json, os, sys
 from pathlib import Path
-from didact.experiment import shards, worker
+from didact.execution import worker
+from didact.experiment import shard_jobs
 
-class Desk(shards.Desk):
-    def work(self, key):
+class Runner(shard_jobs.ExplainRunner):
+    def run(self, key):
         (Path({notes!r}) / str(os.getpid())).write_text(key)
         {body}
-        return super().work(key)
+        return super().run(key)
 
-worker.main(sys.argv[1], Desk)
+worker.main(sys.argv[1], Runner)
 """
 
 
@@ -548,7 +549,7 @@ print(found.rows)
 
     def test_what_a_method_raises_is_told_with_its_rows(self, world, tmp_path, quick):
         folder, _ = world
-        quick("self._bench.work.built.explainer.forward = None")
+        quick("self.explainer.work.built.explainer.forward = None")
         with pytest.raises(DidactError, match=r"could not explain the 30 rows from .* TypeError"):
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1
@@ -624,7 +625,7 @@ print(found.rows)
             assert waited(lambda: any((tmp_path / "m.parquet.shards").glob("*.parquet")))
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Crew, "next", interrupted)
+        monkeypatch.setattr(_Pool, "next", interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 1 shard is kept in .*; do the same again to go on\."):
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1

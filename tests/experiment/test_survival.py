@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from didact.errors import RecordError, TrainingError
+from didact.execution.process_pool import ProcessPool
 from didact.experiment import cell as cells_module
 from didact.experiment import compare as module
+from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
-from didact.experiment.engines.local import Local
 from didact.experiment.run import Run
 from didact.records.store import Store
 from didact.records.table import read_table
@@ -34,7 +35,7 @@ def counted(monkeypatch):
         found.append(cell.key)
         return run_cell(cell, classroom)
 
-    monkeypatch.setattr(cells_module, "run_cell", watched)
+    monkeypatch.setattr(train_jobs, "run_cell", watched)
     return found
 
 
@@ -132,7 +133,7 @@ class TestDrafts:
 
     def test_none_is_left_by_a_run(self, whole):
         assert list(whole.rglob("*.tmp")) == []
-        assert list(whole.rglob("*.missing*")) == []
+        assert list(whole.rglob("*.shards*")) == []
 
 
 class TestFailures:
@@ -146,7 +147,7 @@ class TestFailures:
                 raise TrainingError(reasons[0])
             return run_cell(cell, classroom)
 
-        monkeypatch.setattr(cells_module, "run_cell", broken)
+        monkeypatch.setattr(train_jobs, "run_cell", broken)
         return reasons
 
     def test_are_records_and_tried_again(self, compare, tmp_path, failing):
@@ -174,7 +175,7 @@ class TestFailures:
                 raise ValueError("no luck")
             return run_cell(cell, classroom)
 
-        monkeypatch.setattr(cells_module, "run_cell", broken)
+        monkeypatch.setattr(train_jobs, "run_cell", broken)
         result = compare(seeds=1)
         assert len(result.failed) == 1
         assert result.row("random")["gain"] is None
@@ -246,7 +247,7 @@ class TestPlacesThatCannotBeWritten:
                 done.append(cell.key)
                 return run_cell(cell, classroom)
 
-            monkeypatch.setattr(cells_module, "run_cell", filling)
+            monkeypatch.setattr(train_jobs, "run_cell", filling)
             with pytest.raises(RecordError) as caught:
                 compare(seeds=1, out=disk / "run")
             text = str(caught.value)
@@ -271,7 +272,7 @@ class TestCtrlC:
             done.append(cell.key)
             return run_cell(cell, classroom)
 
-        monkeypatch.setattr(cells_module, "run_cell", stopped)
+        monkeypatch.setattr(train_jobs, "run_cell", stopped)
         with pytest.raises(KeyboardInterrupt, match="2 of 5 cells are kept in .*give the same command again"):
             compare(seeds=1)
         assert not (tmp_path / "run" / "results.parquet").exists()
@@ -285,7 +286,7 @@ class TestCtrlC:
         def stopped(*_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(cells_module, "run_cell", stopped)
+        monkeypatch.setattr(train_jobs, "run_cell", stopped)
         with pytest.raises(KeyboardInterrupt):
             compare(seeds=1, out=None)
         assert list(tmp_path.iterdir()) == []
@@ -313,7 +314,7 @@ class TestBytes:
 
     def test_a_run_with_nothing_to_do_writes_them_again(self, compare, whole, counted, monkeypatch):
         before = results(whole)
-        monkeypatch.setattr(Local, "run", lambda *_: pytest.fail("a process was started"))
+        monkeypatch.setattr(ProcessPool, "run", lambda *_: pytest.fail("a process was started"))
         compare(seeds=1, out=whole, workers=2)
         assert (results(whole), counted) == (before, [])
 
@@ -334,7 +335,7 @@ def test_progress_counts_what_was_done_before_but_not_its_time():
 
 
 def test_the_summary_needs_every_cell(compare, monkeypatch):
-    """An engine that forgets a cell is our mistake, and no table hides it."""
-    monkeypatch.setattr(Run, "_work", lambda *_: None)
+    """An executor that forgets a cell is our mistake, and no table hides it."""
+    monkeypatch.setattr(Run, "_train", lambda *_: None)
     with pytest.raises(RecordError, match="There is no record"):
         compare(seeds=1)

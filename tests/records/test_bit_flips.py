@@ -22,8 +22,8 @@ from didact.experiment.classroom import read_rows
 from didact.experiment.compare import compare
 from didact.experiment.comparison import Comparison
 from didact.experiment.stream import explain_stream
+from didact.experiment.train_jobs import TrainRunner
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
-from didact.experiment.worker import Desk
 from didact.explainers.learned import load_explainer
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record
@@ -134,7 +134,7 @@ KINDS = {
     "explanations, joined": ("stream.parquet", Explanations.load),
     "parts": ("parts-x.safetensors", parts_of),
     "labelled rows": ("run/classroom/rows-*.parquet", rows_of),
-    "list of cells": ("run/classroom/cells-*.json", lambda path: sorted(map(repr, Desk(path).cells.values()))),
+    "list of cells": ("run/classroom/cells-*.json", lambda path: sorted(map(repr, TrainRunner(path).cells.values()))),
     "start": ("run/classroom/starts/*/start.json", lambda path: start_of(path.parent, path)),
     "start, files": ("start/start/*", lambda path: start_of(path.parents[1], path)),
     "explainer, config": ("explainer/config.json", explainer_of),

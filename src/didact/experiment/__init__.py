@@ -2,5 +2,6 @@
 
 This room composes the others. `explain.py` hands back explanations. A comparison goes from `plan.py` (what was asked)
 over `roster.py` (who takes part) to `run.py` (what is done and kept): `cell.py` is one student, `classroom.py` what
-worker processes read, `engines/` who does the cells, `summary.py` and `comparison.py` what comes out.
+worker processes read, `train_jobs.py` and `shard_jobs.py` are the jobs that `didact.execution` runs, `shard_store.py`
+is what a stopped run resumes from, `summary.py` and `comparison.py` what comes out.
 """

@@ -7,7 +7,7 @@ killed loses at most one batch. A line that is cut short or damaged is asked for
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,14 +71,8 @@ class AnswerFile:
             raise RecordError(f"Could not write {self.path}: {error.strerror or error}.") from error
 
     def _read(self) -> dict[str, Float[np.ndarray, " value"]]:
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise unreadable(self.path, error) from error
         found = {}
-        for line in content.splitlines():
+        for line in self._lines():
             try:
                 answer = unsealed(line, self.path, advice="")
                 if len(answer) == 2:
@@ -86,6 +80,16 @@ class AnswerFile:
             except (RecordError, KeyError, TypeError, ValueError):
                 continue  # blank, cut short or damaged: asked for again
         return found
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines of this file, and of those that other machines wrote to the same store."""
+        for path in sorted(self.path.parent.glob(f"{self.path.stem}*.jsonl")):
+            try:
+                yield from path.read_bytes().splitlines()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise unreadable(path, error) from error
 
     def _check(self, rows: Sequence[Row]) -> None:
         """An error if the teacher now answers one of these rows otherwise than it did."""

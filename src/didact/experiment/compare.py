@@ -17,12 +17,13 @@ from didact.core.precision import check_trainable
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, RequestError
+from didact.execution.base import Executor
+from didact.execution.in_process import InProcess
+from didact.execution.process_pool import ProcessPool
+from didact.execution.remote_sync import open_run_dir
+from didact.execution.run_dir import RunDirectory
 from didact.experiment.comparison import Comparison
-from didact.experiment.engines import Engine
-from didact.experiment.engines.here import Here
-from didact.experiment.engines.local import Local
 from didact.experiment.forecast import Forecast
-from didact.experiment.place import Place, place_of
 from didact.experiment.plan import TRUST, Method, Plan, make_plan, read_plan
 from didact.experiment.prepare import prepare
 from didact.experiment.run import Run
@@ -145,21 +146,21 @@ def forecast_plan(
     said, objects = _named(dict(said), teacher, data)
     faults = _call_faults(out, workers, engine, None)
     plan = make_plan(said, objects=[name for name in objects if name != "explainers"], faults=faults)
-    crew = _engine(plan, workers, engine, address, gpus)
+    executor = _executor(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
-    place = place_of(_folder(plan, out), cache, progress=progress)
+    place = open_run_dir(_folder(plan, out), cache)
     if is_url(place.name):  # a folder is made when there is something to keep
         place.check()
-    with _opened(crew):
+    with _opened(executor):
         loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
         announce_notes(loaded, shown=progress)
         if is_url(place.name):
-            place.use(
+            place.pull(
                 "plan.toml", "cells/*", "classroom/rows-*", "classroom/answers-*", "explanations/*", "measured.json"
             )
         prepared = prepare(
-            plan, known, loaded, objects["explainers"], folder=place.folder, workers=crew.at_once(), began=began,
-            progress=progress, estimate="always", recheck=0,
+            plan, known, loaded, objects["explainers"], folder=place.folder, workers=executor.max_concurrency(),
+            began=began, progress=progress, estimate="always", recheck=0,
         )  # fmt: skip
     assert prepared.forecast is not None
     return prepared.forecast
@@ -195,27 +196,27 @@ def run_plan(
     said, objects = _named(dict(said), teacher, data)
     faults = _call_faults(out, workers, engine, recheck)
     plan = make_plan(said, objects=[name for name in objects if name != "explainers"], faults=faults)
-    crew = _engine(plan, workers, engine, address, gpus)
+    executor = _executor(plan, workers, engine, address, gpus)
     _check_devices(plan, objects, engine)
-    place = place_of(_folder(plan, out), cache, progress=progress)
-    with _new_folder(place), _opened(crew):
+    place = open_run_dir(_folder(plan, out), cache)
+    with _new_folder(place), _opened(executor):
         loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
         announce_notes(loaded, shown=progress)
         with place:
-            place.use("plan.toml", "classroom/answers-*")
+            place.pull("plan.toml", "classroom/answers-*")
             prepared = prepare(
                 plan, known, loaded, objects["explainers"], folder=place.folder if keeps else None,
-                workers=crew.at_once(), began=began, progress=progress,
+                workers=executor.max_concurrency(), began=began, progress=progress,
                 estimate="open" if progress else "never", recheck=recheck,
             )  # fmt: skip
             if prepared.forecast is not None:
                 announce(prepared.forecast.summary, shown=progress)
                 announce((f"note: {note}" for note in prepared.forecast.notes), shown=progress)
-            return Run(prepared.roster, place, progress=progress, command=command).comparison(crew)
+            return Run(prepared.roster, place, progress=progress, command=command).comparison(executor)
 
 
 @contextlib.contextmanager
-def _new_folder(place: Place) -> Iterator[None]:
+def _new_folder(place: RunDirectory) -> Iterator[None]:
     """The place of a run, checked. Folders that were made for a run that is then refused are removed."""
     folder = place.folder.absolute()
     made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -271,8 +272,8 @@ def _folder(plan: Plan, out: str | Path | None) -> str | Path:
     return out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
 
 
-def _opened(crew: Engine) -> contextlib.AbstractContextManager[Any]:
-    return crew if isinstance(crew, contextlib.AbstractContextManager) else contextlib.nullcontext()
+def _opened(executor: Executor) -> contextlib.AbstractContextManager[Any]:
+    return executor if isinstance(executor, contextlib.AbstractContextManager) else contextlib.nullcontext()
 
 
 def _named(said: dict[str, Any], teacher: Any, data: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -317,22 +318,22 @@ def _loaded_teacher(plan: Plan, objects: Mapping[str, Any]) -> Any:
     )  # fmt: skip
 
 
-def _engine(
+def _executor(
     plan: Plan,
     workers: int | None,
     name: str,
     address: str | None,
     gpus: float | None,
-) -> Engine:
+) -> Executor:
     if name == "ray":
-        from didact.experiment.engines.ray import Ray
+        from didact.execution.ray import RayExecutor
 
-        return Ray(workers, plan.threads, address=address, gpus=_gpus(plan, gpus))
+        return RayExecutor(workers, plan.threads, address=address, gpus=_gpus(plan, gpus))
     if address is not None or gpus is not None:
         raise OptionError("address and gpus are for a cluster, and the engine is local. Ask for engine ray.")
     if workers == 0:
-        return Here()
-    return Local(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
+        return InProcess()
+    return ProcessPool(workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
 
 
 def _gpus(plan: Plan, asked: float | None) -> float:

@@ -1,9 +1,8 @@
 """One call explains a whole data set with any method, and goes on where it was stopped."""
 
-import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,27 +31,25 @@ from didact.errors import (
     DidactError,
     ExplanationWarning,
     OptionError,
-    RecordError,
     ShapeError,
     UnsupportedError,
 )
 from didact.experiment.columns import answers_of, columns_of, in_words, probabilities_of
-from didact.experiment.engines import Helper
 from didact.experiment.judge import warn_of_scores
 from didact.experiment.rows import labelled_rows, rows_of
+from didact.experiment.shard_store import ShardStore, shard_settings
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
 from didact.explainers.default import default_method
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
-from didact.records.atomic import check_new_file, with_folder
+from didact.records.atomic import check_new_file
 from didact.records.by_class import ByClass
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation
 from didact.records.origin import check_same_origin
 from didact.records.parquet import is_explanations
-from didact.records.store import key_of
 from didact.registry import check_types, parse_spec, plain
 from didact.render.progress import Progress
 
@@ -100,7 +97,6 @@ def explain(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: bool = False,
-    helper: Helper | None = None,
     **options: Any,
 ) -> Explanations | ByClass:
     """Explain rows, texts, pairs of texts or images with one method.
@@ -118,8 +114,7 @@ def explain(
     are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where the
     names differ. A data set that came from one file without splits is explained as a whole. With `out` the result is
     also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
-    explanations, or those of another model, method, options or data, is replaced only with `overwrite`. A `helper` (an
-    engine that has machines) explains shards where that pays, to the same numbers.
+    explanations, or those of another model, method, options or data, is replaced only with `overwrite`.
 
     Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
     """
@@ -130,7 +125,7 @@ def explain(
     if options.get("target") == ALL and ALL not in (teacher.classes or ()):
         shared = {
             "preset": preset, "background_rows": background_rows, "batch_size": batch_size, "seed": seed,
-            "outputs": outputs, "progress": progress, "helper": helper,
+            "outputs": outputs, "progress": progress,
         }  # fmt: skip
         return _every_class(teacher, rows, method, out, options | shared)
     asked, built = resolve(teacher, method, options, preset=preset, batch_size=batch_size, seed=seed)
@@ -146,17 +141,11 @@ def explain(
         if not overwrite:
             work.check_origin(path, work.fingerprints if path.exists() else {})
     background = rows if background_rows is None else rows_of(teacher, background_rows)
-    with torch.inference_mode(False):  # a caller's would leave nothing to take gradients of
-        if isinstance(built.explainer, Explainer):
-            with work.in_precision():
-                built.explainer.prepare(teacher, background)
-        kept = None if path is None else _Parts(path, work, background)
-        with Progress(f"explaining with {built.name}", total=len(rows), shown=progress) as bar:
-            parts = None if helper is None else _helped(helper, work, background, kept, bar)
-            parts = parts or [_shard(work, kept, start, bar) for start in work.starts]
-    maps = replace(Explanations.joined(parts), fingerprints=work.fingerprints, images=work.images)
-    if kept is not None:
-        kept.finish(maps)
+    store = None if path is None else work.shard_store(path, background)
+    maps = explain_shards(work, background, store, progress=progress)
+    if store is not None:
+        maps.save(store.path)
+        store.clear()
     warn_of_scores(built.name, built.explainer, maps.residuals, maps.cautions, stacklevel=2)
     return maps
 
@@ -201,36 +190,43 @@ def check_learned(teacher: Teacher, explainer: Any) -> None:
         )
 
 
-def _shard(work: "Work", kept: "_Parts | None", start: int, bar: Progress) -> Explanations:
-    """The rows from `start` on: as they were kept, or explained now."""
+def explain_shards(
+    work: "Work",
+    background: Sequence[Row],
+    store: ShardStore | None,
+    *,
+    progress: bool = False,
+    fill: "FillStore | None" = None,
+) -> Explanations:
+    """All rows of the work, shard by shard. With a `store`, finished shards are loaded from it and new ones saved.
+
+    `fill` may explain what the store lacks elsewhere; what it leaves is explained here.
+    """
+    is_filled = fill is not None and store is not None and fill(work, background, store, progress)
+    with torch.inference_mode(False):  # a caller's would leave nothing to take gradients of
+        if isinstance(work.built.explainer, Explainer):
+            with work.in_precision():
+                work.built.explainer.prepare(work.teacher, background)
+        with Progress(
+            f"explaining with {work.built.name}", total=len(work.rows), shown=progress and not is_filled
+        ) as bar:
+            shards = [_shard(work, store, start, bar) for start in work.starts]
+    return replace(Explanations.joined(shards), fingerprints=work.fingerprints, images=work.images)
+
+
+def _shard(work: "Work", store: ShardStore | None, start: int, bar: Progress) -> Explanations:
+    """The rows from `start` on: loaded if they were finished before, else explained now."""
     rows = work.rows[start : start + work.shard]
-    part = None if kept is None else kept.load(start)
-    if part is not None:
+    if store is None:
+        return work.explained(rows, bar)
+    file = work.shard_file(store, start)
+    shard = store.load(file)
+    if shard is not None:
         bar.skip(len(rows))
-        return part
-    part = work.explained(rows, bar)
-    if kept is not None:
-        kept.save(start, part)
-    return part
-
-
-def _helped(
-    helper: Helper, work: "Work", background: Sequence[Row], kept: "_Parts | None", bar: Progress
-) -> list[Explanations] | None:
-    """All shards: as they were kept, or explained by the helper; None if it leaves them to this process."""
-    loaded = {start: None if kept is None else kept.load(start) for start in work.starts}
-    parts = {start: part for start, part in loaded.items() if part is not None}
-    found = helper.shards(work, background, [start for start in work.starts if start not in parts])
-    if found is None:
-        return None
-    bar.skip(sum(map(len, parts.values())))
-    with closing(found):
-        for start, part in found:
-            if kept is not None:
-                kept.save(start, part)
-            parts[start] = part
-            bar.advance(len(part))
-    return [parts[start] for start in work.starts]
+        return shard
+    shard = work.explained(rows, bar)
+    store.save(file, shard)
+    return shard
 
 
 def resolve(
@@ -301,6 +297,18 @@ class Work:
     def starts(self) -> Sequence[int]:
         """The first row of each shard."""
         return range(0, len(self.rows), self.shard)
+
+    def shard_store(self, path: Path, background: Sequence[Row]) -> ShardStore:
+        """Where finished shards are kept until they are saved to `path`."""
+        settings = shard_settings(
+            self.teacher, self.fingerprints["teacher"], self.facts(background), shard=self.shard,
+            batch_size=self.batch_size,
+        )  # fmt: skip
+        return ShardStore(path, settings, teacher=self.teacher.name, resumable=self.built.is_known)
+
+    def shard_file(self, store: ShardStore, start: int) -> Path:
+        """The file of the shard that begins with this row."""
+        return store.file(start // self.shard, self.rows[start : start + self.shard])
 
     def check(self) -> None:
         """Refuse before any work what would be refused half way."""
@@ -445,6 +453,9 @@ class Work:
         return columns_of(self.teacher, self.built.name, rows, batch, found, names, predictions, sure)
 
 
+FillStore = Callable[[Work, Sequence[Row], ShardStore, bool], bool]  # work, background, store, progress
+
+
 def model_fingerprint(model: Model) -> str:
     """The model's fingerprint, remembered while none of its tensors is changed or replaced."""
     tensors = [value for value in model.state_dict(keep_vars=True).values() if isinstance(value, Tensor)]
@@ -471,36 +482,3 @@ def explanation_facts(teacher: Teacher, method: Any, background: Sequence[Row]) 
     if not built.is_known:
         return None
     return Work(teacher, (), asked, built, 64).facts(background)
-
-
-class _Parts:
-    """Finished shards beside the file they will become, under a key that hashes everything that decides them."""
-
-    def __init__(self, path: Path, work: Work, background: Sequence[Row]) -> None:
-        self.path, self.teacher = path, work.teacher.name
-        self.folder = path.with_name(f"{path.name}.parts")
-        facts = {"fingerprints": work.fingerprints, "shard": work.shard, **work.facts(background)}
-        self.key = key_of(facts) if work.built.is_known else None
-        with_folder(self._place(0))
-
-    def load(self, start: int) -> Explanations | None:
-        """The shard that starts here, if it was finished; a damaged one is computed anew."""
-        if self.key is None or not self._place(start).is_file():
-            return None
-        try:
-            return replace(Explanations.load(self._place(start)), teacher=self.teacher)  # it may have moved since
-        except (RecordError, OptionError):  # damaged, or another run has just finished and cleared up
-            return None
-
-    def save(self, start: int, part: Explanations) -> None:
-        try:
-            part.save(self._place(start))
-        except RecordError:  # another run of the same may have finished and taken the folder away: once more
-            part.save(self._place(start))
-
-    def finish(self, maps: Explanations) -> None:
-        maps.save(self.path)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _place(self, start: int) -> Path:
-        return self.folder / f"{self.key or 'unknown'}-{start:09d}.parquet"

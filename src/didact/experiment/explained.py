@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +17,17 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
 from didact.experiment.columns import gold_labels
-from didact.experiment.engines import Helper
-from didact.experiment.explain import explain, explanation_facts
+from didact.experiment.explain import (
+    FillStore,
+    Work,
+    check_learned,
+    explain,
+    explain_shards,
+    explanation_facts,
+    look_again,
+    resolve,
+)
+from didact.experiment.judge import warn_of_scores
 from didact.experiment.parts import parts_of
 from didact.experiment.plan import Method
 from didact.explainers import EXPLAINERS
@@ -69,24 +78,28 @@ def keep_explanations(
     background: Sequence[Row],
     outputs: Outputs | None = None,
     progress: bool = False,
-    helper: Helper | None = None,
+    fill: FillStore | None = None,
 ) -> Kept:
     """The explanations of these rows in a file: those kept before, with the missing ones computed now.
 
     A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
+    `fill` may explain shards elsewhere.
     """
-    asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress, "helper": helper}
-    asked |= batches_of(teacher)
     given = given_maps(method)
     if given is not None:
         return _given(folder, chosen(given, rows, label=label), label, whole=given)
     found = located(folder, teacher, fingerprint, rows, method, label=label, background=background)
     if found is None:
         assert not isinstance(method, Explanations)
-        return _given(folder, explain(teacher, rows, method, **asked), label)
+        maps = explain(
+            teacher, rows, method, background_rows=background, outputs=outputs, progress=progress, **batches_of(teacher)
+        )
+        return _given(folder, maps, label)
     path = folder / found.kept.file
     if _loaded(path) is None:
-        _complete(path, teacher, rows, method, found.others, asked)
+        known, missing = _taken(rows, found.others)
+        work = _work(teacher, missing, method, outputs) if missing else None
+        _complete(path, teacher, rows, known, work, background, progress=progress, fill=fill)
     return found.kept
 
 
@@ -140,7 +153,6 @@ def keep_parts(
     background: Sequence[Row],
     outputs: Outputs | None = None,
     progress: bool = False,
-    helper: Helper | None = None,
 ) -> Kept:
     """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
     found = located_parts(fingerprint, rows, explainer, members)
@@ -150,7 +162,7 @@ def keep_parts(
             blended([(label, Explanations.load(folder / kept.file)) for label, kept in members]).save(path)
         else:
             asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-            parts_of(teacher, rows, explainer, helper=helper, **asked, **batches_of(teacher)).save(path)
+            parts_of(teacher, rows, explainer, **asked, **batches_of(teacher)).save(path)
     return found
 
 
@@ -171,20 +183,32 @@ def batches_of(teacher: Teacher) -> dict[str, int]:
     return {}
 
 
+def _work(teacher: Teacher, rows: Sequence[Row], method: Any, outputs: Outputs | None) -> Work:
+    """The work of explaining these rows, checked."""
+    batch_size = batches_of(teacher).get("batch_size")
+    asked, built = resolve(teacher, method, {}, batch_size=batch_size)
+    work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
+    work.check()
+    check_learned(teacher, built.explainer)
+    look_again(teacher)
+    return work
+
+
 def _complete(
-    path: Path, teacher: Teacher, rows: Sequence[Row], method: Any, others: Sequence[Path], asked: Mapping[str, Any]
-) -> None:
-    """Take over what files of smaller plans hold, and explain the rest."""
-    parts, missing = _taken(rows, others)
-    draft = path.with_suffix(".missing")
-    if missing:
-        draft.unlink(missing_ok=True)  # of a run that was killed, perhaps of other rows
-        parts.append(explain(teacher, missing, method, out=draft, **asked))
+    path: Path, teacher: Teacher, rows: Sequence[Row], known: Sequence[Explanations], work: Work | None,
+    background: Sequence[Row], *, progress: bool, fill: FillStore | None,
+) -> None:  # fmt: skip
+    """Save the explanations of all rows: those that are known, and those of the work."""
+    store = None if work is None else work.shard_store(path, background)
+    new = [] if work is None else [explain_shards(work, background, store, progress=progress, fill=fill)]
+    parts = [*known, *new]
     marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
     alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]
     maps = chosen(Explanations.joined(alike), rows, label=path.name)
     replace(maps, labels=gold_labels(teacher, rows)).save(path)  # the same text may have got another label since
-    draft.unlink(missing_ok=True)
+    if work is not None and store is not None:
+        store.clear()
+        warn_of_scores(work.built.name, work.built.explainer, new[0].residuals, new[0].cautions, stacklevel=3)
 
 
 def _taken(rows: Sequence[Row], others: Sequence[Path]) -> tuple[list[Explanations], list[Row]]:

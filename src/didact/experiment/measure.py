@@ -21,8 +21,8 @@ from didact.experiment.agree import agreements
 from didact.experiment.agreement import Agreement
 from didact.experiment.classroom import Labelled
 from didact.experiment.cost import cost_of
-from didact.experiment.engines import Helper
 from didact.experiment.evaluate import evaluated
+from didact.experiment.explain import FillStore
 from didact.experiment.explained import keep_explanations
 from didact.experiment.plan import Method
 from didact.experiment.roster import Entrant, Roster
@@ -49,7 +49,7 @@ _SAME: Final = ("cotrained", "flattened", "matched", "sharpened", "extra")
 class Measuring:
     """The methods of a roster on some rows of `test`. `learned` are explainers that cells of the run have learned.
 
-    `labelled` is the split with the teacher's answers, where they are known.
+    `labelled` is the split with the teacher's answers, where they are known. `fill` may explain shards elsewhere.
     """
 
     roster: Roster
@@ -58,8 +58,8 @@ class Measuring:
     background: Sequence[Row]
     learned: Mapping[str, Any]
     progress: bool = False
-    helper: Helper | None = None
     labelled: Labelled | None = None
+    fill: FillStore | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[dict[str, str]] = field(default_factory=list)
 
@@ -125,7 +125,7 @@ class Measuring:
         try:
             found = keep_explanations(
                 self.folder / _FOLDER, self.roster.teacher, self.fingerprint, rows, self._method(one), label=one.label,
-                background=self.background, outputs=outputs, progress=self.progress, helper=self.helper,
+                background=self.background, outputs=outputs, progress=self.progress, fill=self.fill,
             )  # fmt: skip
         except DidactError as error:
             self.skipped.append({"label": one.label, "reason": str(error)})

@@ -50,8 +50,3 @@ class Recorder(Explainer):
     def values_of(self, maps: Explanations) -> Float[np.ndarray, "unit part"]:
         """What was weighed in these rows; it is not kept any longer."""
         return np.concatenate([self.found.pop(name) for name in maps.ids])
-
-    def take(self, maps: Explanations, values: Float[np.ndarray, "unit part"]) -> None:
-        """What another process weighed in these rows."""
-        for row, name in enumerate(maps.ids):
-            self.found[name] = values[maps.bounds[row] : maps.bounds[row + 1]]

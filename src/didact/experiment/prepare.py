@@ -24,6 +24,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
+from didact.execution.run_dir import RunDirectory
 from didact.experiment.answers import RECHECKED, AnswerFile
 from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
@@ -42,7 +43,6 @@ from didact.experiment.explained import (
 )
 from didact.experiment.forecast import Forecast, Stage, in_words
 from didact.experiment.measure import Measuring
-from didact.experiment.place import Place
 from didact.experiment.plan import RETIRED, Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster, check_fit
 from didact.experiment.run import Run
@@ -268,7 +268,7 @@ def done_work(roster: Roster, folder: Path) -> Done | None:
     if not isinstance(roster.teacher, Model | HumanTeacher):
         return None  # a function is known by its answers alone
     with tempfile.TemporaryDirectory(prefix="didact-") as nowhere:
-        run = Run(roster, Place(Path(nowhere)))
+        run = Run(roster, RunDirectory(Path(nowhere)))
         run.fingerprint = teacher_fingerprint(roster.teacher, ())
         missing: dict[str, int] = {}
         kept = _located(roster, run, folder / "explanations", missing)

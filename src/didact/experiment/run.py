@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,16 +19,19 @@ from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
+from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, Manifest
+from didact.execution.run_dir import RunDirectory
 from didact.experiment.cell import VERSION, Cell, finished
 from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.comparison import Comparison
-from didact.experiment.engines import Engine, Helper, Told
+from didact.experiment.explain import FillStore
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.measure import Measuring
-from didact.experiment.place import Place
 from didact.experiment.roster import Entrant, Roster
+from didact.experiment.shard_jobs import SharedExplaining
 from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table, scores_of
+from didact.experiment.train_jobs import TrainJobs
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
@@ -55,18 +59,19 @@ _RESULTS: Final = {
 class Run:
     """One comparison in its place."""
 
-    def __init__(self, roster: Roster, place: Place, *, progress: bool = False, command: str = "") -> None:
+    def __init__(self, roster: Roster, place: RunDirectory, *, progress: bool = False, command: str = "") -> None:
         self.command = command
         self.roster, self.plan, self.progress = roster, roster.plan, progress
         self.place, self.folder = place, place.folder
         # By file of explanations: the cell whose explainer makes them, and for which row.
         self.derived: dict[str, tuple[str, Entrant]] = {}
+        self._fill: FillStore | None = None
 
-    def comparison(self, engine: Engine) -> Comparison:
+    def comparison(self, executor: Executor) -> Comparison:
         """Do what is left to do, and sum up."""
         began = datetime.now(UTC)
         try:
-            done = self._comparison(engine)
+            done = self._comparison(executor)
             self._record(began)
             return done
         except RecordError as error:
@@ -84,29 +89,31 @@ class Run:
         }  # fmt: skip
         write_json(self.folder / "run.json", times, indent=1)
 
-    def _comparison(self, engine: Engine) -> Comparison:
+    def _comparison(self, executor: Executor) -> Comparison:
         sweep(self.folder, inside=_PLACES)
         write_text(self.folder / "plan.toml", self._plan_text())
         splits = self._labelled()
-        helper = engine if isinstance(engine, Helper) else None
-        kept = self._explanations(splits["train"].outputs, helper)
-        parts = self._parts(splits["train"].outputs, kept, helper)
-        cells = self.cells(splits, kept, parts)
-        store = Store(self.folder / "cells")
-        manifest = self.manifest(cells)
-        learning = [cell for cell in cells if cell.learner is not None]
-        if learning:
-            self._work(engine, manifest, learning, store, "learning explainers")
-            self._derive(cells, store)
-        self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "training students")
-        found = self._summary(cells, store, splits["test"])
-        if self.plan.measure:
-            self.place.use("measured/*", "measured.json")
-            learned = self._learned(cells, store)
-            Measuring(
-                self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress,
-                helper=helper, labelled=splits["test"],
-            ).done(self.plan.measure)  # fmt: skip
+        with SharedExplaining(executor, self.folder) as sharing:
+            self._fill = sharing.fill if executor.shares_explaining else None
+            kept = self._explanations(splits["train"].outputs)
+            parts = self._parts(splits["train"].outputs, kept)
+            cells = self.cells(splits, kept, parts)
+            store = Store(self.folder / "cells")
+            manifest = self.manifest(cells)
+            learning = [cell for cell in cells if cell.learner is not None]
+            if learning:
+                self._train(executor, manifest, learning, store, "learning explainers")
+                self._derive(cells, store)
+            students = [cell for cell in cells if cell.learner is None]
+            self._train(executor, manifest, students, store, "training students")
+            found = self._summary(cells, store, splits["test"])
+            if self.plan.measure:
+                self.place.pull("measured/*", "measured/pictures/*", "measured.json")
+                learned = self._learned(cells, store)
+                Measuring(
+                    self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress,
+                    labelled=splits["test"], fill=self._fill,
+                ).done(self.plan.measure)  # fmt: skip
         return found
 
     def _learned(self, cells: Sequence[Cell], store: Store) -> dict[str, Mix]:
@@ -143,7 +150,8 @@ class Run:
         self.fingerprint = teacher_fingerprint(self.roster.teacher, everything, said)
         self.rows_file = self.name_of_rows(rows)
         path = self.folder / "classroom" / self.rows_file
-        self.place.use(f"classroom/{self.rows_file}")
+        self.place.push("classroom/answers-*.jsonl")
+        self.place.pull(f"classroom/{self.rows_file}")
         try:
             return read_rows(path)
         except UnreadableError:
@@ -152,6 +160,7 @@ class Run:
             pass
         found = found or self._asked(rows)
         write_rows(path, found, task=self.roster.data.task, classes=self.roster.teacher.classes)
+        self.place.push(f"classroom/{self.rows_file}", "classroom/answers-*.jsonl")
         return read_rows(path)
 
     def _asked(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, Labelled]:
@@ -172,7 +181,7 @@ class Run:
     def _known(self, split: str) -> list[Row]:
         return [row for row in self.roster.data[split] if self.roster.is_known(row)]
 
-    def _explanations(self, outputs: Outputs, helper: Helper | None) -> dict[tuple[str, int], Kept]:
+    def _explanations(self, outputs: Outputs) -> dict[tuple[str, int], Kept]:
         """By entrant and seed the file that holds its explanations."""
         folder = self.folder / "explanations"
         background = self.background()
@@ -182,7 +191,7 @@ class Run:
                 continue
             shared: Kept | None = None
             label = str(one.method) if one.role == "sharpened" else one.label
-            self.place.use(f"explanations/{slug(label)}-*.parquet")
+            self.place.pull(f"explanations/{slug(label)}-*.parquet")
             for seed in self.plan.seeds:
                 method = one.for_seed(seed)
                 assert method is not None
@@ -191,9 +200,10 @@ class Run:
                         folder, self.roster.teacher, self.fingerprint,
                         self.roster.seed_rows(seed) if one.redrawn else self.roster.used, method,
                         label=label, background=background, outputs=outputs, progress=self.progress and not one.redrawn,
-                        helper=helper,
+                        fill=self._fill,
                     )  # fmt: skip
                 found[one.label, seed] = shared
+            self.place.push(f"explanations/{slug(label)}-*.parquet")
         return found
 
     def background(self) -> Sequence[Row]:
@@ -201,22 +211,23 @@ class Run:
         data = self.roster.data
         return data["explain"].rows if "explain" in data and len(data["explain"]) else self.roster.pool
 
-    def _parts(self, outputs: Outputs, kept: Mapping[tuple[str, int], Kept], helper: Helper | None) -> dict[str, Kept]:
+    def _parts(self, outputs: Outputs, kept: Mapping[tuple[str, int], Kept]) -> dict[str, Kept]:
         """By learner the files of what it weighs. A blend is made of its members' explanations, which are rows too."""
         found = {}
         for one in self.roster.entrants:
             if one.role != "fresh" or one.learner is None:
                 continue
             explainer = one.learner.explainer()
-            self.place.use(f"explanations/parts-{name_of(explainer)}-*")
+            self.place.pull(f"explanations/parts-{name_of(explainer)}-*")
             members: list[tuple[str, Kept]] = []
             if one.learner.family == "blend":
                 names = explainer.part_names(self.roster.teacher, self.roster.used[0])
                 members = [(name, kept[name, self.plan.seeds[0]]) for name in names]
             found[one.label] = keep_parts(
                 self.folder / "explanations", self.roster.teacher, self.fingerprint, self.roster.used, explainer,
-                members=members, background=self.background(), outputs=outputs, progress=self.progress, helper=helper,
+                members=members, background=self.background(), outputs=outputs, progress=self.progress,
             )  # fmt: skip
+            self.place.push(f"explanations/parts-{name_of(explainer)}-*")
         return found
 
     # -- cells --------------------------------------------------------------------------------------------------------
@@ -311,7 +322,7 @@ class Run:
         by_key = {cell.key: cell for cell in cells}
         folder = self.folder / "explanations"
         waiting = {cell.maps: cell for cell in cells if cell.maps in self.derived}
-        self.place.use(*(f"explanations/{file}" for file in waiting))
+        self.place.pull(*(f"explanations/{file}" for file in waiting))
         loaded: dict[str, Parts] = {}  # the largest thing of a run: one at a time
         for file, cell in waiting.items():
             assert file is not None
@@ -339,6 +350,7 @@ class Run:
             elif one.role == "matched":
                 maps = tempered(static, matching_temperature(static, mean_entropy(maps)))
             maps.save(folder / file)
+            self.place.push(f"explanations/{file}")
 
     def _prepared(self, student: StudentSpec) -> tuple[str, dict[str, Any]]:
         """Where the student's start is kept, and how it is trained."""
@@ -358,52 +370,44 @@ class Run:
         training.pop("seed")
         return name, training
 
-    def manifest(self, cells: Sequence[Cell]) -> Path:
-        """The file from which engines know the cells."""
+    def manifest(self, cells: Sequence[Cell]) -> Manifest:
+        """The file that describes the students to train."""
         unique = {cell.key: cell for cell in cells}
         content = {
-            "rows": self.rows_file, "threads": self.plan.threads, "cells": [one.plain() for one in unique.values()],
+            "kind": JobKind.TRAIN, "rows": self.rows_file, "threads": self.plan.threads,
+            "cells": [cell.plain() for cell in unique.values()],
         }  # fmt: skip
         name = hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
         write_json(path, content)
-        return path
+        return Manifest(path, self.folder, self.plan.threads, on_gpu=self.plan.student_device == "cuda")
 
-    def _work(self, engine: Engine, manifest: Path, cells: Sequence[Cell], store: Store, what: str) -> None:
-        by_key: dict[str, list[Cell]] = {}
-        for cell in cells:
-            by_key.setdefault(cell.key, []).append(cell)
-        self.place.share(by_key)
-        found = {key: finished(store, key) for key in by_key}
+    def _train(self, executor: Executor, manifest: Manifest, cells: Sequence[Cell], store: Store, what: str) -> None:
+        """Train the students that are not done, and keep what came of each."""
+        work = _Training(cells, store)
+        self.place.pull_cells(work.by_key)
+        work.look()
         hopeless = {cell.key for cell in cells if cell.maps in self.derived and not self._is_there(cell)}
-        waiting = [key for key, record in found.items() if record is None and key not in hopeless]
-        done = set(by_key) - set(waiting)
-        board = _Board(by_key)
-        for key, record in found.items():
-            if record is not None:
-                board.add(key, record.payload["value"])
-        with Progress(what, total=len(by_key), shown=self.progress) as bar:
-            bar.skip(len(done))
-            told = _told(engine, manifest, self.place.ordered(waiting))
+        waiting = [key for key in work.by_key if key not in work.done and key not in hopeless]
+        work.done |= hopeless
+        jobs = TrainJobs(self.folder, manifest.path, self.rows_file, {cell.key: cell for cell in cells})
+        if executor.runs_elsewhere:
+            jobs.check_bases()
+        with Progress(what, total=len(work.by_key), shown=self.progress) as bar:
+            bar.skip(len(work.done))
+            queue = work.queue(self.place, waiting, jobs, bar)
             try:
-                for said in told:
-                    if said.status == "unwritable":
-                        raise RecordError(f"{said.error} {len(done):,} of {len(by_key):,} cells are done.")
-                    if said.status == "died" and finished(store, said.key) is None:  # another run may have done it
-                        payload = {"cell": by_key[said.key][0].plain(), "error": said.error, "traceback": said.trace}
-                        store.save(Record(said.key, "failed", payload))
-                    board.add(said.key, said.value)
-                    done.add(said.key)
-                    bar.advance(note=board.best())
+                with closing(executor.run(manifest, queue) if waiting else _nothing()) as results:
+                    for result in results:
+                        if result.status is JobStatus.UNWRITABLE:
+                            raise RecordError(f"{result.error} {work.so_far()} are done.")
+                        work.keep(result, self.folder)
+                        self.place.push_cells([result.key])
+                        bar.advance(note=work.board.best())
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"Stopped. {len(done):,} of {len(by_key):,} cells are kept in {self.place.name}; give the same "
-                    "command again to go on."
+                    f"Stopped. {work.so_far()} are kept in {self.place.name}; give the same command again to go on."
                 ) from None
-            finally:
-                close = getattr(told, "close", None)
-                if close is not None:
-                    close()
 
     def _is_there(self, cell: Cell) -> bool:
         """Whether the explanations that the cell teaches with were made: not if nothing was learned."""
@@ -493,10 +497,6 @@ def _holds(folder: Path, start: StudentInit) -> bool:
     return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
 
 
-def _told(engine: Engine, manifest: Path, keys: Sequence[str]) -> Iterator[Told]:
-    return engine.run(manifest, keys) if keys else iter(())
-
-
 def _write_results(path: Path, cells: Sequence[Cell], records: Mapping[str, Record], measure: str) -> None:
     """One line per cell, sorted by key, without times or hosts: the same results give the same bytes."""
     lines = []
@@ -513,6 +513,58 @@ def _write_results(path: Path, cells: Sequence[Cell], records: Mapping[str, Reco
         )  # fmt: skip
     columns = {name: [line[name] for line in lines] for name in _RESULTS}
     write_table(path, Table(columns, {"measure": measure}), types=_RESULTS)
+
+
+def _nothing() -> Generator[JobResult, None, None]:
+    yield from ()
+
+
+class _Training:
+    """The students of one stage: which are done, and who leads."""
+
+    def __init__(self, cells: Sequence[Cell], store: Store) -> None:
+        self.store = store
+        self.by_key: dict[str, list[Cell]] = {}
+        for cell in cells:
+            self.by_key.setdefault(cell.key, []).append(cell)
+        self.done: set[str] = set()
+        self.board = _Board(self.by_key)
+
+    def look(self) -> None:
+        """Find what was done before."""
+        for key in self.by_key:
+            record = finished(self.store, key)
+            if record is not None:
+                self.done.add(key)
+                self.board.add(key, record.payload["value"])
+
+    def queue(self, place: RunDirectory, keys: Sequence[str], jobs: TrainJobs, bar: Progress) -> Iterator[Job]:
+        """The jobs to do; not those that another run finished while they waited."""
+        for key in place.ordered(keys):
+            place.pull_cells([key])
+            if finished(self.store, key) is None:
+                yield jobs.job(key)
+                continue
+            self._count(key)
+            bar.advance(note=self.board.best())
+
+    def keep(self, result: JobResult, folder: Path) -> None:
+        """Keep the record of a job. A failure does not replace what another run has done meanwhile."""
+        key = result.key
+        if result.status is not JobStatus.FAILED or finished(self.store, key) is None:
+            result.write_files(folder)
+        if result.status is JobStatus.DIED and finished(self.store, key) is None:
+            cell = self.by_key[key][0].plain()
+            payload = {"cell": cell, "error": result.error, "traceback": result.traceback}
+            self.store.save(Record(key, "failed", payload))
+        self._count(key)
+
+    def so_far(self) -> str:
+        return f"{len(self.done):,} of {len(self.by_key):,} cells"
+
+    def _count(self, key: str) -> None:
+        self.done.add(key)
+        self.board.add(key, self.store.load(key).payload.get("value"))
 
 
 class _Board:

@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from jaxtyping import Float
 
 from didact.core.row import Box, Row, Span
 from didact.records.table import Table, read_table, write_table
 
 _ROWS: Final = {"facts": "string", "image": "binary", "shape": "list int64"}
+_ANSWERS: Final = {"answer": "list float64"}
 
 
-def write_whole_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them."""
+def write_whole_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row value"] | None = None) -> None:
+    """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them.
+
+    `answers` are the teacher's, where they are known.
+    """
     facts = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
     images = [row.image for row in rows]
     columns: dict[str, list[Any]] = {
@@ -22,13 +27,21 @@ def write_whole_rows(path: Path, rows: Sequence[Row]) -> None:
         "image": [None if one is None else one.tobytes() for one in images],
         "shape": [None if one is None else list(one.shape) for one in images],
     }
-    write_table(path, Table(columns, {}), types=_ROWS)
+    if answers is not None:
+        columns["answer"] = [values.tolist() for values in answers]
+    write_table(path, Table(columns, {}), types=_ROWS if answers is None else _ROWS | _ANSWERS)
 
 
 def read_whole_rows(path: Path) -> tuple[Row, ...]:
     """What `write_whole_rows` kept."""
     columns = read_table(path).columns
     return tuple(map(_row, columns["facts"], columns["image"], columns["shape"]))
+
+
+def read_answers(path: Path) -> Float[np.ndarray, "row value"] | None:
+    """The answers that `write_whole_rows` kept beside the rows; None if there are none."""
+    answers = read_table(path).columns.get("answer")
+    return None if answers is None else np.array(answers, dtype=np.float64)
 
 
 def _row(facts: str, image: bytes | None, shape: Sequence[int] | None) -> Row:

@@ -6,9 +6,7 @@ Every system that fsspec knows will do. Who may do what is for the environment a
 import os
 import re
 import secrets
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,12 +19,10 @@ T = TypeVar("T")
 
 # What a finished run leaves beside its folders; the last says that all is there.
 RUN: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json", "run.json")
-PAUSES: Final = (0.5, 2.0, 8.0)  # seconds before a failed call is given another try; s3fs has its own below these
-_AT_ONCE: Final = 8  # small files that are read at a time
 _EXTRA: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
 # Where folders are but parts of names: nothing has to be made before a file is written.
 _FLAT: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
-_S3: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 2}}
+_S3: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 5}}
 _NOBODY: Final = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError")
 _SECRET: Final = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
@@ -69,7 +65,7 @@ def without_secrets(text: str) -> str:
 
 
 class Remote:
-    """Files by name, below one URL. Calls that fail by chance are made again; what fails for good is a `RecordError`.
+    """Files by name, below one URL. What fails is a `RecordError`; s3fs tries again by itself before that.
 
     An object is written whole or not at all on S3 and its like. Elsewhere half of one may be left, so whoever reads
     checks what it holds.
@@ -80,7 +76,6 @@ class Remote:
         self.protocol = urlsplit(url).scheme
         self._system, root = _opened(self.url, self.protocol)
         self._root = root.rstrip("/")
-        self._made: set[str] = set()
 
     def check(self) -> None:
         """An error if nothing can be written, read or listed there: asked before hours of work, not after."""
@@ -99,21 +94,24 @@ class Remote:
 
     def read(self, name: str) -> bytes | None:
         """What a file holds; None if there is none."""
-        try:
-            content: bytes = self._tried(f"read {name} in", lambda: self._system.cat_file(self._path(name)))
-        except FileNotFoundError:
-            return None
-        return content
+        return self.read_all([name]).get(name)
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         """What small files hold, several at a time; those that are missing are left out."""
-        names = list(names)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = dict(zip(names, pool.map(self.read, names), strict=True))
-        return {name: content for name, content in found.items() if content is not None}
+        paths = {self._path(name): name for name in names}
+        contents = self._system.cat(list(paths), recursive=False, on_error="return") if paths else {}
+        found = {}
+        for path, name in paths.items():
+            content = contents.get(path, FileNotFoundError(name))
+            if isinstance(content, FileNotFoundError):
+                continue
+            if isinstance(content, Exception):
+                raise self._failed(f"read {name} in", content) from None
+            found[name] = bytes(content)
+        return found
 
     def write(self, name: str, content: bytes) -> None:
-        self._tried(f"write {name} into", lambda: self._write(name, content), is_asked=False)
+        self._call(f"write {name} into", lambda: self._write(name, content), is_read=False)
 
     def upload(self, path: Path, name: str) -> None:
         """Write a file of any size."""
@@ -122,13 +120,13 @@ class Remote:
             self._make_folder(name)
             self._system.put_file(str(path), self._path(name))
 
-        self._tried(f"write {name} into", put, is_asked=False)
+        self._call(f"write {name} into", put, is_read=False)
 
     def download(self, name: str, path: Path) -> bool:
         """Write a file of any size here, whole or not at all; False if there is none there."""
         draft = with_folder(path).with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
-            self._tried(f"read {name} in", lambda: self._system.get_file(self._path(name), str(draft)))
+            self._call(f"read {name} in", lambda: self._system.get_file(self._path(name), str(draft)))
             draft.replace(path)
         except FileNotFoundError:
             return False
@@ -138,17 +136,17 @@ class Remote:
             draft.unlink(missing_ok=True)
         return True
 
-    def list(self, folder: str = "") -> dict[str, tuple[int, str]]:
-        """All files below a folder by name: their size, and a mark that changes when they do."""
+    def list(self, folder: str = "") -> dict[str, int]:
+        """The sizes of all files below a folder, by name."""
         try:
-            return self._tried("list", lambda: self._list(folder))
+            return self._call("list", lambda: self._list(folder))
         except FileNotFoundError:
             return {}
 
-    def _list(self, folder: str) -> dict[str, tuple[int, str]]:
+    def _list(self, folder: str) -> dict[str, int]:
         self._system.invalidate_cache()
         found = self._system.find(self._path(folder), detail=True)
-        return {path[len(self._root) + 1 :]: _stamp(info) for path, info in found.items()}
+        return {path[len(self._root) + 1 :]: int(info.get("size") or 0) for path, info in found.items()}
 
     def _write(self, name: str, content: bytes) -> None:
         self._make_folder(name)
@@ -156,26 +154,23 @@ class Remote:
 
     def _make_folder(self, name: str) -> None:
         folder = self._path(name).rpartition("/")[0]
-        if self.protocol not in _FLAT and folder not in self._made:
+        if self.protocol not in _FLAT:
             self._system.makedirs(folder, exist_ok=True)
-            self._made.add(folder)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _tried(self, what: str, call: Callable[[], T], *, is_asked: bool = True) -> T:
-        """Do it, with pauses between several tries. That a file which `is_asked` for is missing is for the caller."""
-        for pause in (*PAUSES, None):
-            try:
-                return call()
-            except Exception as error:  # of whatever library serves this URL
-                if is_asked and isinstance(error, FileNotFoundError):
-                    raise
-                self._made.clear()  # a folder may be gone, and is made again
-                if pause is None or isinstance(error, PermissionError) or type(error).__name__ in _NOBODY:
-                    raise RecordError(f"Could not {what} {self.url}: {_reason(error)}") from None
-            time.sleep(pause)
-        raise AssertionError
+    def _call(self, what: str, call: Callable[[], T], *, is_read: bool = True) -> T:
+        """Call the library, which tries again by itself. That a file to read is missing is for the caller to handle."""
+        try:
+            return call()
+        except Exception as error:  # of whatever library serves this URL
+            if is_read and isinstance(error, FileNotFoundError):
+                raise
+            raise self._failed(what, error) from None
+
+    def _failed(self, what: str, error: Exception) -> RecordError:
+        return RecordError(f"Could not {what} {self.url}: {_reason(error)}")
 
     def _refused(self, error: Exception) -> DidactError:
         """Why nothing can be kept there, and what to do."""
@@ -223,7 +218,7 @@ def fetched_run(url: str) -> Path:
             write_bytes(with_folder(folder / name), found[name])
         else:
             (folder / name).unlink(missing_ok=True)
-    for name, (size, _) in remote.list("measured").items():
+    for name, size in remote.list("measured").items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
             remote.download(name, path)
@@ -247,11 +242,6 @@ def _opened(url: str, protocol: str) -> tuple[Any, str]:
     except Exception as error:  # a profile that does not exist, a file of settings that is broken
         raise OptionError(f"{url} cannot be opened: {_reason(error)}") from None
     return system, str(root)
-
-
-def _stamp(info: dict[str, Any]) -> tuple[int, str]:
-    marks = (info.get(name) for name in ("ETag", "etag", "mtime", "LastModified", "updated", "created"))
-    return int(info.get("size") or 0), str(next((mark for mark in marks if mark is not None), ""))
 
 
 def _reason(error: Exception) -> str:

@@ -1,19 +1,21 @@
 """Processes that do cells: a death is noticed, tried again and told; none outlives its parent."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from didact.experiment.engines import Engine
-from didact.experiment.engines.here import Here
-from didact.experiment.engines.local import Local
+from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
+from didact.execution.in_process import InProcess
+from didact.execution.process_pool import ProcessPool
 from processes import is_alive, waited
 
-# Speaks as didact.experiment.worker does, and starts in no time. What it does is said by the key.
+# Speaks as didact.execution.worker does, and starts in no time. What it does is said by the key.
 WORKER = """
 import json, os, pathlib, sys, time
 seen = pathlib.Path(sys.argv[1])
@@ -37,8 +39,8 @@ for line in sys.stdin:
 @pytest.fixture
 def local(tmp_path, monkeypatch):
     (tmp_path / "quick_worker.py").write_text(WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return lambda workers=2: Local(workers, 1, module="quick_worker")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return lambda workers=2: ProcessPool(workers, 1, module="quick_worker")
 
 
 @pytest.fixture
@@ -51,27 +53,35 @@ def pids(seen: Path) -> set[int]:
     return {int(path.name.rpartition("-")[2]) for path in seen.iterdir()}
 
 
-class TestLocal:
+def jobs(*keys: str) -> tuple[Job, ...]:
+    return tuple(map(Job, keys))
+
+
+def manifest(seen: Path) -> Manifest:
+    return Manifest(seen, seen.parent)
+
+
+class TestProcessPool:
     def test_every_cell_is_told_once(self, local, seen):
         keys = [f"k{number}" for number in range(9)] + ["fails"]
-        told = list(local(3).run(seen, keys))
+        told = list(local(3).run(manifest(seen), jobs(*keys)))
         assert sorted(one.key for one in told) == sorted(keys)
-        assert {one.status for one in told if one.key != "fails"} == {"done"}
+        assert {one.status for one in told if one.key != "fails"} == {JobStatus.DONE}
         assert [one.error for one in told if one.key == "fails"] == ["e"]
         assert len(pids(seen)) <= 3
         assert waited(lambda: not any(map(is_alive, pids(seen))))
 
     def test_no_more_processes_than_cells(self, local, seen):
-        list(local(8).run(seen, ["a", "b"]))
+        list(local(8).run(manifest(seen), jobs("a", "b")))
         assert len(pids(seen)) <= 2
 
     def test_a_cell_whose_process_dies_is_tried_again(self, local, seen):
-        told = {one.key: one for one in local(1).run(seen, ["once", "then"])}
+        told = {one.key: one for one in local(1).run(manifest(seen), jobs("once", "then"))}
         assert (told["once"].status, told["then"].status) == ("done", "done")
         assert len(pids(seen)) == 2
 
     def test_one_that_always_dies_is_told_with_its_last_words(self, local, seen):
-        told = {one.key: one for one in local(2).run(seen, ["dies", "exits", "a", "b", "c"])}
+        told = {one.key: one for one in local(2).run(manifest(seen), jobs("dies", "exits", "a", "b", "c"))}
         assert told["dies"].status == told["exits"].status == "died"
         assert "signal 9 (SIGKILL)" in told["dies"].error
         assert "out of memory" in told["dies"].error
@@ -80,7 +90,7 @@ class TestLocal:
         assert len(list(seen.glob("dies-*"))) == 2
 
     def test_a_worker_killed_from_outside(self, local, seen):
-        engine = local(1).run(seen, ["a", "sleeps"])
+        engine = local(1).run(manifest(seen), jobs("a", "sleeps"))
         assert next(engine).key == "a"
         assert waited(lambda: len(list(seen.glob("sleeps-*"))) == 1)
         first = pids(seen)
@@ -90,14 +100,14 @@ class TestLocal:
         assert not any(map(is_alive, pids(seen)))
 
     def test_closing_stops_everybody(self, local, seen):
-        engine = local(3).run(seen, ["sleeps1", "sleeps2", "a", "sleeps3"])
+        engine = local(3).run(manifest(seen), jobs("sleeps1", "sleeps2", "a", "sleeps3"))
         assert next(engine).key == "a"
         assert waited(lambda: len(list(seen.glob("sleeps*"))) == 3)
         engine.close()
         assert not any(map(is_alive, pids(seen)))
 
     def test_a_module_that_does_not_start(self, seen):
-        (told,) = Local(1, 1, module="no_such_module").run(seen, ["a"])
+        (told,) = ProcessPool(1, 1, module="no_such_module").run(manifest(seen), jobs("a"))
         assert told.status == "died"
         assert "No module named no_such_module" in told.error
 
@@ -107,8 +117,10 @@ class TestLocal:
         code = f"""
 import threading
 from pathlib import Path
-from didact.experiment.engines.local import Local
-list(Local(2, 1, module="quick_worker").run(Path({str(seen)!r}), ["sleeps1", "sleeps2"]))
+from didact.execution.base import Job, Manifest
+from didact.execution.process_pool import ProcessPool
+place = Path({str(seen)!r})
+list(ProcessPool(2, 1, module="quick_worker").run(Manifest(place, place), [Job("sleeps1"), Job("sleeps2")]))
 """
         (tmp_path / "quick_worker.py").write_text(_ENDING)
         parent = subprocess.Popen([sys.executable, "-c", code])
@@ -120,15 +132,41 @@ list(Local(2, 1, module="quick_worker").run(Path({str(seen)!r}), ["sleeps1", "sl
             parent.wait()
         assert waited(lambda: not any(map(is_alive, pids(seen))))
 
-    def test_are_engines(self, local):
-        assert isinstance(local(), Engine)
-        assert isinstance(Here(), Engine)
+    def test_jobs_are_taken_as_there_is_room_for_them(self, local, seen):
+        """However many there are: no more than two for each process are in hand."""
+        taken = []
+
+        def many():
+            for number in range(20):
+                taken.append(number)
+                yield Job(f"k{number}")
+
+        results = local(2).run(manifest(seen), many())
+        for count, _ in enumerate(results, start=1):
+            assert len(taken) <= count + 4
+        assert len(taken) == 20
+
+    def test_are_executors(self, local):
+        assert isinstance(local(), Executor)
+        assert isinstance(InProcess(), Executor)
+
+
+def test_results_cross_as_json():
+    result = JobResult("a", JobStatus.REFUSED, 0.5, "no", "OptionError", "trace", {"a.json": b"x"})
+    found = JobResult.parse(json.loads(json.dumps(result.document())))
+    assert found == replace(result, files={})
+    assert found.status is JobStatus.REFUSED
+
+
+def test_files_of_another_machine_are_written_in_their_order(tmp_path):
+    JobResult("a", JobStatus.DONE, files={"cells/a.parquet": b"x", "cells/a.json": b"y"}).write_files(tmp_path)
+    assert (tmp_path / "cells" / "a.json").read_bytes() == b"y"
 
 
 # The real worker's way of listening, without its imports.
 _ENDING = """
 import os, pathlib, sys, threading, time
-from didact.experiment.worker import _listen
+from didact.execution.worker import _listen
 import queue
 asked = queue.Queue()
 threading.Thread(target=_listen, args=(asked,), daemon=True).start()
@@ -144,8 +182,8 @@ class TestInARun:
         from didact.experiment import compare as module
 
         (tmp_path / "dying_worker.py").write_text(f"import os, sys\nsys.stdin.readline()\n{body}\n")
-        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        monkeypatch.setattr(module, "_engine", lambda *_: Local(2, 1, module="dying_worker"))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.setattr(module, "_executor", lambda *_: ProcessPool(2, 1, module="dying_worker"))
         result = compare(seeds=1)
         assert len(result.failed) == 5
         assert all(how in one["error"] for one in result.failed)

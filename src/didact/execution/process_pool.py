@@ -1,0 +1,189 @@
+"""Processes of this machine, started by module and not forked, so that notebooks and live models are left alone."""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from didact.execution.base import Job, JobResult, JobStatus, Manifest
+
+WORKER: Final = "didact.execution.worker"
+_ATTEMPTS: Final = 2  # a job over which this many processes died is given up
+_AHEAD: Final = 2  # jobs in hand for each process: more would only fill the disk of a stream
+
+
+@dataclass(frozen=True)
+class ProcessPool:
+    """`workers` processes of `threads` threads each. `module` answers as `didact.execution.worker` does."""
+
+    workers: int
+    threads: int
+    module: str = WORKER
+    runs_elsewhere: bool = False
+    shares_explaining: bool = False
+
+    def max_concurrency(self) -> int:
+        return self.workers
+
+    def run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
+        pool = _Pool(self.module, manifest.path, workers=self.workers, threads=self.threads)
+        waiting = 0
+        try:
+            for job in jobs:
+                while waiting >= _AHEAD * self.workers:
+                    waiting -= 1
+                    yield pool.next()
+                pool.submit(job.key)
+                waiting += 1
+            pool.finish()
+            for _ in range(waiting):
+                yield pool.next()
+        finally:
+            pool.close()
+
+
+class _Pool:
+    """Threads that each keep one worker process busy. No process is started before it is needed."""
+
+    def __init__(self, module: str, manifest: Path, *, workers: int, threads: int) -> None:
+        self._keys: queue.Queue[str | None] = queue.Queue()
+        self._results: queue.Queue[JobResult | BaseException] = queue.Queue()
+        self._workers = [WorkerProcess(module, manifest, threads) for _ in range(workers)]
+        self._threads = [threading.Thread(target=self._serve, args=(one,), daemon=True) for one in self._workers]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, key: str) -> None:
+        self._keys.put(key)
+
+    def finish(self) -> None:
+        """No more jobs will come: a process that has nothing left to do ends."""
+        for _ in self._workers:
+            self._keys.put(None)
+
+    def next(self) -> JobResult:
+        """Wait for the next result."""
+        result = self._results.get()
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def close(self) -> None:
+        """End all processes at once, whatever they are doing."""
+        for worker in self._workers:
+            worker.stop()
+        self.finish()
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self, worker: "WorkerProcess") -> None:
+        try:
+            while (key := self._keys.get()) is not None and not worker.is_stopped:
+                self._results.put(worker.run(key))
+        except BaseException as error:  # raised in the caller, who must not wait for ever
+            self._results.put(error)
+        finally:
+            worker.stop()
+
+
+class WorkerProcess:
+    """One worker process. It is started when it is first needed, and again if it dies.
+
+    It ends when this process does, however that ends: its input ends, too.
+    """
+
+    def __init__(self, module: str, manifest: Path, threads: int) -> None:
+        self.module, self.manifest, self.threads = module, manifest, threads
+        self.is_stopped = False
+        self._process: subprocess.Popen[str] | None = None
+        self._log: IO[str] | None = None
+        self._lock = threading.Lock()
+        self._code = 0
+
+    def run(self, key: str) -> JobResult:
+        for _ in range(_ATTEMPTS):
+            result = self._request(key)
+            if result is not None:
+                return result
+            if self.is_stopped:
+                break
+        return JobResult(key, JobStatus.DIED, error=self._ending())
+
+    def stop(self) -> None:
+        with self._lock:
+            self.is_stopped = True
+            process, self._process = self._process, None
+            log, self._log = self._log, None  # two threads may stop it; one closes
+        if process is not None:
+            process.kill()
+            process.wait()
+            _close_pipes(process)
+        if log is not None:
+            log.close()
+
+    def _request(self, key: str) -> JobResult | None:
+        """The result of the job; None if the process died over it."""
+        process = self._running()
+        if process is None:
+            return None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(key + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except (OSError, ValueError):
+            line = ""
+        if line:
+            return JobResult.parse(json.loads(line))
+        self._code = process.wait()
+        with self._lock:
+            self._process = None
+        _close_pipes(process)
+        return None
+
+    def _ending(self) -> str:
+        """How the process ended, and the last lines of its log."""
+        how = f"signal {-self._code} ({signal.Signals(-self._code).name})" if self._code < 0 else f"code {self._code}"
+        text, log = "", self._log
+        if log is not None:
+            with contextlib.suppress(OSError, ValueError):
+                log.seek(0)
+                text = log.read()[-2000:]
+        return f"The worker process ended with {how}. {text}".strip()
+
+    def _running(self) -> "subprocess.Popen[str] | None":
+        with self._lock:
+            if self._process is None and not self.is_stopped:
+                names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+                limits = {**dict.fromkeys(names, str(self.threads)), "TOKENIZERS_PARALLELISM": "false"}
+                if self._log is not None:
+                    self._log.close()
+                self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", self.module, str(self.manifest)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    text=True,
+                    env=os.environ | limits,
+                    start_new_session=True,  # Ctrl-C is for the parent to handle
+                )
+            return self._process
+
+
+def _close_pipes(process: "subprocess.Popen[str]") -> None:
+    """Close the pipes of a process that has ended."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()

@@ -1,0 +1,310 @@
+"""Jobs on a Ray cluster: one started here for the run, or one that is there already.
+
+A task unpacks the files of its job on its node, lets a worker process of that node run it, and hands back what was
+written: no folder has to be shared. Ray places the tasks, and does a task again whose node is lost.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from didact import __version__
+from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
+from didact.execution.base import Job, JobResult, JobStatus, Manifest
+from didact.execution.process_pool import WORKER, WorkerProcess
+from didact.records.atomic import with_folder, write_bytes
+
+_RETRIES: Final = 5  # times that Ray repeats a task whose node or process is lost
+_AHEAD: Final = 2  # tasks in flight per task that can run at once: the next one waits where it will run
+_POLL: Final = 1.0  # seconds between two looks at the cluster
+_TIMEOUT: Final = 5.0  # seconds that an address, or nodes that tidy up, may take to answer
+_PATIENCE: Final = 60.0  # seconds that a cluster without a node for a task may take to find one
+
+
+class RayExecutor:
+    """Runs jobs on the cluster at `address` (`auto`, HOST:PORT); without one, on a cluster of its own.
+
+    A student takes `threads` CPUs and `gpus` GPUs. `workers` limits the jobs in flight. As a context it stays connected
+    over several calls of `run`, and finds out at once whether the address answers.
+    """
+
+    shares_explaining = True
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        threads: int = 1,
+        *,
+        address: str | None = None,
+        gpus: float = 0.0,
+        module: str = WORKER,
+        patience: float = _PATIENCE,
+    ) -> None:
+        if workers == 0:
+            raise OptionError(
+                "workers=0 does the cells in this process, and Ray does them in others. Leave it out, give the number "
+                "of cells in flight, or use the engine local."
+            )
+        self.ray = _imported()
+        self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
+        self.module, self.patience = module, patience
+        self.run_name = ""
+        self._stack: contextlib.ExitStack | None = None
+        self._objects: dict[Path, Any] = {}  # by file, the reference to its content in the object store
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        return self.address is not None
+
+    def __enter__(self) -> "RayExecutor":
+        self._stack = contextlib.ExitStack()
+        try:
+            if self.address is not None:
+                self._connect()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._objects.clear()
+        stack, self._stack, self.run_name = self._stack, None, ""
+        if stack is not None:
+            stack.close()
+
+    def max_concurrency(self) -> int:
+        self._connect()
+        slots = self._slots(self.threads, self.gpus)
+        return slots if self.workers is None else min(self.workers, slots)
+
+    def run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
+        with self if self._stack is None else contextlib.nullcontext():
+            self._connect()
+            yield from self._run(manifest, jobs)
+
+    # -- the cluster --------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self.run_name:
+            return
+        assert self._stack is not None
+        if self.ray.is_initialized():  # by the caller, who stays connected
+            here = self.ray.get_runtime_context().gcs_address
+            if self.address not in (None, "auto", here):
+                raise OptionError(
+                    f"This process is connected to Ray at {here}, not at {self.address}. Call ray.shutdown first."
+                )
+        else:
+            self._stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # Ray prints news of nodes to stdout
+            self._stack.callback(self.ray.shutdown)
+            self._init()
+        self.run_name = secrets.token_hex(8)
+        self._stack.callback(self._tidy, self.run_name)
+        if not self._slots(self.threads, self.gpus):
+            cpus = f"{self.threads} CPUs" if self.threads > 1 else "1 CPU"
+            raise UnsupportedError(
+                f"A cell takes {cpus}{f' and {self.gpus:g} GPU' if self.gpus else ''}, and no node of the Ray cluster "
+                f"has as much; it has {self._resources()}. Ask for less (threads, gpus, device), or add a node."
+            )
+
+    def _init(self) -> None:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if self.address is None:
+            cpus = self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
+            options |= {"address": "local", "num_cpus": cpus, "include_dashboard": False}
+        else:
+            _check_address(self.address)
+            options |= {"address": self.address}
+        try:
+            self.ray.init(**options)
+        except (OSError, RuntimeError, ValueError) as error:
+            if self.address is None:
+                raise UnsupportedError(f"Ray could not start a cluster on this machine: {error}") from error
+            raise _unreachable(self.address, error) from error
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        """The resources of each node that is alive."""
+        return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def _slots(self, cpus: int, gpus: float) -> int:
+        """How many tasks that take this much can run at once."""
+        slots = 0
+        for node in self._nodes():
+            fits = node["Resources"].get("CPU", 0) // cpus
+            slots += int(min(fits, node["Resources"].get("GPU", 0) // gpus) if gpus else fits)
+        return slots
+
+    def _resources(self) -> str:
+        sizes = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in self._nodes()]
+        counts = Counter(f"{cpus:g} CPU, {gpus:g} GPU" for cpus, gpus in sizes)
+        return "; ".join(f"{count} × ({size})" for size, count in sorted(counts.items())) or "no node"
+
+    def _tidy(self, run: str) -> None:
+        """Remove what the run unpacked on the nodes."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        task = self.ray.remote(num_cpus=0, max_retries=0)(_remove_folder)
+        with contextlib.suppress(self.ray.exceptions.RayError):  # a node that is gone keeps its temporary folder
+            nodes = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
+            removed = [task.options(scheduling_strategy=node).remote(run) for node in nodes]
+            self.ray.wait(removed, num_returns=len(removed), timeout=_TIMEOUT)
+        _remove_folder(run)
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def _run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
+        """Send a job out once there is room for it."""
+        largest = max((int(node["Resources"].get("CPU", 0)) for node in self._nodes()), default=1)
+        cpus = max(1, min(manifest.threads, largest))  # more threads than CPUs take longer, and compute the same
+        gpus = (self.gpus or 1.0) if manifest.on_gpu else 0.0
+        task = self.ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_run_job)
+        common = _Task(
+            self.run_name, manifest.path.relative_to(manifest.root).as_posix(), manifest.threads, self.module
+        )
+        waiting = iter(jobs)
+        running: dict[Any, Job] = {}
+        last_slot = time.monotonic()
+        try:
+            while True:
+                slots = self._slots(cpus, gpus)
+                last_slot = time.monotonic() if slots else last_slot
+                if time.monotonic() - last_slot > self.patience:
+                    raise UnsupportedError(
+                        f"No node of the Ray cluster can do a cell any more; it has {self._resources()}. What was "
+                        "finished is kept: mend the cluster, and give the same command again to go on."
+                    )
+                limit = max(1, min(self.workers or _AHEAD * slots, _AHEAD * slots))
+                while len(running) < limit and (job := next(waiting, None)) is not None:
+                    running[task.remote(common, job, self._sent(manifest.root, job))] = job
+                if not running:
+                    return
+                for reference in self.ray.wait(list(running), num_returns=1, timeout=_POLL)[0]:
+                    yield self._result(reference, running.pop(reference))
+        finally:
+            for reference in running:
+                self.ray.cancel(reference, force=True)
+
+    def _sent(self, root: Path, job: Job) -> dict[str, Any]:
+        """By name the references to the files. In a dictionary, so that Ray leaves them until a node asks for them."""
+        for name in job.inputs:
+            if root / name not in self._objects:
+                self._objects[root / name] = self.ray.put((root / name).read_bytes())
+        return {name: self._objects[root / name] for name in job.inputs}
+
+    def _result(self, reference: Any, job: Job) -> JobResult:
+        errors = self.ray.exceptions
+        try:
+            result: JobResult = self.ray.get(reference)
+        except errors.RayTaskError as error:  # a job that raises is a result: this node can run none
+            cause = error.cause
+            if isinstance(cause, UnsupportedError | RecordError):
+                raise type(cause)(str(cause)) from None
+            raise UnsupportedError(
+                f"A node of the Ray cluster cannot do its work: {type(cause).__name__}: {cause}. Python, didact and "
+                "its packages must be installed there as they are here."
+            ) from None
+        except errors.RayError as error:
+            message = f"Ray lost the process or the node of this job {_RETRIES + 1} times."
+            return JobResult(job.key, JobStatus.DIED, error=message, traceback=str(error))
+        return result
+
+
+# -- on a node --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What all jobs of a manifest have in common."""
+
+    run: str
+    manifest: str
+    threads: int
+    module: str
+    version: str = __version__
+
+
+_worker: tuple[_Task, WorkerProcess] | None = None  # of this process of Ray: the latest
+
+
+def _run_job(task: _Task, job: Job, files: Mapping[str, Any]) -> JobResult:
+    """Unpack the files of a job, and let a worker process run it."""
+    import ray
+
+    global _worker
+    if task.version != __version__:
+        raise UnsupportedError(
+            f"This run is of didact {task.version}, and a node of the cluster has didact {__version__}. Install the "
+            "same version on all of them."
+        )
+    root = node_folder(task.run)
+    root.mkdir(mode=0o700, exist_ok=True)
+    for name, reference in files.items():
+        if not (root / name).is_file():
+            write_bytes(with_folder(root / name), ray.get(reference))
+    if _worker is None or _worker[0] != task:
+        if _worker is not None:
+            _worker[1].stop()
+        _worker = task, WorkerProcess(task.module, root / task.manifest, task.threads)
+    result = _worker[1].run(job.key)
+    if result.status not in (JobStatus.DONE, JobStatus.FAILED):
+        return result
+    written = {name: root / name for name in job.outputs}
+    return replace(result, files={name: path.read_bytes() for name, path in written.items() if path.is_file()})
+
+
+def node_folder(run: str) -> Path:
+    """Where a node unpacks the files of a run."""
+    return Path(tempfile.gettempdir()) / f"didact-run-{run}"
+
+
+def _remove_folder(run: str) -> None:
+    shutil.rmtree(node_folder(run), ignore_errors=True)
+
+
+# -- connecting -------------------------------------------------------------------------------------------------------
+
+
+def _imported() -> Any:
+    """The package, or an error that says how to get it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; others in flight say no more
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what it will do one day
+    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", "10")  # else it waits for minutes for a head
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise MissingExtraError('The engine ray needs its package: pip install "didact[ray]"') from None
+    return ray
+
+
+def _check_address(address: str) -> None:
+    """An error if nothing answers at HOST:PORT."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or "/" in host or not port.isdigit() or int(port) > 65535:
+        raise OptionError(f"The address of a Ray cluster is auto or HOST:PORT, not {address!r}.")
+    try:
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
+    except OSError as error:
+        raise _unreachable(address, error) from error
+
+
+def _unreachable(address: str, reason: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"No Ray cluster could be reached at {address!r}: {str(reason).rstrip('.')}. Start one with "
+        "`ray start --head`, run this on a machine of it, and give --address auto or what `ray start` said; without an "
+        "address a cluster is started here."
+    )

@@ -1,0 +1,40 @@
+"""A worker process: `python -m didact.execution.worker MANIFEST`. Keys come in on stdin, one result each goes out.
+
+Its parent may be killed at any moment: the end of its input ends the worker at once, and the next run does what it had
+not finished.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from didact.execution.base import JobRunner, open_runner
+
+
+def main(manifest: str, opened: Callable[[Path], JobRunner] = open_runner) -> None:
+    """Run the jobs whose keys come in, until the input ends."""
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints, in Python or in C, must not be taken for a result
+    keys: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(keys,), daemon=True).start()
+
+    import torch
+
+    runner = opened(Path(manifest))
+    torch.set_num_threads(runner.threads)
+    while True:
+        print(json.dumps(runner.run(keys.get()).document()), file=replies, flush=True)
+
+
+def _listen(keys: "queue.Queue[str]") -> None:
+    for line in sys.stdin:
+        keys.put(line.strip())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,133 @@
+"""How a worker loads the teacher: by its name or folder, or from a copy that was saved for it."""
+
+import logging
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+
+from didact.core.model import Model
+from didact.core.row import Row
+from didact.core.task import Task
+from didact.core.teacher import Teacher
+from didact.errors import DidactError
+from didact.models.frozen import FrozenWords
+from didact.models.huggingface import HuggingFaceModel
+from didact.models.load import RECORD, load_teacher
+from didact.models.native import NativeModel
+from didact.models.pretrained import quietly
+from didact.records.sealed import write_json
+
+_WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
+_CHECKED: Final = 8  # rows that a copy must answer as the teacher does
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TeacherSource:
+    """What `load_teacher` is given. A saved copy has a `name`, and its folder is relative to the manifest's.
+
+    `aligned`: weights go to fresh memory, as those of a model that was made here. Weights read from a file lie where
+    the file has them, and the last digits of a product can depend on that.
+    """
+
+    source: str
+    loading: Mapping[str, Any]
+    name: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    aligned: bool = False
+
+    @classmethod
+    def of(cls, source: str, loading: Mapping[str, Any]) -> "TeacherSource":
+        return cls(source, {name: _plain(value) for name, value in loading.items()})
+
+    def open(self, folder: Path) -> Teacher:
+        """The teacher. The calling process has checked it."""
+        if self.name is None:
+            return load_teacher(self.source, **self.loading, check=False)
+        with quietly():
+            teacher = load_teacher(folder / self.source, **self.loading, check=False)
+        teacher.name = self.name
+        if isinstance(teacher, HuggingFaceModel):
+            for name, value in self.config.items():
+                setattr(teacher.model.config, name, value)
+        if self.aligned and isinstance(teacher, Model):
+            for tensor in teacher.state_dict(keep_vars=True).values():
+                tensor.data = tensor.data.clone()
+        return teacher
+
+
+def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[Row]) -> TeacherSource | None:
+    """Save a copy of the teacher below a folder. None if it cannot be saved, or would not be the same.
+
+    Hooks, subclasses and tokenizers can be lost on the way, and a fingerprint does not see all of that. So the copy
+    must be of the same class and answer some rows with the same bits, together and one by one.
+    """
+    if not isinstance(teacher, NativeModel | HuggingFaceModel) or teacher.device.type not in ("cpu", "cuda"):
+        return None
+    words = getattr(teacher, "words", None)
+    if teacher.is_spread or (isinstance(words, FrozenWords) and Path(words.base).is_dir()):
+        return None  # other machines may have less memory, and may not have the folder of its embeddings
+    config = teacher.facts()["config"] if isinstance(teacher, HuggingFaceModel) else {}
+    loading = {
+        "task": teacher.task.name,
+        "classes": None if teacher.classes is None else list(teacher.classes),
+        "max_length": teacher.max_length,
+        "truncate": teacher.truncate,
+        "device": teacher.device.type,
+    }
+    written = {name: config.get(name) for name in _WRITTEN if config}
+    copy = TeacherSource(f"teacher-{fingerprint}", loading, teacher.name, written, _is_aligned(teacher))
+    place = folder / copy.source
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        with _config_restored(teacher), quietly():
+            teacher.save(place)
+        if isinstance(teacher, NativeModel):
+            write_json(place / RECORD, {"kind": "native"})
+        if _is_same(copy.open(folder), teacher, fingerprint, rows[:_CHECKED]):
+            return copy
+        log.info("%s explains here: a saved copy of it would not be the same.", teacher.name)
+    except (DidactError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+        log.info("%s cannot be saved and opened again: %s", teacher.name, error)
+    shutil.rmtree(place, ignore_errors=True)
+    return None
+
+
+def _is_same(copy: Teacher, teacher: Model, fingerprint: str, rows: Sequence[Row]) -> bool:
+    if not isinstance(copy, Model) or type(copy) is not type(teacher) or copy.fingerprint() != fingerprint:
+        return False
+    batches = [rows, *([row] for row in rows)]
+    return all(np.array_equal(copy.predict(batch).values, teacher.predict(batch).values) for batch in batches)
+
+
+def _is_aligned(teacher: Model) -> bool:
+    tensors = [value for value in teacher.state_dict(keep_vars=True).values() if isinstance(value, torch.Tensor)]
+    return all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
+
+
+@contextmanager
+def _config_restored(teacher: Model) -> Iterator[None]:
+    """Saving leaves no trace in a live model's configuration."""
+    config = teacher.model.config if isinstance(teacher, HuggingFaceModel) else None
+    before = {name: getattr(config, name, None) for name in _WRITTEN}
+    try:
+        yield
+    finally:
+        if config is not None:
+            for name, value in before.items():
+                setattr(config, name, value)
+
+
+def _plain(value: Any) -> Any:
+    """An argument of `load_teacher` as JSON has it."""
+    if isinstance(value, Task):
+        return value.name
+    return str(value) if isinstance(value, torch.device) else list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,128 @@
+"""Finished shards of explanations, kept beside the file that they become: what a stopped run does not repeat.
+
+Data sets, streams and comparisons all resume from here. A shard is `OUT.shards/NUMBER-SETTINGS-ROWS.parquet`: its
+name holds a hash of everything that decides its scores, so no index can be out of step with the files.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from didact.core.encode import device_of
+from didact.core.row import Row, fingerprint_of
+from didact.core.teacher import Teacher
+from didact.errors import OptionError, RecordError
+from didact.records.atomic import with_folder
+from didact.records.explanations import Explanations
+from didact.records.store import key_of
+
+
+def shard_settings(teacher: Teacher, fingerprint: str | None, facts: Mapping[str, Any], **sizes: int) -> dict[str, Any]:
+    """Everything beside the rows that decides the scores of a shard, last digits included."""
+    return {
+        "teacher": fingerprint,
+        "threads": torch.get_num_threads(),
+        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "device": device_of(teacher).type,
+        **sizes,
+        **facts,
+    }
+
+
+class ShardStore:
+    """The finished shards of one file of explanations.
+
+    Shards of a method that is an object, whose settings are not known, are not `resumable`: they are stored and never
+    loaded. Several runs may share a store; the first to finish removes the shards, and the others compute what they
+    miss. `locked` keeps other runs out instead.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any], *, teacher: str, resumable: bool) -> None:
+        self.path, self.teacher, self.resumable = path, teacher, resumable
+        self.folder = path.with_name(f"{path.name}.shards")
+        self._settings = key_of(settings)
+        self._lock = self.folder / "lock"
+
+    def file(self, number: int, rows: Sequence[Row], **facts: str) -> Path:
+        """Where the shard of these rows belongs."""
+        return self.folder / f"{number:09d}-{self._settings}-{key_of({**facts, 'rows': fingerprint_of(rows)})}.parquet"
+
+    def load(self, file: Path) -> Explanations | None:
+        """A finished shard. None if it is missing or damaged, or if another run has just removed it."""
+        if not self.resumable or not file.is_file():
+            return None
+        try:
+            shard = Explanations.load(file)
+        except (RecordError, OptionError):
+            return None
+        if shard.teacher != self.teacher:  # it has moved since; all shards of a file name it alike
+            shard = replace(shard, teacher=self.teacher)
+            self.save(file, shard)
+        return shard
+
+    def save(self, file: Path, shard: Explanations) -> None:
+        try:
+            shard.save(with_folder(file))
+        except RecordError:  # another run may have finished and removed the folder: once more
+            shard.save(with_folder(file))
+
+    def progress(self) -> str:
+        """What the same command would resume from: looked up, since a worker may finish before it can report."""
+        count = sum(1 for _ in self.folder.glob(f"*-{self._settings}-*.parquet"))
+        shards = "1 shard is kept" if count == 1 else f"{count:,} shards are kept"
+        found = f"{shards} in {self.folder}" if count else "Nothing was finished yet"
+        return f"{found}; do the same again to go on."
+
+    def clear(self) -> None:
+        """Remove the shards of these settings. Others may belong to a run that was stopped."""
+        for file in self.folder.glob(f"*-{self._settings}-*.parquet"):
+            file.unlink(missing_ok=True)
+        self._remove_if_empty()
+
+    def clear_all(self) -> None:
+        """Remove the shards of all settings, and what killed runs left. Only for a run that has `locked` the store."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path != self._lock:
+                path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the store to this run. The system releases the lock when the process dies."""
+        lock = FileLock(with_folder(self._lock), timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RecordError(
+                f"Another run is explaining into {self.path} at this moment. Wait until it has ended, or name another "
+                "file."
+            ) from None
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # some systems remove no file that is open
+                self._lock.unlink()  # before it is released
+            lock.release()
+            self._remove_if_empty()
+
+    @contextlib.contextmanager
+    def job_folder(self) -> Iterator[Path]:
+        """A folder in the store for what workers read. It is removed at the end."""
+        folder = self.folder / f"jobs-{os.getpid()}-{secrets.token_hex(4)}"
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _remove_if_empty(self) -> None:
+        with contextlib.suppress(OSError):  # not empty, or never made
+            self.folder.rmdir()
