@@ -17,13 +17,13 @@ import didact
 from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.experiment import cell as cells
 from didact.experiment import mirror as module
-from didact.experiment.comparison import Comparison
 from didact.experiment.mirror import Mirror
 from didact.experiment.place import Place, place_of
 from didact.records import remote as remote_module
 from didact.records.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
 from didact.records.store import Record, Store
 from didact.reports.build import report
+from didact.results.comparison import Comparison
 from processes import waited
 
 SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"

@@ -12,10 +12,10 @@ import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
 from didact.reports.build import parts_of
-from didact.reports.read import read_run
 from didact.reports.read_study import read_study
 from didact.reports.sections import people
 from didact.reports.study_page import study_page
+from didact.results.comparison import Comparison
 from didact.study.analyze import analyze
 from didact.study.design import Design, Item
 from didact.study.preferences import simulated
@@ -123,7 +123,7 @@ def test_in_the_report_of_a_run(studies, tmp_path):
     ids = [attributes.get("id") for name, attributes in found.elements if name == "section"]
     assert ids[-3:] == ["people", "people-2", "provenance"]
     assert "Mean ratings" in found.text
-    assert not {"people", "people-2"} & {part.id for part in parts_of(read_run(folder))}
+    assert not {"people", "people-2"} & {part.id for part in parts_of(Comparison.load(folder))}
     done = CliRunner().invoke(app, ["report", str(folder), "--study", str(tmp_path)])
     assert isinstance(done.exception, OptionError)
     with pytest.raises(OptionError, match="was not analysed yet"):

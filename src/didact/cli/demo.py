@@ -12,8 +12,8 @@ from didact.cli.output import console, going_on, print_json, say
 from didact.errors import OptionError
 
 if TYPE_CHECKING:
-    from didact.experiment.comparison import Comparison
     from didact.experiment.demo import Demo
+    from didact.results.comparison import Comparison
 
 # Shown side by side, if they are there: the truth, chance, and what people use most.
 _SHOWN = ("human", "random", "gradient_norm", "integrated_gradients", "lime(samples=100)", "attention_all", "l2e")
@@ -157,7 +157,7 @@ class _Show:
         self.tell(told)
 
     def _compare(self) -> "Comparison":
-        from didact.experiment.comparison import FEW
+        from didact.results.gains import FEW
 
         demo = self.demo
         size = demo.size
@@ -192,14 +192,13 @@ class _Show:
 
     def _end(self, result: "Comparison", began: float) -> None:
         from didact.reports.build import report
-        from didact.reports.read import read_run
         from didact.reports.verdict import CAUTION, verdict_of
+        from didact.results.comparison import Comparison
 
         self.heading("The ranking")
         self.tell(result.table(), wrap=False)
         path = report(self.demo.folder)
-        run = read_run(self.demo.folder)
-        verdict = verdict_of(run)
+        verdict = verdict_of(Comparison.load(self.demo.folder))
         self.heading("What it means")
         self.tell(verdict.text)
         self.tell(CAUTION[0].partition(". ")[0] + ".")

@@ -17,7 +17,6 @@ from didact.core.precision import check_trainable
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, RequestError
-from didact.experiment.comparison import Comparison
 from didact.experiment.engines import Engine
 from didact.experiment.engines.here import Here
 from didact.experiment.engines.local import Local
@@ -32,6 +31,7 @@ from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
 from didact.registry import plain, unknown
 from didact.render.progress import announce
+from didact.results.comparison import Comparison
 
 ENGINES: Final = ("local", "ray")
 

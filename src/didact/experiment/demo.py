@@ -19,7 +19,6 @@ from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError
 from didact.experiment.compare import compare
-from didact.experiment.comparison import Comparison
 from didact.experiment.defaults import default_student
 from didact.experiment.distil import learn_l2e
 from didact.experiment.explain import explain
@@ -36,6 +35,7 @@ from didact.learning.train import train_teacher
 from didact.models.load import RECORD, checked_device, load_teacher, read_record
 from didact.models.spread import AUTO
 from didact.records.explanations import Explanations
+from didact.results.comparison import Comparison
 
 log = logging.getLogger(__name__)
 
@@ -341,12 +341,12 @@ class Demo:
 
     def shown(self, most: int) -> list[Explanations]:
         """The measured explanations of the first rows, one set per method, by their names in the table."""
-        document = read_measured(self.folder) or {}
-        found = []
-        for one in document.get("methods", ()):
-            maps = Explanations.load(self.folder / one["file"])
-            found.append(replace(maps[:most], method=one["label"], options={}))
-        return found
+        measured = read_measured(self.folder)
+        shown = []
+        for method in () if measured is None else measured.methods:
+            maps = Explanations.load(self.folder / method.file)
+            shown.append(replace(maps[:most], method=method.label, options={}))
+        return shown
 
 
 def one_thread(demo: Demo) -> None:

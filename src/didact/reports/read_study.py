@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from didact.errors import OptionError, RecordError
 from didact.records.sealed import read_json
-from didact.reports.measured import number
-from didact.reports.read import minus
+from didact.results.documents import number
+from didact.results.number_format import minus
 
 FILE: Final = "analysis.json"
 VERSION: Final = 1

@@ -6,9 +6,9 @@ from typing import Any, Final
 from didact.reports.figure import Figure, label
 from didact.reports.part import Part, details, lead, missing, notes
 from didact.reports.people_charts import Grid, Line, dots, grid
-from didact.reports.read import minus
 from didact.reports.read_study import Judged, Study
 from didact.reports.table import Cell, Table
+from didact.results.number_format import minus
 
 _LEADS: Final = {
     "ranking": "People ranked explanations without knowing whose they are. The log-worth of a method is what puts it "
