@@ -31,8 +31,8 @@ from didact.records.explanations import Explanations
 from didact.records.parts import Parts
 from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
 from didact.records.store import Store
-from didact.reports.read_study import read_study
 from didact.results.comparison import Comparison
+from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import read_design
 from didact.study.preferences import simulated
@@ -142,7 +142,7 @@ KINDS = {
     "didact.json": ("teacher/didact.json", lambda path: read_record(path.parent)),
     "study": ("study/study.json", lambda path: read_design(path.parent)),
     "study, stimuli": ("study/stimuli.json", lambda path: read_stimuli(path.parent)),
-    "study, analysis": ("study/analysis.json", lambda path: read_study(path.parent)),
+    "study, analysis": ("study/analysis.json", lambda path: StudyAnalysis.load(path.parent)),
     "rows for workers": ("rows.parquet", read_whole_rows),
     "orders and costs": ("plain.json", partial(read_json, advice="")),
 }

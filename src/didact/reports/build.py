@@ -15,7 +15,6 @@ from didact.render import GENERATOR
 from didact.render.page import safe, shades
 from didact.reports.assets import asset
 from didact.reports.part import Part
-from didact.reports.read_study import Study, read_study
 from didact.reports.sections import (
     agreement,
     compared,
@@ -31,6 +30,7 @@ from didact.reports.sections import (
     words,
 )
 from didact.results.comparison import Comparison
+from didact.results.study_analysis import StudyAnalysis
 
 FILE: Final = "report.html"
 # A section that has nothing to say of a run gives None.
@@ -78,7 +78,7 @@ def report(
         )
     found = Comparison.load(folder)
     target = write(
-        found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures, title=title,
+        found, parts_of(found, [StudyAnalysis.load(one) for one in studies]), path, figures=figures, title=title,
         overwrite=overwrite,
     )  # fmt: skip
     if path is None and is_url(folder):
@@ -108,7 +108,7 @@ def write(
     return target
 
 
-def parts_of(run: Comparison, studies: Sequence[Study] = ()) -> list[Part]:
+def parts_of(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Part]:
     """All sections; what people said stands before what was run."""
     found = [one for part in PARTS if (one := part(run)) is not None]
     asked = [people.part(study, place=place) for place, study in enumerate(studies, 1)]

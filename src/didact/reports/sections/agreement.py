@@ -4,9 +4,9 @@ import numpy as np
 
 from didact.render.heat import shade
 from didact.render.matrix import MatrixView, written
+from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure, label
 from didact.reports.part import Part, details, lead, notes
-from didact.reports.table import Cell, Table
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.results.measured import AgreementMatrix

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from didact.render.page import safe
+from didact.render.tables import cut, soft
 from didact.reports.describe import method_text, student_text
 from didact.reports.part import Part, lead
-from didact.reports.table import cut, soft
 from didact.results.comparison import Comparison
 from didact.results.gains import NONE
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from didact.render.chart import altair
+from didact.render.tables import Cell, Table
 from didact.reports.figure import BLUE, INK, ORANGE, Figure, calm, label, values
 from didact.reports.part import Part, lead, notes
-from didact.reports.table import Cell, Table
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
 from didact.results.gains import column_name

@@ -4,9 +4,9 @@ from typing import Any
 
 from didact.render.chart import altair
 from didact.render.page import safe
+from didact.render.tables import cut
 from didact.reports.figure import INK, QUIET, SERIES, Figure, calm, label, values
 from didact.reports.part import Part, lead, missing, notes
-from didact.reports.table import cut
 from didact.results.comparison import Comparison
 from didact.results.gains import NONE, GainRow, column_name
 

@@ -15,11 +15,11 @@ import numpy as np
 from didact.records.explanations import Explained, Explanations, count_of
 from didact.render.heat import LEVELS, Shade, meanings, opacity
 from didact.render.page import safe
+from didact.render.tables import cut
 from didact.reports.article import LONG, article
 from didact.reports.assets import asset
 from didact.reports.part import AGAIN, Part, lead, missing, notes
 from didact.reports.rows import Source, encoded_row
-from didact.reports.table import cut
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MeasuredRow
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from didact.render.page import safe
+from didact.render.tables import cut, soft
 from didact.reports.describe import method_text, row_counts
-from didact.reports.table import cut, soft
 from didact.reports.verdict import CAUTION, Verdict, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.gains import FEW

@@ -8,9 +8,9 @@ import numpy as np
 from didact.errors import DidactError
 from didact.render.heat import shade
 from didact.render.mix import MixView
+from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure
 from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.table import Cell, Table
 from didact.results.comparison import Comparison
 from didact.results.gains import LearnedMix, column_name
 from didact.results.number_format import minus

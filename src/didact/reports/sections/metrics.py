@@ -8,12 +8,12 @@ from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
 from didact.render.heat import LEVELS
+from didact.render.tables import Cell, Table
 from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure
 from didact.reports.leaders import beyond_chance, family_of, winners, written
 from didact.reports.metrics_chart import metrics_chart
 from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.table import Cell, Table
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MetricRow
 

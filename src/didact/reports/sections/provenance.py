@@ -3,9 +3,9 @@
 from typing import Any
 
 from didact.render.page import safe
+from didact.render.tables import Cell, Table, cut
 from didact.reports.describe import row_counts
 from didact.reports.part import AGAIN, Part, details, lead, notes
-from didact.reports.table import Cell, Table, cut
 from didact.results.comparison import Comparison
 from didact.results.gains import column_name
 

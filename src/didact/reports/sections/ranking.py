@@ -3,11 +3,11 @@
 import itertools
 from typing import Any
 
-from didact.render.chart import altair
+from didact.render.tables import Cell, Table
 from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
-from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, Figure, calm, label, values
+from didact.reports.dot_plot import Dot, dot_plot
+from didact.reports.figure import BLUE, GREY, Figure, label
 from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.table import Cell, Table
 from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
@@ -89,64 +89,16 @@ def _titled(run: Comparison, column: Column) -> str:
 
 
 def _chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool = True) -> Any:
-    alt = altair()
-    is_narrow = width <= NARROW
-    names = unique([label(row.explainer, 44) for row in rows])
-    found: list[dict[str, Any]] = []
-    for name, row in zip(names, rows, strict=True):
-        low, high = (row.low, row.high) if row.has_interval else (row.gain, row.gain)
+    dots = []
+    scale = run.format.scale
+    for row in rows:
+        name, written = label(row.explainer, 44), run.format.signed(row.gain)
+        low, high = (None if end is None else end * scale for end in (row.low, row.high))
         color = BLUE if is_judged and not row.is_control else GREY
         is_full = is_judged and (row.is_above or row.is_below)
-        found.append(
-            {
-                "name": name, "gain": (row.gain or 0.0) * run.format.scale, "low": (low or 0.0) * run.format.scale,
-                "high": (high or 0.0) * run.format.scale, "color": color, "fill": color if is_full else PAGE,
-                "written": run.format.signed(row.gain),
-                "told": f"{name}: {run.format.signed(row.gain)} ({run.interval(row)}), {row.seeds} seeds",
-            }
-        )  # fmt: skip
-    ends = [0.0, *(one["low"] for one in found), *(one["high"] for one in found)]
-    span = (max(ends) - min(ends)) or 1.0
-    domain = [min(ends) - 0.04 * span, max(ends) + (0.2 if is_narrow else 0.11) * span]
-    title = f"gain over none, {run.unit}"
-    axis = alt.Axis(title=title, tickCount=5 if is_narrow else 8, domain=False, ticks=False, labelPadding=6)
-    names_axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=300, labelPadding=10, labelColor=INK)
-    base = alt.Chart(values(found)).encode(
-        y=alt.Y("name:N", sort=names, axis=None if is_narrow else names_axis, scale=alt.Scale(padding=0.5)),
-        description="told:N",
-    )
-    x = alt.X("gain:Q", scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
-    stroke = alt.Color("color:N", scale=None)
-    low = 9 if is_narrow else 0  # there the name stands above its bar
-    zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1.5).encode(x="zero:Q")
-    bars = base.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=low, y2Offset=low).encode(
-        x=alt.X("low:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False, zero=False)), x2="high:Q", color=stroke
-    )
-    points = base.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=low).encode(
-        x=x, fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("color:N", scale=None)
-    )
-    numbers = base.mark_text(align="left", dx=9, fontSize=12, color=INK, yOffset=low).encode(
-        x="high:Q", text="written:N"
-    )
-    layers = [zero, bars, points, numbers]
-    if is_narrow:
-        layers.append(
-            base.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20).encode(
-                text="name:N"
-            )
-        )
-    step = 44 if is_narrow else 30
-    return calm(alt.layer(*layers), width, step * len(found) + 56)
-
-
-def unique(names: list[str]) -> list[str]:
-    """Names that became the same by being cut, told apart by a number."""
-    seen: dict[str, int] = {}
-    found = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        told = f"{name}: {written} ({run.interval(row)}), {row.seeds} seeds"
+        dots.append(Dot(name, (row.gain or 0.0) * scale, low, high, written, told, color, is_full))
+    return dot_plot(dots, width, base=0.0, base_name="zero", title=f"gain over none, {run.unit}")
 
 
 def _table(run: Comparison) -> Table:

@@ -6,11 +6,11 @@ from typing import Final
 from didact.records.explanations import Explanations
 from didact.records.summary import WordScore, summarise
 from didact.render.heat import shade
+from didact.render.tables import Cell, Table, cut
 from didact.reports.describe import method_text
 from didact.reports.leaders import CHANCE, written
 from didact.reports.part import Part, lead, notes
 from didact.reports.rows import seen
-from didact.reports.table import Cell, Table, cut
 from didact.results.comparison import Comparison
 
 SHOWN: Final = 12  # words of a class
