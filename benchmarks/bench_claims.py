@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from didact.experiment.comparison import Comparison
 from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table
-from didact.reports.read import read_run
 from didact.reports.verdict import Verdict, verdict_of
+from didact.results.comparison import Comparison
 
 SEEDS, ROWS = 8, 1000
 COLUMN = ("same/attention", 500)
@@ -66,7 +65,7 @@ def verdict(scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]], fol
     agreement = agreement_of(rows, [COLUMN])
     found = Comparison(tuple(rows), (), (), about, agreement, folder, contrasts=contrasts)
     found.save(folder / "comparison.json")
-    return verdict_of(read_run(folder))
+    return verdict_of(Comparison.load(folder))
 
 
 def share(repetitions: int, gains: Mapping[str, float], *, seed: int, **options: Any) -> dict[str, float]:

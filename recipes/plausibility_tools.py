@@ -21,7 +21,8 @@ from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix, Mix
 from didact.explainers.parts import explained_by
 from didact.records.explanations import Explanations
-from didact.stats.contrast import Contrast, crossed_contrast
+from didact.results.contrast import Contrast
+from didact.stats.contrast import crossed_contrast
 
 
 def areas(scores: Float[np.ndarray, "word method"], marked: Bool[np.ndarray, " word"]) -> Float[np.ndarray, " method"]:

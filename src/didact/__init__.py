@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from didact.experiment.bring import read_explanations
     from didact.experiment.check import check_explainer
     from didact.experiment.compare import compare, forecast
-    from didact.experiment.comparison import Comparison
     from didact.experiment.distil import learn_l2e
     from didact.experiment.evaluate import evaluate
     from didact.experiment.explain import explain
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from didact.models.load import load_teacher
     from didact.records.explanations import Explanations
     from didact.reports.build import report
+    from didact.results.comparison import Comparison
     from didact.study.folder import analyze_study
     from didact.study.make import new_study
 
@@ -59,7 +59,7 @@ __all__ = [
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
     "Agreement": "didact.experiment.agreement:Agreement",
-    "Comparison": "didact.experiment.comparison:Comparison",
+    "Comparison": "didact.results.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
     "Forecast": "didact.experiment.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",

@@ -10,9 +10,9 @@ import pytest
 import didact
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, RecordError
-from didact.experiment.comparison import Comparison
 from didact.experiment.summary import contrasts_of, rows_of_table
 from didact.records.table import read_table
+from didact.results.comparison import Comparison
 from didact.stats.contrast import crossed_contrast
 
 # DESIGN.md, section 4: the columns of `compare`.

@@ -15,11 +15,11 @@ from didact.cli.main import app
 from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
 from didact.experiment import compare as module
-from didact.experiment.comparison import Comparison
 from didact.experiment.plan import SPARED, TUNED, Plan, make_plan, read_plan
 from didact.experiment.prepare import _request, _stored
 from didact.records.store import key_of
 from didact.registry import Spec
+from didact.results.comparison import Comparison
 
 GOOD = {
     "model": "runs/teacher", "data": "planted/sentiment", "explainers": ["gradient_norm", "lime(samples=20)"],

@@ -20,7 +20,6 @@ from didact.experiment.answers import AnswerFile
 from didact.experiment.cell import load_outputs
 from didact.experiment.classroom import read_rows
 from didact.experiment.compare import compare
-from didact.experiment.comparison import Comparison
 from didact.experiment.stream import explain_stream
 from didact.experiment.train_jobs import TrainRunner
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
@@ -32,8 +31,8 @@ from didact.records.explanations import Explanations
 from didact.records.parts import Parts
 from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
 from didact.records.store import Store
-from didact.reports.read import read_run
-from didact.reports.read_study import read_study
+from didact.results.comparison import Comparison
+from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import read_design
 from didact.study.preferences import simulated
@@ -125,9 +124,9 @@ def comparison_of(path: Path) -> object:
 
 KINDS = {
     "comparison.json": ("run/comparison.json", comparison_of),
-    "comparison.json, report": ("run/comparison.json", lambda path: read_run(path.parent)),
-    "measured.json": ("run/measured.json", lambda path: read_run(path.parent).measured),
-    "run.json": ("run/run.json", lambda path: read_run(path.parent).launch),
+    "comparison.json, report": ("run/comparison.json", lambda path: Comparison.load(path.parent)),
+    "measured.json": ("run/measured.json", lambda path: Comparison.load(path.parent).measured),
+    "run.json": ("run/run.json", lambda path: Comparison.load(path.parent).launch),
     "cell record": ("run/cells/*.json", lambda path: Store(path.parent).load(path.stem)),
     "cell answers": ("run/cells/*.parquet", outputs_of),
     "explanations": ("run/explanations/gradient*.parquet", Explanations.load),
@@ -143,7 +142,7 @@ KINDS = {
     "didact.json": ("teacher/didact.json", lambda path: read_record(path.parent)),
     "study": ("study/study.json", lambda path: read_design(path.parent)),
     "study, stimuli": ("study/stimuli.json", lambda path: read_stimuli(path.parent)),
-    "study, analysis": ("study/analysis.json", lambda path: read_study(path.parent)),
+    "study, analysis": ("study/analysis.json", lambda path: StudyAnalysis.load(path.parent)),
     "rows for workers": ("rows.parquet", read_whole_rows),
     "orders and costs": ("plain.json", partial(read_json, advice="")),
 }

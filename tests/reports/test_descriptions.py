@@ -6,16 +6,16 @@ import pytest
 
 from didact.errors import RecordError
 from didact.explainers import EXPLAINERS
-from didact.reports.build import page, parts_of
+from didact.reports.build import page, parts_of, report
 from didact.reports.describe import OWN, method_text, student_text
-from didact.reports.read import read_run
 from didact.reports.sections import provenance
+from didact.results.comparison import Comparison
 from reports.folders import change, write_run
 from reports.reading import Page
 
 
 def page_of(folder) -> Page:
-    run = read_run(folder)
+    run = Comparison.load(folder)
     return Page(page(run, parts_of(run)))
 
 
@@ -84,7 +84,7 @@ class TestStudents:
         ],
     )
     def test_by_its_spec(self, tmp_path, student, text):
-        run = read_run(write_run(tmp_path / "run", students=(student,)))
+        run = Comparison.load(write_run(tmp_path / "run", students=(student,)))
         assert text in student_text(run, student)
 
 
@@ -114,7 +114,7 @@ class TestProvenance:
         folder = write_run(tmp_path / "run")
         if content is not None:
             (folder / "run.json").write_text(content)
-        table = provenance.part(read_run(folder)).tables[0]
+        table = provenance.part(Comparison.load(folder)).tables[0]
         assert not {line[0] for line in table.rows} & {"date", "command"}
 
     @pytest.mark.parametrize("content", ["", "[]", '{"started": "2026", "checksum": "0"}'])
@@ -122,11 +122,11 @@ class TestProvenance:
         folder = write_run(tmp_path / "run")
         (folder / "run.json").write_text(content)
         with pytest.raises(RecordError, match=r"run\.json is damaged.*Run the same comparison again"):
-            read_run(folder)
+            report(folder)
 
     def test_where_a_model_lay_is_not_told(self, tmp_path):
-        assert read_run(write_run(tmp_path / "run", teacher="/home/ann/models/mine")).name == "mine"
-        assert read_run(write_run(tmp_path / "other", teacher="org/model")).name == "org/model"
+        assert Comparison.load(write_run(tmp_path / "run", teacher="/home/ann/models/mine")).name == "mine"
+        assert Comparison.load(write_run(tmp_path / "other", teacher="org/model")).name == "org/model"
 
     def test_what_a_budget_left_out_comes_first(self, tmp_path):
         found = page_of(write_run(tmp_path / "run", about={"left_out": ["lime: no time was left"]}, notes=("A note.",)))

@@ -16,14 +16,14 @@ from didact.records.explanations import TEXTS
 from didact.render.heat import LEVELS
 from didact.reports.article import article
 from didact.reports.build import page
-from didact.reports.read import read_run
 from didact.reports.rows import DIGITS, seen
 from didact.reports.sections import examples
+from didact.results.comparison import Comparison
 from reports.folders import HOSTILE, change, write_run
 
 
 def part_of(folder, **options):
-    return examples.part(read_run(write_run(folder, **options)))
+    return examples.part(Comparison.load(write_run(folder, **options)))
 
 
 def content(part):
@@ -53,9 +53,9 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("task", TEXTS)
 def test_levels_and_scores_are_those_of_the_heat_maps(task, tmp_path):
     """For every unit of every method the level is the renderer's, computed from the whole score."""
-    run = read_run(write_run(tmp_path, task=task))
+    run = Comparison.load(write_run(tmp_path, task=task))
     found = content(examples.part(run))
-    by_name = {method.label: run.explanations(method) for method in run.measured.methods}
+    by_name = {method.label: run.measured.explanations(method) for method in run.measured.methods}
     for place, row in enumerate(found["rows"]):
         for method, (layout, levels, scores, _, _) in zip(found["methods"], row["maps"], strict=True):
             explained = by_name[method["name"]][place]
@@ -77,8 +77,8 @@ def test_levels_and_scores_are_those_of_the_heat_maps(task, tmp_path):
 
 @pytest.mark.parametrize("task", [task for task in TEXTS if TEXTS[task]])
 def test_texts_are_whole_and_named(task, tmp_path):
-    run = read_run(write_run(tmp_path, task=task, rows=3))
-    whole = run.explanations(run.measured.methods[0]).texts
+    run = Comparison.load(write_run(tmp_path, task=task, rows=3))
+    whole = run.measured.explanations(run.measured.methods[0]).texts
     for row, texts in zip(content(examples.part(run))["rows"], whole, strict=True):
         assert texts_of(row) == list(texts)
         assert [text["name"] for text in row["texts"]] == list(TEXTS[task])
@@ -100,7 +100,7 @@ def test_methods_with_other_units_share_the_text(tmp_path):
         tmp_path / "b", texts=texts, methods=("lime", "shap"), controls=(), cut=lambda text: [(0, 2), (2, len(text))]
     )
     shutil.copy(tmp_path / "b/measured/1-shap.parquet", tmp_path / "a/measured/1-shap.parquet")
-    row = content(examples.part(read_run(tmp_path / "a")))["rows"][0]
+    row = content(examples.part(Comparison.load(tmp_path / "a")))["rows"][0]
     assert len(row["layouts"]) == 2
     text = row["texts"][0]
     assert text["pieces"] == ["go", "od", " ", "film"]
@@ -170,13 +170,13 @@ def test_no_unit_leads_in_all_methods(tmp_path):
     """Two methods that mark other halves of a text share nothing; a method shares all with itself."""
     texts = [("one two three four",)] * 2
     folder = write_run(tmp_path, texts=texts, methods=("lime", "shap"), controls=("random",))
-    run = read_run(folder)
-    maps = run.explanations(run.measured.methods[1])
+    run = Comparison.load(folder)
+    maps = run.measured.explanations(run.measured.methods[1])
     for label, places in (("1-lime", (0, 3)), ("2-shap", (3, 3))):
         scores = np.zeros(8)
         scores[[places[0], 4 + places[1]]] = 1
         replace(maps, scores=scores).save(folder / f"measured/{label}.parquet")
-    rows = content(examples.part(read_run(folder)))["rows"]
+    rows = content(examples.part(Comparison.load(folder)))["rows"]
     assert ["unshared" in row["in"] for row in rows] == [True, False]
 
 
@@ -235,7 +235,7 @@ def test_nothing_was_measured(tmp_path):
 def test_no_methods_or_no_rows(what, tmp_path):
     folder = write_run(tmp_path)
     change(folder / "measured.json", **{what: []})
-    assert "--measure 200" in examples.part(read_run(folder)).body
+    assert "--measure 200" in examples.part(Comparison.load(folder)).body
 
 
 def test_files_that_are_missing_or_damaged_are_named(tmp_path):
@@ -258,10 +258,10 @@ def test_no_file_can_be_read(tmp_path):
 
 def test_a_row_that_a_method_does_not_have(tmp_path):
     folder = write_run(tmp_path, rows=3)
-    run = read_run(folder)
+    run = Comparison.load(folder)
     method = run.measured.methods[-1]
-    run.explanations(method)[:2].save(folder / method.file)
-    found = content(examples.part(read_run(folder)))
+    run.measured.explanations(method)[:2].save(folder / method.file)
+    found = content(examples.part(Comparison.load(folder)))
     place = [one["name"] for one in found["methods"]].index(method.label)
     assert [row["maps"][place] is None for row in found["rows"]] == [False, False, True]
     assert "no explanation of this row" in article(found["rows"][2], found["methods"])
@@ -284,7 +284,7 @@ def test_a_large_picture_is_made_small_and_keeps_its_places(tmp_path):
     folder = write_run(tmp_path, task="image", rows=1, picture=(600, 900))
     noise = np.random.default_rng(0).integers(0, 255, (600, 900, 3), dtype=np.uint8)
     Image.fromarray(noise).save(folder / "measured/pictures/0.png")
-    found = content(examples.part(read_run(folder)))
+    found = content(examples.part(Comparison.load(folder)))
     row = found["rows"][0]
     small = Image.open(io.BytesIO(base64.b64decode(row["picture"].removeprefix("data:image/jpeg;base64,"))))
     assert max(small.size) == 320
@@ -296,7 +296,7 @@ def test_a_large_picture_is_made_small_and_keeps_its_places(tmp_path):
 def test_a_picture_that_is_not_there(name, tmp_path):
     folder = write_run(tmp_path / "run", task="image", rows=1, told=[{"picture": name}])
     shutil.copy(folder / "measured/pictures/0.png", tmp_path / "secret.png")
-    found = content(examples.part(read_run(folder)))
+    found = content(examples.part(Comparison.load(folder)))
     row = found["rows"][0]
     assert row["picture"] == ""
     assert row["size"] == [48, 32]
@@ -323,7 +323,7 @@ def hostile(folder, **changes):
 
 
 def test_hostile_content_stays_text(tmp_path):
-    part = examples.part(read_run(hostile(tmp_path)))
+    part = examples.part(Comparison.load(hostile(tmp_path)))
     inside = re.search(r'id="examples-data">(.*?)</script>', part.body, re.DOTALL).group(1)
     assert not set("<>&\u2028\u2029\x00") & set(inside)
     found = Tags(part.html()).found
@@ -342,7 +342,7 @@ def test_hostile_content_stays_text(tmp_path):
 def test_surrogates_in_json_do_not_stop_the_page(tmp_path):
     """JSON may hold half of a character; a file cannot."""
     folder = write_run(tmp_path, rows=2, told=[{"gold": "half \ud83d", "prediction": "\udc4d"}])
-    run = read_run(folder)
+    run = Comparison.load(folder)
     page(run, [examples.part(run)]).encode("utf-8")
 
 

@@ -5,8 +5,8 @@ import pytest
 from didact.records.explanations import TEXTS
 from didact.reports.article import article
 from didact.reports.build import page
-from didact.reports.read import read_run
 from didact.reports.sections import examples
+from didact.results.comparison import Comparison
 from reports.folders import HOSTILE, write_run
 from reports.test_examples import content, hostile
 
@@ -26,7 +26,7 @@ def write_page(folder, **options):
 
 
 def page_of(folder):
-    run = read_run(folder)
+    run = Comparison.load(folder)
     part = examples.part(run)
     path = folder / "report.html"
     path.write_text(page(run, [part]), encoding="utf-8")

@@ -12,10 +12,10 @@ import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
 from didact.reports.build import parts_of
-from didact.reports.read import read_run
-from didact.reports.read_study import read_study
 from didact.reports.sections import people
 from didact.reports.study_page import study_page
+from didact.results.comparison import Comparison
+from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import Design, Item
 from didact.study.preferences import simulated
@@ -123,7 +123,7 @@ def test_in_the_report_of_a_run(studies, tmp_path):
     ids = [attributes.get("id") for name, attributes in found.elements if name == "section"]
     assert ids[-3:] == ["people", "people-2", "provenance"]
     assert "Mean ratings" in found.text
-    assert not {"people", "people-2"} & {part.id for part in parts_of(read_run(folder))}
+    assert not {"people", "people-2"} & {part.id for part in parts_of(Comparison.load(folder))}
     done = CliRunner().invoke(app, ["report", str(folder), "--study", str(tmp_path)])
     assert isinstance(done.exception, OptionError)
     with pytest.raises(OptionError, match="was not analysed yet"):
@@ -132,9 +132,9 @@ def test_in_the_report_of_a_run(studies, tmp_path):
 
 def test_not_analysed(tmp_path):
     with pytest.raises(OptionError, match="was not analysed yet. Run `didact study analyze"):
-        read_study(tmp_path)
+        StudyAnalysis.load(tmp_path)
     with pytest.raises(OptionError, match="There is no folder"):
-        read_study(tmp_path / "nowhere")
+        StudyAnalysis.load(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_is_odd_in_the_margin_is_a_dash(studies, tmp_path):
 def test_no_document_at_all(content, tmp_path):
     (tmp_path / "analysis.json").write_text(content)
     with pytest.raises(RecordError, match="didact study analyze"):
-        read_study(tmp_path)
+        StudyAnalysis.load(tmp_path)
 
 
 def test_hostile_names_are_words(tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def test_few_answers_make_a_page(tmp_path):
 
 
 def test_pages_do_not_need_a_study(studies):
-    part = people.part(read_study(studies["rating"]), place=2)
+    part = people.part(StudyAnalysis.load(studies["rating"]), place=2)
     assert part.id == "people-2"
     assert part.title == "People, study 2"
     assert all(table.name.startswith("people-2-") for table in part.tables)

@@ -19,7 +19,7 @@ from didact.cli.main import app
 from didact.errors import OptionError, RecordError
 from didact.records.explanations import Explanations
 from didact.reports.build import export, page, parts_of, report
-from didact.reports.read import read_run
+from didact.results.comparison import Comparison
 from reports import folders
 from reports.folders import HOSTILE, change, write_run
 from reports.reading import Page
@@ -28,7 +28,7 @@ LIMIT = 5_000_000
 
 
 def page_of(folder) -> Page:
-    run = read_run(folder)
+    run = Comparison.load(folder)
     return Page(page(run, parts_of(run)))
 
 
@@ -91,7 +91,7 @@ class TestNumbers:
         methods = json.loads((folder / "measured.json").read_text())["methods"]
         file = next(folder / one["file"] for one in methods if one["label"] == "gradient_norm")
         maps = Explanations.load(file)
-        assert "§" not in page(read_run(folder), parts_of(read_run(folder)))
+        assert "§" not in page(Comparison.load(folder), parts_of(Comparison.load(folder)))
         replace(maps, residuals=np.linspace(0.2, 0.4, len(maps))).save(file)
         found = page_of(folder)
         ranking = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
@@ -258,7 +258,7 @@ class TestWhatIsMissing:
             or content in ("", "{", "[]")
         ):
             with pytest.raises(RecordError, match=rf"{file} is damaged"):
-                read_run(folder)
+                report(folder)
 
     def test_a_run_without_results(self, tmp_path):
         folder = write_run(tmp_path / "run")
@@ -317,8 +317,8 @@ class TestSafety:
         measured = json.loads((folder / "measured.json").read_text())
         methods = [one | {"file": f"../other/measured/{next(secret.iterdir()).name}"} for one in measured["methods"]]
         change(folder / "measured.json", methods=methods)
-        run = read_run(folder)
-        assert all("is not in the run's folder" in run.explanations(one) for one in run.measured.methods)
+        run = Comparison.load(folder)
+        assert all("is not in the run's folder" in run.measured.explanations(one) for one in run.measured.methods)
 
     @pytest.mark.slow
     def test_a_large_run_stays_small(self, tmp_path):
@@ -327,7 +327,7 @@ class TestSafety:
             tmp_path / "run", methods=[f"method{n}" for n in range(6)], rows=200,
             texts=[(f"{n} {text}",) for n in range(40)],
         )  # fmt: skip
-        assert len(page(read_run(folder), parts_of(read_run(folder))).encode()) < LIMIT
+        assert len(page(Comparison.load(folder), parts_of(Comparison.load(folder))).encode()) < LIMIT
 
 
 class TestFiles:
@@ -392,7 +392,7 @@ class TestFiles:
 
     def test_names_that_are_no_file_names(self, tmp_path):
         folder = write_run(tmp_path / "run", students=("../../etc/passwd",), methods=("lime",), controls=())
-        run = read_run(folder)
+        run = Comparison.load(folder)
         export(parts_of(run), tmp_path / "figures")
         assert all(one.parent == tmp_path / "figures" for one in (tmp_path / "figures").rglob("*"))
 

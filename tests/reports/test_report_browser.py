@@ -3,8 +3,8 @@
 import pytest
 
 from didact.reports.build import report
-from didact.reports.read import read_run
 from didact.reports.verdict import verdict_of
+from didact.results.comparison import Comparison
 from reports.folders import HOSTILE, change, write_run
 
 pytestmark = pytest.mark.browser
@@ -40,7 +40,7 @@ def hostile(tmp_path_factory):
 def test_it_opens_quietly_and_fits(folder, browser, width, dark):
     found = browser.open(report(folder), width=width, dark=dark)
     assert found.value("[...document.querySelectorAll('main > section')].map(one => one.id)") == IDS
-    assert found.text("h1") == verdict_of(read_run(folder)).title
+    assert found.text("h1") == verdict_of(Comparison.load(folder)).title
     assert found.overflow() <= 0
     for name in IDS:
         found.page.click(f"nav a[href='#{name}']")

@@ -5,8 +5,8 @@ import pytest
 
 from didact.records.explanations import Explanations
 from didact.reports.build import page, parts_of
-from didact.reports.read import read_run
 from didact.reports.sections.words import top_words
+from didact.results.comparison import Comparison
 from reports.folders import write_run
 from reports.reading import Page
 
@@ -45,17 +45,17 @@ def test_words_without_a_score_and_images_show_nothing():
 
 
 def page_of(folder) -> Page:
-    run = read_run(folder)
+    run = Comparison.load(folder)
     return Page(page(run, parts_of(run)))
 
 
 def test_the_page_has_a_table_by_class_without_chance(tmp_path):
     folder = write_run(tmp_path / "run", methods=("lime", "gradient_norm"), controls=("random", "trivial", "human"))
-    run = read_run(folder)
+    run = Comparison.load(folder)
     found = page_of(folder)
     table = found.tables["All explained rows"]
     assert table[0] == ["#", "lime", "gradient_norm", "human"]
-    maps = run.explanations(next(one for one in run.measured.methods if one.label == "gradient_norm"))
+    maps = run.measured.explanations(next(one for one in run.measured.methods if one.label == "gradient_norm"))
     best = top_words(maps)["positive"][0]
     assert table[1][2].startswith(best.word)
     assert f"{best.mean_size:.2f}" in table[1][2]

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from didact.reports.leaders import leaders, winners
-from didact.reports.read import read_run
 from didact.reports.standing import more_data
 from didact.reports.verdict import verdict_of
-from didact.stats.contrast import Contrast
+from didact.results.comparison import Comparison
+from didact.results.contrast import Contrast
 from reports.folders import change, write_run
 
 CONTROLS = {"random": 0.0, "trivial": -0.05, "human": 0.01}
 
 
 def verdict(folder, **options):
-    return verdict_of(read_run(write_run(folder / "run", **options)))
+    return verdict_of(Comparison.load(write_run(folder / "run", **options)))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_method_that_teaches_one_student_of_two(tmp_path):
         row | (unclaimed if (row["explainer"], row["student"]) == ("lime(samples=100)", "b") else {}) for row in rows
     ]
     change(folder / "comparison.json", rows=spoilt)
-    found = verdict_of(read_run(folder))
+    found = verdict_of(Comparison.load(folder))
     assert found.level == "mixed"
     assert found.title.startswith("“lime(samples=100)” comes first, and clearly teaches in 1 of 2 combinations")
     assert "The interval lies above 0 in 1 of 2 combinations" in found.text
@@ -93,7 +93,7 @@ def test_without_none_there_is_no_gain(tmp_path):
     folder = write_run(tmp_path / "run")
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     change(folder / "comparison.json", rows=[row | {"gain": None} for row in rows if row["explainer"] != "none"])
-    assert verdict_of(read_run(folder)).title == "No gain could be measured"
+    assert verdict_of(Comparison.load(folder)).title == "No gain could be measured"
 
 
 def test_few_seeds_are_not_called_sure(tmp_path):
@@ -110,7 +110,7 @@ def test_the_summary_says_whether_the_interval_is_corrected(tmp_path, level, is_
     folder = write_run(tmp_path / "run", gains=CONTROLS | {"attention_all": 0.3}, seeds=8)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     change(folder / "comparison.json", rows=[row | {"level": level} for row in rows])
-    found = verdict_of(read_run(folder))
+    found = verdict_of(Comparison.load(folder))
     assert "(95 % interval " in found.summary
     assert (", corrected for the number of methods; 8 seeds" in found.summary) == is_corrected
 
@@ -134,14 +134,14 @@ def test_who_is_best_by_other_measures(tmp_path):
         for metric, better, own in lines for name, value in own.items()
     ]  # fmt: skip
     change(folder / "measured.json", metrics={"rows": rows, "heading": "truth"})
-    run = read_run(folder)
+    run = Comparison.load(folder)
     assert winners(run) == {"comprehensiveness": ["lrp"], "sufficiency": ["lrp"], "roc_auc": ["lime"]}
     told = ["faithfulness is led by lrp (best in 2 of 2 metrics)", "truth is led by lime (best in 1 of 1 metric)"]
     assert [one.text for one in leaders(run)] == told
     # What is no better than chance leads nothing.
     tests = [{"metric": "roc_auc", "method": "random", "other": "lime", "low": -0.5, "high": 0.1}]
     change(folder / "measured.json", metrics={"rows": rows, "heading": "truth", "tests": tests})
-    assert [one.text for one in leaders(read_run(folder))] == told[:1]
+    assert [one.text for one in leaders(Comparison.load(folder))] == told[:1]
 
 
 # -- ties -------------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def tied_run(folder, **metrics):
         gains={"lime": 0.202, "lrp": 0.2, "occlusion": 0.05, "random": 0.0}, spread=0.02,
     )  # fmt: skip
     change(folder / "measured.json", metrics=metrics_of(**metrics))
-    return read_run(folder)
+    return Comparison.load(folder)
 
 
 def test_a_tie_names_all_and_tells_which_of_them_leads_elsewhere(tmp_path):
@@ -189,7 +189,7 @@ def test_a_tie_tells_the_difference_and_its_interval(tmp_path):
     found = verdict_of(run)
     contrast = run.contrasts.get("lime", "lrp", ("same/attention", 250))
     (text,) = [line for line in found.against if line.startswith("Not told apart from it: lrp (gain ")]
-    assert f"difference {run.signed(contrast.difference)}, " in text
+    assert f"difference {run.format.signed(contrast.difference)}, " in text
     assert text.endswith("It is clearly ahead of occlusion.")
 
 
@@ -229,14 +229,14 @@ def test_a_lead_in_some_columns_is_not_called_a_lead_in_all(tmp_path):
         if line["student"] == "b":
             line["se"] = 0.2
     change(folder / "comparison.json", contrasts=document["contrasts"])
-    found = verdict_of(read_run(folder))
+    found = verdict_of(Comparison.load(folder))
     assert found.level == "close"
     assert found.title == "“lime” leads, but is clearly ahead of “grad” in only 2 of 3 combinations"
     assert "; clearly ahead in 2 of 3 combinations)" in found.text
     for line in document["contrasts"]:
         line["se"] = 0.2
     change(folder / "comparison.json", contrasts=document["contrasts"])
-    assert verdict_of(read_run(folder)).title == "“lime” and “grad” lead, too close to call"
+    assert verdict_of(Comparison.load(folder)).title == "“lime” and “grad” lead, too close to call"
 
 
 def test_rivals_are_corrected_for_their_number(tmp_path):
@@ -268,7 +268,7 @@ class TestAdvice:
         lines = json.loads((folder / "comparison.json").read_text())["contrasts"]
         total = parts["seed_variance"] + parts["row_variance"]
         change(folder / "comparison.json", contrasts=[line | parts | {"se": total**0.5} for line in lines])
-        return verdict_of(read_run(folder)).text
+        return verdict_of(Comparison.load(folder)).text
 
     def test_students_that_differ_ask_for_seeds(self, tmp_path):
         text = self.advice(tmp_path, seed_variance=1e-4, row_variance=1e-7)
@@ -304,7 +304,7 @@ def test_students_that_failed_to_learn_are_told(tmp_path):
     folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=8, measured=False)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     change(folder / "comparison.json", rows=[row | {"low_seeds": 2 * (row["explainer"] == "lime")} for row in rows])
-    text = verdict_of(read_run(folder)).text
+    text = verdict_of(Comparison.load(folder)).text
     assert "lime: 2 of 8 students failed to learn what the others did; intervals with it are too narrow." in text
 
 
@@ -318,7 +318,7 @@ class TestFaithfulness:
         )  # fmt: skip
         values = {name: {"lime": 0.5, "lrp": 0.6, "random": 0.1} for name in ("comprehensiveness", "deletion_auc")}
         change(folder / "measured.json", metrics=metrics_of(values, tests=tests))
-        return verdict_of(read_run(folder)).title
+        return verdict_of(Comparison.load(folder)).title
 
     def test_no_better_than_random(self, tmp_path):
         tests = [chance(name, "lime", is_better=False) for name in ("comprehensiveness", "deletion_auc")]
@@ -356,7 +356,7 @@ def test_students_that_need_no_explanation_leave_nothing_to_gain(tmp_path):
     folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.0}, seeds=6)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     change(folder / "comparison.json", rows=[row | {"mean": 0.999} for row in rows])
-    found = verdict_of(read_run(folder))
+    found = verdict_of(Comparison.load(folder))
     assert (found.level, "there is nothing to gain" in found.title) == ("ceiling", True)
 
 
@@ -376,7 +376,7 @@ def test_an_interval_that_begins_near_0_is_barely_above_it(tmp_path):
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     for low, text in ((0.001, "The interval barely lies above 0 (p"), (0.1, "The interval lies above 0 (p")):
         change(folder / "comparison.json", rows=[row | {"low": low, "gain": row["gain"] and 0.2} for row in rows])
-        assert verdict_of(read_run(folder)).sure[0].startswith(text)
+        assert verdict_of(Comparison.load(folder)).sure[0].startswith(text)
 
 
 def test_a_gain_that_is_not_claimed_is_not_taught(tmp_path):
@@ -384,7 +384,7 @@ def test_a_gain_that_is_not_claimed_is_not_taught(tmp_path):
     folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=6)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     change(folder / "comparison.json", rows=[row | {"claimed": False, "p": 0.12} for row in rows])
-    found = verdict_of(read_run(folder))
+    found = verdict_of(Comparison.load(folder))
     assert found.level == "unsure"
     assert "The interval includes 0 (p = 0.12" in found.text
 
@@ -421,7 +421,7 @@ def test_columns_that_did_not_learn_are_left_out_of_the_verdict(tmp_path):
         elif row["student"] == "b" and row["rank"]:
             row["rank"] = 9.0
     change(folder / "comparison.json", rows=rows)
-    run = read_run(folder)
+    run = Comparison.load(folder)
     found = verdict_of(run)
     assert (found.level, found.best) == ("clear", "attention_all")
     assert "Left out, because their students did not learn: b, 250 rows." in found.sure

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from didact.errors import OptionError
+from didact.results.contrast import Contrast
 from didact.stats.claims import ALPHA, ONE_SEED, claims
-from didact.stats.contrast import Contrast
 from didact.stats.holm import holm
 
 

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from didact.errors import OptionError, ShapeError
-from didact.stats.contrast import Contrast, crossed_contrast, pearson_parts, row_contrasts
-from didact.stats.contrast_table import ContrastTable, pairwise_contrasts
+from didact.results.contrast import Contrast, ContrastTable
+from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_parts, row_contrasts
 
 
 def arms(seeds=4, rows=30, seed=0):

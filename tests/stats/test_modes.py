@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from didact.stats.modes import lower_group, modes_sentence
+from didact.results.gains import GainRow
+from didact.stats.modes import lower_group
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,11 @@ def test_false_alarms_are_rare_and_failures_are_found():
     assert np.mean(found) > 0.95
 
 
+def sentence(lower: int) -> str:
+    return GainRow("lime", "same", 9, 8, "accuracy", low_seeds=lower).modes_sentence
+
+
 def test_sentences():
-    assert "lime: 2 of 8 students failed to learn" in modes_sentence("lime", 2, 8)
-    assert "lime: 1 of 8 students learned what the others did not" in modes_sentence("lime", 7, 8)
-    assert "too narrow" in modes_sentence("lime", 2, 8)
+    assert "lime: 2 of 8 students failed to learn" in sentence(2)
+    assert "lime: 1 of 8 students learned what the others did not" in sentence(7)
+    assert "too narrow" in sentence(2)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from didact.errors import DataError, OptionError, UnsupportedError
+from didact.results.study_tables import study_tables
 from didact.stats import permutation
 from didact.stats.concordance import kendall_w
 from didact.stats.crossed import Cells
@@ -465,13 +466,14 @@ class TestEveryKind:
         answers = [replace(one, seconds=0.4) if one.person == "p05" else one for one in self.answers(kind)]
         assert "p05" in found(kind, answers)["counts"]["odd"]
 
-    def test_sheets_hold_words_and_no_nan(self, kind):
+    def test_tables_hold_words_and_no_nan(self, kind):
         for answers in (self.answers(kind), self.answers(kind, people=len(design_of(kind).cohorts))):
-            sheets = analyze(design_of(kind), answers, replicates=100, difference=0.4).sheets()
-            assert {"Methods", "Pairs", "People"} <= {one.title for one in sheets}
-            for sheet in sheets:
-                assert all(len(row) == len(sheet.columns) for row in sheet.rows)
-                assert not any("nan" in cell.lower().split() or "None" in cell for row in sheet.rows for cell in row)
+            tables = study_tables(analyze(design_of(kind), answers, replicates=100, difference=0.4))
+            assert {"methods", "pairs", "everybody"} <= {table.name for table in tables}
+            for table in tables:
+                assert all(len(row) == len(table.text_heads) for row in table.text_rows)
+                cells = [cell for row in table.text_rows for cell in row]
+                assert not any("nan" in cell.lower().split() or "None" in cell for cell in cells)
 
     def test_no_answers_and_nobody_left(self, kind):
         with pytest.raises(OptionError, match="no answers to analyse"):

@@ -15,7 +15,7 @@ from didact.records.remote import is_url
 from didact.registry import parse_spec, split_list
 
 if TYPE_CHECKING:
-    from didact.experiment.comparison import Comparison
+    from didact.results.comparison import Comparison
 
 # What --leave-out knows; as `didact.experiment.plan.SPARED`, which is not imported before a command runs.
 _SPARED: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")

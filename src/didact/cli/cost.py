@@ -40,7 +40,7 @@ def cost(
     """
     asked = options.methods_of(methods)
 
-    from didact.experiment.cost import cost_of, to_documents
+    from didact.experiment.cost import cost_of
     from didact.experiment.rows import asks_for_gold
 
     loaded = options.loaded_data(
@@ -54,11 +54,11 @@ def cost(
     chosen = loaded[options.chosen_split(loaded, split)][:rows]
     found = cost_of(teacher, chosen, asked, batch_size=batch_size)
     if as_json:
-        print_json({"rows": to_documents(found)})
+        print_json({"rows": [cost.to_document() for cost in found]})
         return
     headings = ("method", "forward", "backward", "ms", "MB")
     lines = [
-        (one.method, f"{one.forward:.1f}", f"{one.backward:.1f}", f"{1e3 * one.seconds:.2f}",
+        (one.method, f"{one.forward:.1f}", f"{one.backward:.1f}", f"{1e3 * (one.seconds or 0.0):.2f}",
          "–" if one.memory is None else f"{one.memory:.1f}")
         for one in found
     ]  # fmt: skip

@@ -21,8 +21,8 @@ from didact.errors import DidactError, OptionError
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
     from didact.core.teacher import Teacher
-    from didact.experiment.comparison import Comparison
     from didact.experiment.demo import DemoSize
+    from didact.results.comparison import Comparison
 
 FOLDER: Final = Path("runs/demo")
 _MOST_SEEDS: Final = 2**24  # of a demo; students' seeds are multiples of it
@@ -255,8 +255,8 @@ def _compared(
     subject: Mapping[str, Any],
 ) -> "Comparison":
     """Students taught with each of the explanations, and the explanations measured by all else."""
-    from didact.experiment.comparison import FEW
     from didact.experiment.demo import possible_methods
+    from didact.results.gains import FEW
 
     imitation = _imitation(show, teacher, data, size, subject["out"] / "l2e", seed)
     (rows,) = subject["sizes"]
@@ -291,8 +291,8 @@ def _compared(
 
 
 def _end(show: _Printer, result: "Comparison", folder: Path, began: float, *, is_text: bool) -> None:
-    from didact.reports.read import read_run
     from didact.reports.verdict import CAUTION, verdict_of
+    from didact.results.comparison import Comparison
 
     if is_text and not show.is_silent:
         _show_row(show, folder)
@@ -300,7 +300,7 @@ def _end(show: _Printer, result: "Comparison", folder: Path, began: float, *, is
     if not show.is_silent:
         typer.echo(result.table())
     page = didact.report(folder)
-    verdict = verdict_of(read_run(folder))
+    verdict = verdict_of(Comparison.load(folder))
     show.heading("What it means")
     show.text(verdict.text)
     show.text(CAUTION[0].partition(". ")[0] + ".")
@@ -318,8 +318,8 @@ def _show_row(show: _Printer, folder: Path) -> None:
     from didact.experiment.measure import read_measured
     from didact.records.views import side_by_side
 
-    measured = (read_measured(folder) or {}).get("methods", ())
-    files = {method["label"]: folder / method["file"] for method in measured}
+    measured = read_measured(folder)
+    files = {method.label: folder / method.file for method in (() if measured is None else measured.methods)}
     labels = [label for label in _SHOWN if label in files]
     if labels:
         show.heading("One row, as some of the methods explain it")

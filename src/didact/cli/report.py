@@ -41,13 +41,13 @@ def report(
     """
     from didact.records.remote import Remote, is_url
     from didact.reports.build import FILE, parts_of, write
-    from didact.reports.read import read_run
-    from didact.reports.read_study import read_study
     from didact.reports.verdict import verdict_of
+    from didact.results.comparison import Comparison
+    from didact.results.study_analysis import StudyAnalysis
 
     began = time.monotonic()
-    found = read_run(run)
-    parts = parts_of(found, [read_study(one) for one in study or []])
+    found = Comparison.load(run)
+    parts = parts_of(found, [StudyAnalysis.load(one) for one in study or []])
     path: Path | str = write(found, parts, out, figures=figures, title=title, overwrite=overwrite)
     if out is None and is_url(run):
         store = Remote(run)

@@ -407,6 +407,7 @@ def analyze(
     """
     _check_extra()
     from didact.reports.study_page import study_page
+    from didact.results.study_tables import study_tables
     from didact.study.folder import analyze_study
 
     if figures is not None:
@@ -420,9 +421,9 @@ def analyze(
         print_json(found.to_document())
         return
     typer.echo(found.headline)
-    for sheet in found.sheets():
-        typer.echo(f"\n{sheet.title}")
-        print_table(sheet.columns, sheet.rows, keys=sheet.keys)
+    for table in study_tables(found):
+        typer.echo(f"\n{table.caption}")
+        print_table(table.text_heads, table.text_rows, keys=table.keys)
     if difference is not None:
         typer.echo(f"\n{found.power_for(difference)}")
     for note in found.notes:

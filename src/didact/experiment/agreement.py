@@ -16,6 +16,7 @@ from didact.records.atomic import check_new_file, with_folder, write_bytes
 from didact.registry import parse_spec, unknown
 from didact.render.chart import check_kind
 from didact.render.matrix import MatrixView, chart_of, picture_of, written
+from didact.results.measured import AgreementMatrix
 
 CAUTION: Final = (
     "Agreement is not correctness. Without a true explanation beside them it tells only whether two rankings are "
@@ -126,20 +127,25 @@ class Agreement:
 
     def to_document(self, each: str | None = None) -> dict[str, Any]:
         """Plain JSON. Matrices are lists of lists, NaN where no row has an answer."""
-        found: dict[str, Any] = {
-            "methods": list(self.methods),
-            "measure": self.measure,
-            **self._numbers(),
-            "by": self.by,
-            "level": self.level,
-            "groups": list(dict.fromkeys(self.groups)),
-            "group_sd": self.group_sd.tolist(),
-            "notes": list(self.notes),
-            "caution": CAUTION,
-        }
+        document = self.to_matrix().to_document()
         if each is not None:
-            found["each"] = {each: {name: part._numbers() for name, part in self.each(each).items()}}
-        return found
+            document["each"] = {each: {name: part._numbers() for name, part in self.each(each).items()}}
+        return document
+
+    def to_matrix(self) -> AgreementMatrix:
+        """The means over rows, as a run stores them."""
+        groups = tuple(dict.fromkeys(self.groups))
+        return AgreementMatrix(
+            self.methods,
+            self.measure,
+            **self._numbers(),
+            by=self.by,
+            level=self.level,
+            groups=groups,
+            group_sd=self.group_sd.tolist(),
+            notes=self.notes,
+            caution=CAUTION,
+        )
 
     def _numbers(self) -> dict[str, Any]:
         names = ("matrix", "sd", "rows", "skipped")

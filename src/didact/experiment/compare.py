@@ -22,7 +22,6 @@ from didact.execution.in_process import InProcess
 from didact.execution.process_pool import ProcessPool
 from didact.execution.remote_sync import open_run_dir
 from didact.execution.run_dir import RunDirectory
-from didact.experiment.comparison import Comparison
 from didact.experiment.forecast import Forecast
 from didact.experiment.plan import TRUST, Method, Plan, make_plan, read_plan
 from didact.experiment.prepare import prepare
@@ -33,6 +32,7 @@ from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
 from didact.registry import plain, unknown
 from didact.render.progress import announce
+from didact.results.comparison import Comparison
 
 ENGINES: Final = ("local", "ray")
 

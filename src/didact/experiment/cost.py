@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +20,9 @@ from didact.experiment.explain import explain
 from didact.experiment.judge import unjudged
 from didact.experiment.rows import asks_for_gold, labelled_rows, rows_of
 from didact.models.load import load_teacher
+from didact.results.measured import Cost
 
 _STATUS = Path("/proc/self/statm")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one method, per explained row. `memory` is the most it held at once beyond what rested, in megabytes.
-
-    `forward` counts rows that went through the model, the pass that finds the predicted class included; `backward`
-    those whose gradient was taken. Of a black box they are its inputs, and there is nothing backward.
-    """
-
-    method: str
-    forward: float
-    backward: float
-    seconds: float
-    memory: float | None
-    rows: int
 
 
 def cost_of(
@@ -66,10 +51,6 @@ def cost_of(
         memory = None if peak.extra is None else peak.extra / 1e6
         found.append(Cost(str(method), passes.forward / count, passes.backward / count, spent / count, memory, count))
     return found
-
-
-def to_documents(costs: Sequence[Cost]) -> list[dict[str, Any]]:
-    return [asdict(one) for one in costs]
 
 
 @dataclass

@@ -36,6 +36,7 @@ from didact.models.load import load_teacher
 from didact.records.explanations import Explanations
 from didact.registry import check_types, checked_options, parse_spec, renamed_option, unknown
 from didact.render.progress import Progress
+from didact.results.measured import MetricRow, MetricTable, MetricTest
 from didact.stats.claims import claims
 from didact.stats.contrast import row_contrasts
 
@@ -61,7 +62,7 @@ class Evaluation:
     heading: str = "plausibility"
     notes: tuple[str, ...] = ()
 
-    def summary(self) -> list[dict[str, Any]]:
+    def summary(self) -> list[MetricRow]:
         """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
         lines = []
         for metric, own in zip(self.metrics, self.values, strict=True):
@@ -71,20 +72,17 @@ class Evaluation:
                 low, high = np.clip(ends, *self.bounds[metric]).tolist()
                 known = values[np.isfinite(values)]
                 rows, value = len(known), float(known.mean()) if len(known) else np.nan
-                lines.append(
-                    {
-                        "method": method, "metric": metric, "value": value, "low": low, "high": high, "rows": rows,
-                        "skipped": len(values) - rows, "better": self.better[metric], "how": self.how.get(metric, ""),
-                    }
-                )  # fmt: skip
+                how = self.how.get(metric, "")
+                skipped = len(values) - rows
+                lines.append(MetricRow(method, metric, value, low, high, rows, skipped, self.better[metric], how))
         return lines
 
-    def tests(self) -> list[dict[str, Any]]:
+    def tests(self) -> list[MetricTest]:
         """Each two methods by each metric, on the rows both have: the mean difference, its interval and p.
 
         The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
         """
-        lines: list[dict[str, Any]] = []
+        lines: list[MetricTest] = []
         pairs = list(combinations(range(len(self.methods)), 2))
         for number, metric in enumerate(self.metrics if pairs else ()):
             gaps = np.stack([self.values[number, first] - self.values[number, second] for first, second in pairs])
@@ -94,15 +92,13 @@ class Evaluation:
             for (first, second), gap, contrast in zip(pairs, gaps, contrasts, strict=True):
                 known = gap[np.isfinite(gap)]
                 claim = None if contrast is None else next(family)
-                lines.append(
-                    {
-                        "metric": metric, "method": self.methods[first], "other": self.methods[second],
-                        "difference": float(known.mean()) if len(known) else np.nan,
-                        "low": np.nan if claim is None else claim.low, "high": np.nan if claim is None else claim.high,
-                        "rows": len(known), "p": None if claim is None else claim.p,
-                        "claimed": claim is not None and claim.claimed,
-                    }
-                )  # fmt: skip
+                names = (self.methods[first], self.methods[second])
+                mean = float(known.mean()) if len(known) else np.nan
+                if claim is None:
+                    lines.append(MetricTest(metric, *names, mean, np.nan, np.nan, len(known)))
+                else:
+                    ends = (claim.low, claim.high)
+                    lines.append(MetricTest(metric, *names, mean, *ends, len(known), claim.p, claim.claimed))
         return lines
 
     def to_pandas(self) -> Any:
@@ -114,16 +110,21 @@ class Evaluation:
 
         from didact.experiment.frame import MetricsFrame
 
-        frame = MetricsFrame(self.summary(), columns=list(COLUMNS))
-        frame.attrs = {"notes": list(self.notes), "heading": self.heading, "tests": pandas.DataFrame(self.tests())}
+        frame = MetricsFrame([dict(line) for line in self.summary()], columns=list(COLUMNS))
+        frame.attrs = {
+            "notes": list(self.notes),
+            "heading": self.heading,
+            "tests": pandas.DataFrame([dict(test) for test in self.tests()]),
+        }
         return frame
+
+    def to_table(self) -> MetricTable:
+        """The means and tests, as a run stores them."""
+        return MetricTable(tuple(self.summary()), tuple(self.tests()), self.heading, self.notes, len(self.ids))
 
     def to_document(self) -> dict[str, Any]:
         """Plain content for JSON."""
-        return {
-            "rows": self.summary(), "tests": self.tests(), "heading": self.heading, "notes": list(self.notes),
-            "rows_asked": len(self.ids),
-        }  # fmt: skip
+        return self.to_table().to_document()
 
 
 def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.experiment.summary import Scores, contrast_of, value_of
+from didact.experiment.summary import contrast_of, value_of
+from didact.results.comparison import Scores
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ docs/decisions/016-report.md tells what is written.
 """
 
 import io
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +30,11 @@ from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
 from didact.records.atomic import write_bytes
 from didact.records.explanations import Explanations
-from didact.records.sealed import read_json, write_json
 from didact.records.store import key_of
 from didact.registry import parse_spec
 from didact.render.progress import Progress
+from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, MetricTable, SkippedMethod
 
-FILE: Final = "measured.json"
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
 _FOLDER: Final = "measured"
 _MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
@@ -61,9 +59,9 @@ class Measuring:
     labelled: Labelled | None = None
     fill: FillStore | None = None
     notes: list[str] = field(default_factory=list)
-    skipped: list[dict[str, str]] = field(default_factory=list)
+    skipped: list[SkippedMethod] = field(default_factory=list)
 
-    def done(self, rows: int) -> dict[str, Any]:
+    def done(self, rows: int) -> Measured:
         """Measure so many rows; what an earlier call measured of the same is read again."""
         chosen = self._rows(rows)
         outputs = self._outputs(chosen)
@@ -76,24 +74,32 @@ class Measuring:
                 # Here a set goes by its name in the table.
                 maps[one.label] = replace(Explanations.load(self.folder / found), method=one.label)
         key = key_of({**versions(), "files": files, "rows": fingerprint_of(chosen), "teacher": self.fingerprint})
-        kept = read_measured(self.folder)
-        if kept is not None and kept.get("key") == key:
-            return kept
+        stored = read_measured(self.folder)
+        if stored is not None and stored.key == key:
+            return stored
         matrices = self._agreement(maps)
-        document = {
-            "didact": __version__, "key": key, "split": "test", "task": self.roster.data.task.name,
-            "classes": None if self.roster.teacher.classes is None else list(self.roster.teacher.classes),
-            "methods": [self._about(one, maps[one.label], files) for one in self.roster.entrants if one.label in files],
-            "skipped": self.skipped,
-            "rows": self._told(chosen, outputs, matrices),
-            "metrics": self._metrics(maps),
-            "agreement": [one.to_document() for one in matrices],
-            "cost": self._cost(chosen),
-            "notes": self.notes,
-        }  # fmt: skip
-        plain: dict[str, Any] = _plain(document)
-        write_json(self.folder / FILE, plain)
-        return plain
+        classes = self.roster.teacher.classes
+        measured = Measured(
+            split="test",
+            task=self.roster.data.task.name,
+            rows=tuple(self._told(chosen, outputs, matrices)),
+            methods=tuple(
+                MeasuredMethod(one.label, files[one.label], maps[one.label].kind, one.is_control)
+                for one in self.roster.entrants
+                if one.label in files
+            ),
+            skipped=tuple(self.skipped),
+            metrics=self._metrics(maps),
+            agreement=tuple(matrix.to_matrix() for matrix in matrices),
+            cost=tuple(self._cost(chosen)),
+            notes=tuple(self.notes),
+            classes=None if classes is None else tuple(classes),
+            key=key,
+            didact=__version__,
+            folder=self.folder,
+        )
+        measured.save()
+        return measured
 
     def _outputs(self, rows: Sequence[Row]) -> Outputs:
         """The teacher's answers to these rows: those it gave when the split was labelled."""
@@ -104,14 +110,11 @@ class Measuring:
 
     def has(self, count: int) -> bool:
         """Whether so many rows were measured in this folder, by everybody who is in the table."""
-        kept = read_measured(self.folder)
-        if kept is None or [row["id"] for row in kept["rows"]] != [row.id for row in self._rows(count)]:
+        stored = read_measured(self.folder)
+        if stored is None or [row.id for row in stored.rows] != [row.id for row in self._rows(count)]:
             return False
-        told = {one["label"] for one in (*kept["methods"], *kept["skipped"])}
-        return told >= {one.label for one in self.roster.entrants if one.label != "none" and one.role not in _SAME}
-
-    def _about(self, one: Entrant, maps: Explanations, files: Mapping[str, str]) -> dict[str, Any]:
-        return {"label": one.label, "file": files[one.label], "kind": maps.kind, "is_control": one.is_control}
+        labels = {method.label for method in stored.methods} | {method.label for method in stored.skipped}
+        return labels >= {one.label for one in self.roster.entrants if one.label != "none" and one.role not in _SAME}
 
     def _rows(self, count: int) -> list[Row]:
         """Drawn at random, since some sets are sorted, and in the order of the data."""
@@ -128,7 +131,7 @@ class Measuring:
                 background=self.background, outputs=outputs, progress=self.progress, fill=self.fill,
             )  # fmt: skip
         except DidactError as error:
-            self.skipped.append({"label": one.label, "reason": str(error)})
+            self.skipped.append(SkippedMethod(one.label, str(error)))
             return None
         return f"{_FOLDER}/{found.file}"
 
@@ -142,7 +145,7 @@ class Measuring:
         assert found is not None
         return found
 
-    def _told(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[dict[str, Any]]:
+    def _told(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[MeasuredRow]:
         """What the report says of each row."""
         classes = self.roster.teacher.classes
         shared = self._shared(matrices, len(rows))
@@ -152,15 +155,10 @@ class Measuring:
             label = int(outputs.labels[place]) if has_class else None
             gold = _gold(row, self.roster.data.classes)
             said = _answer(outputs, place) if label is None or classes is None else classes[label]
-            found.append(
-                {
-                    "id": row.id, "gold": gold, "prediction": said,
-                    "is_right": None if gold is None or label is None else gold == said,
-                    "sureness": float(outputs.probabilities[place].max()) if has_class else None,
-                    "agreement": shared[place], "rationale": [list(one) for one in row.rationale or ()],
-                    "picture": self._picture(place, row),
-                }
-            )  # fmt: skip
+            is_right = None if gold is None or label is None else gold == said
+            sureness = float(outputs.probabilities[place].max()) if has_class else None
+            rationale, picture = row.rationale or (), self._picture(place, row)
+            found.append(MeasuredRow(row.id, gold, said, is_right, sureness, shared[place], rationale, picture))
         return found
 
     def _shared(self, matrices: Sequence[Agreement], rows: int) -> list[float | None]:
@@ -186,17 +184,17 @@ class Measuring:
         write_bytes(self.folder / name, buffer.getvalue())
         return name
 
-    def _metrics(self, maps: Mapping[str, Explanations]) -> dict[str, Any]:
+    def _metrics(self, maps: Mapping[str, Explanations]) -> MetricTable:
         """Every metric that can be measured here."""
         if not maps:
-            return {}
+            return MetricTable()
         teacher = None if isinstance(self.roster.teacher, HumanTeacher) else self.roster.teacher
         try:
             found = evaluated(list(maps.values()), teacher, self.roster.data, progress=self.progress)
         except DidactError as error:
             self.notes.append(f"Metrics could not be measured: {error}")
-            return {}
-        return found.to_document()
+            return MetricTable()
+        return found.to_table()
 
     def _agreement(self, maps: Mapping[str, Explanations]) -> list[Agreement]:
         if len(maps) < 2:
@@ -207,9 +205,9 @@ class Measuring:
             self.notes.append(f"Agreement could not be measured: {error}")
             return []
 
-    def _cost(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    def _cost(self, rows: Sequence[Row]) -> list[Cost]:
         """Of every method that explains by itself: what was read from a file cost something elsewhere."""
-        names = {one["label"] for one in self.skipped}
+        names = {skipped.label for skipped in self.skipped}
         timed = [
             one for one in self.roster.entrants
             if not one.is_control and one.label not in names and (one.method is not None or one.role == "fresh")
@@ -221,7 +219,7 @@ class Measuring:
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
                     try:
                         cost = cost_of(self.roster.teacher, rows[:TIMED], [method])[0]
-                        found.append(asdict(replace(cost, method=one.label)))
+                        found.append(replace(cost, method=one.label))
                     except DidactError as error:
                         self.notes.append(f"What {one.label} costs could not be measured: {error}")
                 bar.advance()
@@ -234,11 +232,11 @@ def versions() -> dict[str, Any]:
     return {"version": VERSION, "metrics": {name: METRICS[name].version for name in METRICS}, "agreement": measures}
 
 
-def read_measured(folder: Path) -> dict[str, Any] | None:
+def read_measured(folder: Path) -> Measured | None:
     """What was measured in a run; None if nothing was, or it cannot be read."""
     try:
-        return read_json(folder / FILE, advice="")
-    except (FileNotFoundError, RecordError):
+        return Measured.load(folder)
+    except RecordError:
         return None
 
 
@@ -256,14 +254,3 @@ def _answer(outputs: Outputs, place: int) -> str:
     if outputs.answers is not None:
         return " | ".join(map(str, outputs.answers[place]))
     return f"{outputs.values[place, 0]:.3f}"
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it: null for what is no number."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

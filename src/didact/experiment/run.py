@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,14 +24,13 @@ from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, 
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.cell import VERSION, Cell, finished
 from didact.experiment.classroom import Labelled, read_rows, write_rows
-from didact.experiment.comparison import Comparison
 from didact.experiment.explain import FillStore
 from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.measure import Measuring
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.shard_jobs import SharedExplaining
-from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table, scores_of
+from didact.experiment.summary import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
 from didact.experiment.train_jobs import TrainJobs
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
@@ -44,6 +44,9 @@ from didact.records.store import Record, Store, UnreadableError, canonical, key_
 from didact.records.table import Table, write_table
 from didact.registry import Spec
 from didact.render.progress import Progress
+from didact.results.comparison import FILE, Comparison
+from didact.results.gains import FailedRun, GainRow, LearnedMix
+from didact.results.run_record import RunRecord
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options
 
@@ -72,22 +75,13 @@ class Run:
         began = datetime.now(UTC)
         try:
             done = self._comparison(executor)
-            self._record(began)
+            RunRecord.now(self.command, began).save(self.folder)
             return done
         except RecordError as error:
             raise RecordError(
                 f"{error} What was finished is kept in {self.place.name}: mend this, and give the same command again "
                 "to go on."
             ) from error
-
-    def _record(self, began: datetime) -> None:
-        """When the run was made, and by which command: a file of its own, since results do not depend on it."""
-        ended = datetime.now(UTC)
-        times = {
-            "command": self.command, "started": began.isoformat(timespec="seconds"),
-            "finished": ended.isoformat(timespec="seconds"), "seconds": round((ended - began).total_seconds(), 1),
-        }  # fmt: skip
-        write_json(self.folder / "run.json", times, indent=1)
 
     def _comparison(self, executor: Executor) -> Comparison:
         sweep(self.folder, inside=_PLACES)
@@ -415,11 +409,11 @@ class Run:
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
-    def _note_ceiling(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _note_ceiling(self, rows: Sequence[GainRow]) -> None:
         """A note where students need no explanation: what is foreseen perfectly cannot be foreseen better."""
-        full = [row for row in rows if row["explainer"] == "none" and row["mean"] >= _CEILING]
+        full = [row for row in rows if row.explainer == "none" and (row.mean or 0.0) >= _CEILING]
         self.roster.notes += [
-            f"Students of {row['student']} reach {100 * row['mean']:.1f} % without any explanation, so there is "
+            f"Students of {row.student} reach {100 * (row.mean or 0.0):.1f} % without any explanation, so there is "
             "next to nothing to gain. Compare with fewer rows to learn from (--sizes)."
             for row in full
         ]
@@ -453,12 +447,12 @@ class Run:
         floor = self._floor(test)
         judged = judge_columns(scores, columns, floor, controls=controls)
         failed = [
-            {
-                "key": cell.key, "explainer": cell.explainer, "student": cell.student, "size": cell.size,
-                "seed": cell.seed, "error": records[cell.key].payload["error"],
-            }
-            for cell in cells if records[cell.key].status == "failed"
-        ]  # fmt: skip
+            FailedRun(
+                cell.key, cell.explainer, cell.student, cell.size, cell.seed, str(records[cell.key].payload["error"])
+            )
+            for cell in cells
+            if records[cell.key].status == "failed"
+        ]
         about = {
             "didact": __version__, "teacher": self.roster.teacher.name, "teacher_fingerprint": self.fingerprint,
             "data": self.roster.data.name, "data_fingerprint": self.roster.data.fingerprint,
@@ -472,19 +466,25 @@ class Run:
             "students": {str(student): self.roster.sentence(student) for student in self.roster.students},
         }  # fmt: skip
         learned = [
-            {
-                "explainer": cell.learner, "student": cell.student, "size": cell.size, "seed": cell.seed,
-                **{name: value for name, value in records[cell.key].payload["learned"].items() if name != "epochs"},
-            }
-            for cell in cells if cell.learner is not None and records[cell.key].status == "done"
-        ]  # fmt: skip
+            LearnedMix.from_document(
+                {
+                    "explainer": cell.learner,
+                    "student": cell.student,
+                    "size": cell.size,
+                    "seed": cell.seed,
+                    **records[cell.key].payload["learned"],
+                }
+            )
+            for cell in cells
+            if cell.learner is not None and records[cell.key].status == "done"
+        ]
         found = Comparison(
             rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=json.loads(canonical(about)),
             agreement=agreement_of(rows, columns), folder=self.folder, learned=tuple(learned), scores=scores,
-            strata=strata, contrasts=contrasts,
+            contrasts=contrasts, contrast_arms=partial(contrast_of_arms, scores, strata),
         )  # fmt: skip
         _write_results(self.folder / "results.parquet", cells, records, measure)
-        found.save(self.folder / "comparison.json")
+        found.save(self.folder / FILE)
         return found
 
 

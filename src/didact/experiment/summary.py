@@ -1,33 +1,36 @@
 """From cells to a table: contrasts of all arms, claims about gains, ranks, and agreement between rankings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
+from didact.errors import OptionError
 from didact.experiment.cell import Cell, load_outputs
 from didact.experiment.classroom import Labelled
-from didact.experiment.comparison import REFERENCE
 from didact.records.store import Record, Store
-from didact.stats.claims import claims
-from didact.stats.contrast import Contrast, crossed_contrast, pearson_parts
-from didact.stats.contrast_table import ContrastTable, pairwise_contrasts
+from didact.results.comparison import Arm, Scores
+from didact.results.contrast import Contrast, ContrastTable
+from didact.results.gains import NONE, GainRow
+from didact.stats.claims import Claim, claims
+from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_parts
 from didact.stats.modes import lower_group
 from didact.stats.ranking import kendall_matrix, ranks
 from didact.stats.summary import Summary
 
-Key = tuple[str, str, int]
-Scores = Mapping[Key, Mapping[int, Float[np.ndarray, " row"]]]
+# Where the teacher's own answers are kept among the scores: a correlation is with them.
+REFERENCE: Final = ("", "", 0)
 
 
 def scores_of(
     cells: Sequence[Cell], records: Mapping[str, Record], store: Store, test: Labelled
-) -> dict[Key, dict[int, Float[np.ndarray, " row"]]]:
+) -> dict[Arm, dict[int, Float[np.ndarray, " row"]]]:
     """By explainer, student and size, for each seed one number per test row: agreement, or a regression's answer."""
-    found: dict[Key, dict[int, np.ndarray]] = {}
+    found: dict[Arm, dict[int, np.ndarray]] = {}
     task = test.outputs.task
     if task.measure == "pearson":
         found[REFERENCE] = {0: test.outputs.values[:, 0]}
@@ -70,6 +73,15 @@ def contrast_of(
     return crossed_contrast(*arms, strata=strata)
 
 
+def contrast_of_arms(scores: Scores, strata: Int[np.ndarray, " row"] | None, first: Arm, second: Arm) -> Contrast:
+    """The contrast of any two rows of the table, of one column or of two."""
+    seeds = sorted(scores[first].keys() & scores[second].keys())
+    if not seeds:
+        raise OptionError(f"{first} and {second} share no seed.")
+    one, other = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
+    return contrast_of(one, other, scores.get(REFERENCE, {}).get(0), strata)
+
+
 def contrasts_of(
     scores: Scores,
     *,
@@ -99,19 +111,19 @@ def rows_of_table(
     controls: Sequence[str],
     columns: Sequence[tuple[str, int]],
     measure: str,
-    lost: Mapping[Key, int],
+    lost: Mapping[Arm, int],
     test_rows: int,
     strata: Int[np.ndarray, " row"] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[GainRow]:
     """The table's rows, one per explainer and column. Seeds that failed in either arm are left out of the pair.
 
     The methods asked for are one family of claims in each column; each control is a family of its own.
     """
     reference = scores.get(REFERENCE, {}).get(0)
-    rows: list[dict[str, Any]] = []
+    rows: list[GainRow] = []
     for student, size in columns:
         column = []
-        plain = scores.get(("none", student, size), {})
+        plain = scores.get((NONE, student, size), {})
         for name in explainers:
             by_seed = scores.get((name, student, size), {})
             if not by_seed:
@@ -119,60 +131,75 @@ def rows_of_table(
             values = np.array([value_of(row, reference, strata) for row in by_seed.values()])
             about = Summary.of(values)
             paired = [seed in plain or not plain for seed in by_seed]  # the seeds that the gain is of
-            row: dict[str, Any] = {
-                "explainer": name, "student": student, "size": size, "seeds": len(by_seed), "measure": measure,
-                "mean": float(values.mean()), "median": about.median, "q25": about.q25, "q75": about.q75, "gain": None,
-                "low": None, "high": None, "level": None, "p": None, "p_reason": "", "claimed": False, "rank": None,
-                "test_rows": test_rows, "is_control": name in controls, "lost_rows": lost.get((name, student, size), 0),
-                "low_seeds": lower_group(values[paired]),
-            }  # fmt: skip
-            column.append(row)
-        _add_claims(column, contrasts, limit=1.0 if reference is None else 2.0)
+            column.append(
+                GainRow(
+                    explainer=name,
+                    student=student,
+                    size=size,
+                    seeds=len(by_seed),
+                    measure=measure,
+                    mean=float(values.mean()),
+                    median=about.median,
+                    q25=about.q25,
+                    q75=about.q75,
+                    test_rows=test_rows,
+                    is_control=name in controls,
+                    lost_rows=lost.get((name, student, size), 0),
+                    low_seeds=lower_group(values[paired]),
+                )
+            )
+        column = _with_claims(column, contrasts, limit=1.0 if reference is None else 2.0)
         if len(column) > 1:  # alone, nobody is first
-            whole = len({frozenset(scores[row["explainer"], student, size]) for row in column}) == 1
-            for row, rank in zip(
-                column, ranks(np.array([_standing(row, column, whole) for row in column])), strict=True
-            ):
-                row["rank"] = float(rank)
+            whole = len({frozenset(scores[row.explainer, student, size]) for row in column}) == 1
+            order = ranks(np.array([_standing(row, column, whole) for row in column]))
+            column = [replace(row, rank=float(rank)) for row, rank in zip(column, order, strict=True)]
         rows += column
     return rows
 
 
-def _add_claims(column: Sequence[dict[str, Any]], contrasts: ContrastTable, *, limit: float) -> None:
+def _with_claims(column: Sequence[GainRow], contrasts: ContrastTable, *, limit: float) -> list[GainRow]:
     """Gains over `none` with what may be claimed of them. No interval reaches beyond what a gain can be (`limit`)."""
     gains = {
-        row["explainer"]: contrast
+        row.explainer: contrast
         for row in column
-        if (contrast := contrasts.get(row["explainer"], "none", (row["student"], row["size"]))) is not None
+        if (contrast := contrasts.get(row.explainer, NONE, row.column)) is not None
     }
-    asked = [row["explainer"] for row in column if not row["is_control"] and row["explainer"] in gains]
-    found = dict(zip(asked, claims([gains[name] for name in asked]), strict=True))
-    found |= {name: claims([contrast])[0] for name, contrast in gains.items() if name not in found}
-    for row in column:
-        claim = found.get(row["explainer"])
-        if claim is not None:
-            row |= {
-                "seeds": claim.contrast.seeds, "gain": claim.contrast.difference, "level": claim.level, "p": claim.p,
-                "p_reason": claim.reason, "claimed": claim.claimed,
-                "low": None if claim.low is None else max(claim.low, -limit),
-                "high": None if claim.high is None else min(claim.high, limit),
-            }  # fmt: skip
+    methods = [row.explainer for row in column if not row.is_control and row.explainer in gains]
+    claimed = dict(zip(methods, claims([gains[name] for name in methods]), strict=True))
+    claimed |= {name: claims([contrast])[0] for name, contrast in gains.items() if name not in claimed}
+    return [_with_claim(row, claimed.get(row.explainer), limit) for row in column]
 
 
-def _standing(row: Mapping[str, Any], column: Sequence[Mapping[str, Any]], whole: bool) -> float:
+def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
+    if claim is None:
+        return row
+    return replace(
+        row,
+        seeds=claim.contrast.seeds,
+        gain=claim.contrast.difference,
+        level=claim.level,
+        p=claim.p,
+        p_reason=claim.reason,
+        claimed=claim.claimed,
+        low=None if claim.low is None else max(claim.low, -limit),
+        high=None if claim.high is None else min(claim.high, limit),
+    )
+
+
+def _standing(row: GainRow, column: Sequence[GainRow], whole: bool) -> float:
     """What a row is ranked by: its mean. Where seeds failed, means are of other seeds each, and gains are paired."""
-    mean: float = row["mean"]
-    plain = next((one["mean"] for one in column if one["explainer"] == "none"), None)
-    return mean if whole or plain is None or row["gain"] is None else plain + row["gain"]
+    assert row.mean is not None
+    plain = next((other.mean for other in column if other.explainer == NONE), None)
+    return row.mean if whole or plain is None or row.gain is None else plain + row.gain
 
 
-def agreement_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
+def agreement_of(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
     """Kendall's τ between the rankings that the columns give, `none` included (Pruthi et al., Table 10)."""
-    names = list(dict.fromkeys(row["explainer"] for row in rows))
+    names = list(dict.fromkeys(row.explainer for row in rows))
     table = np.full((len(columns), len(names)), np.nan)
     for row in rows:
-        if row["rank"] is not None:
-            table[columns.index((row["student"], row["size"])), names.index(row["explainer"])] = -row["rank"]
+        if row.rank is not None:
+            table[columns.index(row.column), names.index(row.explainer)] = -row.rank
     matrix = kendall_matrix(table)
     return {
         "columns": [{"student": student, "size": size} for student, size in columns],

@@ -15,8 +15,6 @@ from didact.render import GENERATOR
 from didact.render.page import safe, shades
 from didact.reports.assets import asset
 from didact.reports.part import Part
-from didact.reports.read import Run, read_run
-from didact.reports.read_study import Study, read_study
 from didact.reports.sections import (
     agreement,
     compared,
@@ -31,10 +29,12 @@ from didact.reports.sections import (
     ranking,
     words,
 )
+from didact.results.comparison import Comparison
+from didact.results.study_analysis import StudyAnalysis
 
 FILE: Final = "report.html"
 # A section that has nothing to say of a run gives None.
-PARTS: Final[tuple[Callable[[Run], Part | None], ...]] = (
+PARTS: Final[tuple[Callable[[Comparison], Part | None], ...]] = (
     compared.part,
     ranking.part,
     curves.part,
@@ -76,9 +76,9 @@ def report(
             "it. Name a file for the report, didact.report(comparison, 'report.html'), or keep the run, "
             "didact.compare(…, out='runs/first')."
         )
-    found = read_run(folder)
+    found = Comparison.load(folder)
     target = write(
-        found, parts_of(found, [read_study(Path(one)) for one in studies]), path, figures=figures, title=title,
+        found, parts_of(found, [StudyAnalysis.load(one) for one in studies]), path, figures=figures, title=title,
         overwrite=overwrite,
     )  # fmt: skip
     if path is None and is_url(folder):
@@ -87,7 +87,7 @@ def report(
 
 
 def write(
-    run: Run,
+    run: Comparison,
     parts: Sequence[Part],
     path: Path | str | None = None,
     *,
@@ -108,14 +108,14 @@ def write(
     return target
 
 
-def parts_of(run: Run, studies: Sequence[Study] = ()) -> list[Part]:
+def parts_of(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Part]:
     """All sections; what people said stands before what was run."""
     found = [one for part in PARTS if (one := part(run)) is not None]
     asked = [people.part(study, place=place) for place, study in enumerate(studies, 1)]
     return [*found[:-1], *asked, found[-1]]
 
 
-def page(run: Run, parts: Sequence[Part], title: str | None = None) -> str:
+def page(run: Comparison, parts: Sequence[Part], title: str | None = None) -> str:
     """The document of a run."""
     question = f"didact: which explanation of {run.name} can you trust?"
     return whole(title or question, headline.header(run, title or None), parts)

@@ -1,11 +1,13 @@
-"""One line of plain words for every method, control and student of a run, for readers who know none of them."""
+"""Plain words about a run: a line for every method, control and student, row counts, and what does not add up."""
 
 import re
 from typing import Final
 
 from didact.explainers import EXPLAINERS
 from didact.models import MODELS
-from didact.reports.read import NONE, Run
+from didact.results.comparison import Comparison
+from didact.results.documents import number
+from didact.results.gains import NONE
 from didact.students import STRATEGIES
 
 OWN: Final = "a method of your own"
@@ -47,7 +49,7 @@ def method_text(label: str) -> str:
     return "a learned explainer that was read from a folder" if "/" in name else OWN
 
 
-def student_text(run: Run, student: str) -> str:
+def student_text(run: Comparison, student: str) -> str:
     """What a student is and how it starts: as the run recorded it, else as far as its spec tells."""
     recorded = run.about.get("students")
     if isinstance(recorded, dict) and recorded.get(student):
@@ -62,3 +64,38 @@ def student_text(run: Run, student: str) -> str:
     begins = {"": "", "random": ", from random weights"}.get(start, f", starting from {start}")
     way = STRATEGIES[strategy].about if strategy in STRATEGIES else ""
     return f"{what}{begins}{f'; {way}' if way else ''}"
+
+
+def row_counts(run: Comparison) -> dict[str, str]:
+    """How many rows there were, by what they were for; what is not known is left out."""
+    recorded = {name: number(run.about.get(f"{name}_rows")) for name in ("file", "train", "dev", "test")}
+    tests = sorted({row.test_rows for row in run.rows if row.test_rows})
+    counts = {
+        "in the data": _count(recorded["file"]),
+        "to draw students' rows from": _count(recorded["train"]),
+        "students learn from": ", ".join(f"{size:,}" for size in run.sizes),
+        "dev": _count(recorded["dev"]),
+        "test": ", ".join(f"{count:,}" for count in tests) or _count(recorded["test"]),
+        "measured": "" if run.measured is None else f"{len(run.measured.rows):,}",
+    }
+    return {name: text for name, text in counts.items() if text}
+
+
+def marked_name(run: Comparison, explainer: str) -> str:
+    """The explainer's name, with a sign where its scores do not add up."""
+    return f"{explainer} §" if run.measured is not None and explainer in run.measured.incomplete else explainer
+
+
+def incomplete_notes(run: Comparison) -> list[str]:
+    """The footnote to the sign."""
+    if run.measured is None or not run.measured.incomplete:
+        return []
+    residuals = "; ".join(f"{name} by {100 * value:.3g} %" for name, value in run.measured.incomplete.items())
+    return [
+        "§ The scores of this method should add up to the change of the model's answer, and do not: in the median "
+        f"of the measured rows they are off, {residuals}. Do not read them as shares of the answer."
+    ]
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from didact.render.chart import altair, picture
 from didact.render.heat import plain
 from didact.render.page import safe
-from didact.reports.table import cut
+from didact.render.tables import cut
 
 # The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
 # people who are colour-blind; what says something by its colour also says it by shape or words.

@@ -8,8 +8,9 @@ from typing import Final
 from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
-from didact.reports.measured import Measured, number
-from didact.reports.read import Run, minus
+from didact.results.comparison import Comparison
+from didact.results.measured import Measured
+from didact.results.number_format import minus
 
 RANDOM: Final = "random"
 CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
@@ -44,11 +45,11 @@ class Leader:
         return f"{self.family} is led by {self.names[0]} ({self.scope}{tied})"
 
 
-def leaders(run: Run) -> list[Leader]:
+def leaders(run: Comparison) -> list[Leader]:
     """The leader of each family of metrics. Metrics that only one method has are not counted."""
     if run.measured is None:
         return []
-    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    heading = run.measured.metrics.heading
     families: dict[str, list[list[str]]] = {}
     for metric, names in winners(run).items():
         if len(competitors(run, metric)) > 1:
@@ -65,7 +66,7 @@ def leaders(run: Run) -> list[Leader]:
     return found
 
 
-def winners(run: Run) -> dict[str, list[str]]:
+def winners(run: Comparison) -> dict[str, list[str]]:
     """By metric the best methods, controls left out: those that print the same best value, if better than random.
 
     A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
@@ -84,25 +85,23 @@ def winners(run: Run) -> dict[str, list[str]]:
     return found
 
 
-def competitors(run: Run, metric: str) -> dict[str, float]:
+def competitors(run: Comparison, metric: str) -> dict[str, float]:
     """By method its value of a metric; controls do not compete."""
     if run.measured is None:
         return {}
-    controls = run.controls | {one.label for one in run.measured.methods if one.is_control} | set(CHANCE)
+    controls = run.controls | run.measured.controls | set(CHANCE)
     return {
-        str(line.get("method")): value
-        for line in run.measured.metrics.get("rows") or ()
-        if str(line.get("metric")) == metric
-        and str(line.get("method")) not in controls
-        and (value := number(line.get("value"))) is not None
+        line.method: line.value
+        for line in run.measured.metrics.rows
+        if line.metric == metric and line.method not in controls and line.value is not None
     }
 
 
-def no_better_than_random(run: Run, method: str, family: str) -> tuple[int, int]:
+def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[int, int]:
     """In how many metrics of a family a method is no better than random explanations, of how many that tell."""
     if run.measured is None:
         return 0, 0
-    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    heading = run.measured.metrics.heading
     known = [
         is_better
         for (metric, name), is_better in beyond_chance(run.measured).items()
@@ -122,21 +121,19 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _directions(measured: Measured) -> Mapping[str, str]:
-    return {str(line.get("metric")): str(line.get("better") or "higher") for line in measured.metrics.get("rows") or ()}
+    return {line.metric: line.better for line in measured.metrics.rows}
 
 
 def told_apart(measured: Measured) -> dict[tuple[str, str, str], int]:
     """By metric and two methods: 1 if the first is claimed better, −1 if worse, 0 if the interval includes 0."""
-    better = {str(row.get("metric")): row.get("better") for row in measured.metrics.get("rows") or ()}
-    found = {}
-    for test in measured.metrics.get("tests") or ():
-        metric, first, second = str(test.get("metric")), str(test.get("method")), str(test.get("other"))
-        low, high = number(test.get("low")), number(test.get("high"))
-        if low is not None and high is not None:
-            sign = (low > 0) - (high < 0)
-            sign = -sign if better.get(metric) == "lower" else sign
-            found[metric, first, second], found[metric, second, first] = sign, -sign
-    return found
+    better = _directions(measured)
+    signs = {}
+    for test in measured.metrics.tests:
+        if test.low is not None and test.high is not None:
+            sign = (test.low > 0) - (test.high < 0)
+            sign = -sign if better.get(test.metric) == "lower" else sign
+            signs[test.metric, test.method, test.other], signs[test.metric, test.other, test.method] = sign, -sign
+    return signs
 
 
 def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
@@ -146,14 +143,14 @@ def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
     }
 
 
-def more_faithful(run: Run, method: str) -> list[str]:
+def more_faithful(run: Comparison, method: str) -> list[str]:
     """The methods claimed better than `method` in more than half of the faithfulness metrics that test the two.
 
     Best first. Controls do not count.
     """
     if run.measured is None:
         return []
-    heading = str(run.measured.metrics.get("heading") or "plausibility")
+    heading = run.measured.metrics.heading
     signs: dict[str, list[int]] = {}
     for (metric, first, second), sign in told_apart(run.measured).items():
         if second == method and family_of(metric, heading) == FAITHFULNESS and first in competitors(run, metric):

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from didact.render.chart import GREENS, altair
+from didact.render.tables import Cell, Table
 from didact.reports.figure import INK, PAGE, calm, label, values
-from didact.reports.table import Cell, Table
 
 _STEP: Final = 26  # pixels of a line
 _DARK: Final = 0.8  # shares above which letters are light

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from didact.render.page import safe
+from didact.render.tables import Table, cut
 from didact.reports.figure import Figure
-from didact.reports.table import Table, cut
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ import numpy as np
 from didact.records.explanations import Explained, Explanations
 from didact.render.heat import Heat, Unit, number, parts
 from didact.render.page import safe
-from didact.reports.measured import MeasuredRow, Method
-from didact.reports.read import Run, minus
-from didact.reports.table import cut
+from didact.render.tables import cut
+from didact.results.comparison import Comparison
+from didact.results.measured import MeasuredMethod, MeasuredRow
+from didact.results.number_format import minus
 
 DIGITS: Final = "0123456789a"  # a level as one sign
 _NAME: Final = 200  # characters of a name
@@ -32,7 +33,7 @@ _LIGHT: Final = 20_000  # bytes of a picture that is kept as it is
 class Source:
     """A method whose explanations could be read; `places` tells where each row stands in them."""
 
-    method: Method
+    method: MeasuredMethod
     maps: Explanations
     places: Mapping[str, int]
 
@@ -51,7 +52,12 @@ def seen(text: str) -> str:
 
 
 def encoded_row(
-    run: Run, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str] = (), *, longest: int | None = None
+    run: Comparison,
+    sources: Sequence[Source],
+    row: MeasuredRow,
+    groups: Sequence[str] = (),
+    *,
+    longest: int | None = None,
 ) -> dict[str, Any] | None:
     """What the script is told of a row; of its texts the first `longest` characters. None if nobody explains it.
 
@@ -193,9 +199,9 @@ def _name(unit: Unit, heat: Heat) -> str:
     return heat.texts[unit.segment][1][unit.place[0] : unit.place[1]]
 
 
-def _picture(run: Run, heats: Sequence[Heat], row: MeasuredRow) -> dict[str, Any]:
+def _picture(run: Comparison, heats: Sequence[Heat], row: MeasuredRow) -> dict[str, Any]:
     """The picture of a row as it stands in the page, its height and width, and the patches of its rationale."""
-    path = None if row.picture is None else run.inside(row.picture)
+    path = None if row.picture is None or run.measured is None else run.measured.inside(row.picture)
     frames = [list(box) for box in row.rationale if len(box) == 4]
     found = None if path is None else _image(path)
     if found is None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from didact.reports.read import Column, Run
+from didact.results.comparison import Comparison
+from didact.results.contrast import Column, Contrast
 from didact.stats.claims import ALPHA, Claim, claims
-from didact.stats.contrast import Contrast
 from didact.stats.power import Components, people_needed
 
 _MOST_SEEDS, _MOST_ROWS = 1000, 1_000_000
@@ -45,7 +45,7 @@ class Standing:
         return next((one for one in self.claims.values() if not one.claimed and one.p is not None), None)
 
 
-def standings(run: Run, leader: str, rivals: Sequence[str]) -> dict[str, Standing]:
+def standings(run: Comparison, leader: str, rivals: Sequence[str]) -> dict[str, Standing]:
     """The leader against each rival. The rivals that a column has are one family of claims."""
     found: dict[str, dict[Column, Claim]] = {rival: {} for rival in rivals}
     for column in run.judged:
@@ -57,7 +57,7 @@ def standings(run: Run, leader: str, rivals: Sequence[str]) -> dict[str, Standin
     return {rival: Standing(rival, own) for rival, own in found.items()}
 
 
-def gap_text(run: Run, standing: Standing) -> str:
+def gap_text(run: Comparison, standing: Standing) -> str:
     """By how much the leader is ahead, with the interval; with several columns, in how many that is claimed."""
     if standing.columns == 0:
         return "no column has both"
@@ -65,8 +65,8 @@ def gap_text(run: Run, standing: Standing) -> str:
         behind = f", clearly behind in {standing.behind}" if standing.behind else ""
         return f"clearly ahead in {standing.ahead} of {standing.columns} combinations{behind}"
     (claim,) = standing.claims.values()
-    gap = f"difference {run.signed(claim.contrast.difference)}"
-    return gap if claim.low is None else f"{gap}, {run.signed(claim.low)} to {run.signed(claim.high)}"
+    gap = f"difference {run.format.signed(claim.contrast.difference)}"
+    return gap if claim.low is None else f"{gap}, {run.format.signed(claim.low)} to {run.format.signed(claim.high)}"
 
 
 def more_data(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:

@@ -5,10 +5,10 @@ from typing import Final
 
 from didact.records.atomic import with_folder, write_text
 from didact.render.page import safe
+from didact.render.tables import cut
 from didact.reports.build import export, whole
-from didact.reports.read_study import Study, read_study
 from didact.reports.sections import people
-from didact.reports.table import cut
+from didact.results.study_analysis import StudyAnalysis
 
 FILE: Final = "analysis.html"
 HEADINGS: Final = {
@@ -23,7 +23,7 @@ def study_page(folder: Path | str, path: Path | str | None = None, *, figures: P
 
     With `figures` every chart is also written there as PNG and SVG, and every table as CSV and LaTeX.
     """
-    study = read_study(Path(folder))
+    study = StudyAnalysis.load(folder)
     part = people.part(study, is_alone=True)
     target = study.folder / FILE if path is None else with_folder(Path(path))
     title = f"didact: {study.title or 'a study with people'}"
@@ -33,15 +33,13 @@ def study_page(folder: Path | str, path: Path | str | None = None, *, figures: P
     return target
 
 
-def _header(study: Study) -> str:
+def _header(study: StudyAnalysis) -> str:
     counts = study.counts
-    made = (
-        f"<span>{counts['synthetic']} of {counts['people']} people are synthetic</span>" if counts["synthetic"] else ""
-    )
-    seconds = "–" if counts["median_seconds"] is None else f"{counts['median_seconds']:.0f} s"
+    made = f"<span>{counts.synthetic} of {counts.people} people are synthetic</span>" if counts.synthetic else ""
+    seconds = "–" if counts.median_seconds is None else f"{counts.median_seconds:.0f} s"
     facts = {
-        "kind": study.kind, "people": f"{counts['people']} ({counts['finished']} finished)",
-        "items": f"{counts['items']:,}", "answers": f"{counts['answers']:,}", "median time of a page": seconds,
+        "kind": study.kind, "people": f"{counts.people} ({counts.finished} finished)",
+        "items": f"{counts.items:,}", "answers": f"{counts.answers:,}", "median time of a page": seconds,
     }  # fmt: skip
     asked = f"<p>Participants were asked: “{safe(cut(study.question, 200))}”</p>" if study.question else ""
     inside = "".join(f"<div><dt>{name}</dt><dd>{safe(value)}</dd></div>" for name, value in facts.items())

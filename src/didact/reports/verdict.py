@@ -13,11 +13,11 @@ from didact.reports.leaders import (
     more_faithful,
     no_better_than_random,
 )
-from didact.reports.measured import number
-from didact.reports.read import FEW, NONE, Gain, Run, column_name
 from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
+from didact.results.comparison import Comparison
+from didact.results.documents import number
+from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.stats.claims import ALPHA
-from didact.stats.modes import modes_sentence
 
 NAMED: Final = 4  # methods that a title names
 CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
@@ -57,9 +57,9 @@ CAUTION: Final = (
 )
 
 
-def verdict_of(run: Run) -> Verdict:
+def verdict_of(run: Comparison) -> Verdict:
     """Which method teaches best, controls left out, and how sure that is."""
-    asked = [name for name in run.explainers if name not in run.controls]
+    asked = [name for name in run.ranked if name not in run.controls]
     if not run.rows:
         return Verdict("empty", "Nothing could be compared", f"No training succeeded; {len(run.failed):,} runs failed.")
     if not run.judged:
@@ -74,7 +74,7 @@ def verdict_of(run: Run) -> Verdict:
     return _of(run, ranked[0], ranked[1:])
 
 
-def _unlearned(run: Run) -> Verdict:
+def _unlearned(run: Comparison) -> Verdict:
     """No column can be judged: what is known of the reason, and what to try."""
     reasons = list(dict.fromkeys(reason.rstrip(".") for reason in run.unlearned.values() if reason))
     told = "; ".join(reasons[:3])
@@ -92,10 +92,10 @@ def _unlearned(run: Run) -> Verdict:
     )
 
 
-def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
+def _of(run: Comparison, best: str, others: Sequence[str]) -> Verdict:
     rows = _judged_rows(run, best)
     rivals = standings(run, best, others)
-    controls = standings(run, best, [name for name in run.explainers if name in run.controls and name != NONE])
+    controls = standings(run, best, [name for name in run.ranked if name in run.controls and name != NONE])
     undecided = [name for name in others if not rivals[name].is_beaten]
     tied = (best, *(name for name in undecided if (run.gain(name) or 0.0) > 0))
     level, title = _title(run, rows, rivals, controls, tied)
@@ -110,8 +110,8 @@ def _of(run: Run, best: str, others: Sequence[str]) -> Verdict:
 
 
 def _title(
-    run: Run,
-    rows: Sequence[Gain],
+    run: Comparison,
+    rows: Sequence[GainRow],
     rivals: Mapping[str, Standing],
     controls: Mapping[str, Standing],
     tied: Sequence[str],
@@ -151,7 +151,7 @@ def _title(
     return "clear", f"{name} teaches best"
 
 
-def _faithfulness(run: Run, tied: Sequence[str]) -> str:
+def _faithfulness(run: Comparison, tied: Sequence[str]) -> str:
     """What the headline adds about faithfulness; docs/compare.md states the rule."""
     chance = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
     if all(2 * worse > known for worse, known in chance):
@@ -161,19 +161,19 @@ def _faithfulness(run: Run, tied: Sequence[str]) -> str:
     return f"; {_named(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
 
 
-def _reaches(run: Run, rows: Sequence[Gain], control: str) -> bool:
+def _reaches(run: Comparison, rows: Sequence[GainRow], control: str) -> bool:
     """Whether the measured gain of a control is as large as that of the rows in half of the columns or more."""
-    pairs = [(row, other) for row in rows if (other := run.row(control, row.column)) and other.gain is not None]
+    pairs = [(row, other) for row in rows if (other := run.find(control, row.column)) and other.gain is not None]
     return 2 * sum((other.gain or 0.0) >= (row.gain or 0.0) for row, other in pairs) >= len(pairs) > 0
 
 
-def _has_no_room(run: Run, row: Gain) -> bool:
+def _has_no_room(run: Comparison, row: GainRow) -> bool:
     """Whether students without explanations already agree with the model nearly everywhere."""
-    plain = run.row(NONE, row.column)
+    plain = run.find(NONE, row.column)
     return not run.is_correlation and plain is not None and (plain.mean or 0.0) >= CEILING
 
 
-def _judged_rows(run: Run, name: str) -> list[Gain]:
+def _judged_rows(run: Comparison, name: str) -> list[GainRow]:
     return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
 
 
@@ -183,36 +183,34 @@ def _named(names: Sequence[str]) -> str:
     return listed([*quoted[:NAMED], f"{more} more"]) if more > 1 else listed(quoted)
 
 
-def _summary(run: Run, best: str, rows: Sequence[Gain]) -> str:
+def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:
     if len(rows) > 1:
         gains = [row.gain or 0.0 for row in rows]
         return (
             f"Over {len(rows)} combinations of student and size, students who saw “{best}” while learning gain "
-            f"{run.signed(run.gain(best))} {run.unit} on average over students who saw no explanation (from "
-            f"{run.signed(min(gains))} to {run.signed(max(gains))})."
+            f"{run.format.signed(run.gain(best))} {run.unit} on average over students who saw no explanation (from "
+            f"{run.format.signed(min(gains))} to {run.format.signed(max(gains))})."
         )
     row = rows[0]
-    plain = run.row(NONE, row.column)
-    without = run.written(plain.mean if plain else None)
+    plain = run.find(NONE, row.column)
+    reached, without = run.format.plain(row.mean), run.format.plain(plain.mean if plain else None)
     how = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
     is_corrected = row.level is not None and row.level > 1 - ALPHA
     corrected = ", corrected for the number of methods" if is_corrected else ""
     interval = f"95 % interval {run.interval(row)}{corrected}" if row.has_interval else "no interval"
     if run.is_correlation:
-        said = f"correlate with the model on unseen rows at r = {run.written(row.mean)}, against {without} without"
+        said = f"correlate with the model on unseen rows at r = {reached}, against {without} without"
     elif run.measure == "f1":
-        said = f"reach an F1 of {run.written(row.mean)} with the model's answers on unseen rows, against {without}"
+        said = f"reach an F1 of {reached} with the model's answers on unseen rows, against {without}"
     elif run.is_balanced:
-        said = (
-            f"reach a balanced agreement with the model of {run.written(row.mean)} % on unseen rows, against {without} "
-            "% without"
-        )
+        said = f"reach a balanced agreement with the model of {reached} % on unseen rows, against {without} % without"
     else:
-        said = f"agree with the model on {run.written(row.mean)} % of unseen rows, against {without} % without"
-    return f"Students who saw “{best}” while learning {said}: {run.signed(row.gain)} {run.unit} ({interval}; {how})."
+        said = f"agree with the model on {reached} % of unseen rows, against {without} % without"
+    gain = f"{run.format.signed(row.gain)} {run.unit} ({interval}; {how})"
+    return f"Students who saw “{best}” while learning {said}: {gain}."
 
 
-def _sure(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied: Sequence[str]) -> list[str]:
+def _sure(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]) -> list[str]:
     texts = [_gain_text(run, rows)]
     least = min(row.seeds for row in rows)
     if least == 1:
@@ -224,9 +222,7 @@ def _sure(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied: 
         )
     texts += filter(None, [_advice(run, rows, rivals, tied)])
     low = [row for row in run.rows if row.low_seeds and row.column in run.judged]
-    texts += [
-        f"{column_name(row.column)}: {modes_sentence(row.explainer, row.low_seeds, row.seeds)}" for row in low[:3]
-    ]
+    texts += [f"{column_name(row.column)}: {row.modes_sentence}" for row in low[:3]]
     if len(low) > 3:
         texts.append(f"The same holds for {len(low) - 3} more rows of the table (‡).")
     if run.failed:
@@ -237,7 +233,7 @@ def _sure(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied: 
     return texts
 
 
-def _gain_text(run: Run, rows: Sequence[Gain]) -> str:
+def _gain_text(run: Comparison, rows: Sequence[GainRow]) -> str:
     """What is claimed about the gain of the leader."""
     if not any(row.has_interval for row in rows):
         return "There are no intervals: whether this is more than chance is not known."
@@ -253,7 +249,7 @@ def _gain_text(run: Run, rows: Sequence[Gain]) -> str:
     return f"The interval{barely} {where}{p}."
 
 
-def _advice(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied: Sequence[str]) -> str:
+def _advice(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]) -> str:
     """What would help where something is not decided: the gain of the leader, or its lead."""
     for row in rows:
         contrast = run.contrasts.get(row.explainer, NONE, row.column)
@@ -268,7 +264,7 @@ def _advice(run: Run, rows: Sequence[Gain], rivals: Mapping[str, Standing], tied
     return more_data(claim.contrast, alpha=1 - claim.level, what=f"{tied[0]} against {rival}")
 
 
-def _against(run: Run, best: str, controls: Mapping[str, Standing], rivals: Mapping[str, Standing]) -> list[str]:
+def _against(run: Comparison, best: str, controls: Mapping[str, Standing], rivals: Mapping[str, Standing]) -> list[str]:
     texts = [_control(run, best, controls[name]) for name in CHANCE if name in controls and controls[name].columns]
     others = [standing for name, standing in controls.items() if name not in CHANCE and standing.columns]
     ahead = [standing for standing in others if standing.behind == standing.columns]
@@ -279,11 +275,11 @@ def _against(run: Run, best: str, controls: Mapping[str, Standing], rivals: Mapp
         texts.append(f"It cannot be told apart from these controls: {_with_gaps(run, best, undecided)}.")
     majority = number(run.about.get("majority"))
     if majority is not None:
-        texts.append(f"Always giving the same answer reaches {run.written(majority)} %.")
+        texts.append(f"Always giving the same answer reaches {run.format.plain(majority)} %.")
     return [*texts, *_rivals(run, best, rivals)]
 
 
-def _control(run: Run, best: str, standing: Standing) -> str:
+def _control(run: Comparison, best: str, standing: Standing) -> str:
     marks = {"random": "random marks", "trivial": "marks that only give the answer away (trivial)"}[standing.rival]
     gap = f"{_both(run, best, standing.rival)}; {gap_text(run, standing)}"
     if standing.is_beaten:
@@ -293,7 +289,7 @@ def _control(run: Run, best: str, standing: Standing) -> str:
     return f"It is not clearly ahead of {marks} ({gap})."
 
 
-def _rivals(run: Run, best: str, rivals: Mapping[str, Standing]) -> list[str]:
+def _rivals(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> list[str]:
     """The methods that cannot be told apart from the best, or the next one."""
     if not rivals:
         return ["No other method was compared. Name several: --explainers gradient_norm,lime."]
@@ -307,19 +303,21 @@ def _rivals(run: Run, best: str, rivals: Mapping[str, Standing]) -> list[str]:
     return [f"It is clearly ahead of every other method. The next one is {following.rival} ({gap})."]
 
 
-def _with_gaps(run: Run, best: str, several: Sequence[Standing]) -> str:
+def _with_gaps(run: Comparison, best: str, several: Sequence[Standing]) -> str:
     return ", ".join(f"{one.rival} ({_both(run, best, one.rival)}; {gap_text(run, one)})" for one in several)
 
 
-def _both(run: Run, best: str, other: str) -> str:
+def _both(run: Comparison, best: str, other: str) -> str:
     """The mean gain of another method, and that of the best where they were not compared everywhere."""
     columns = run.shared([best, other])
-    gain = f"gain {run.signed(run.gain(other, columns))}"
+    gain = f"gain {run.format.signed(run.gain(other, columns))}"
     everywhere = len(columns) == len(run.judged)
-    return gain if everywhere else f"{gain} against {run.signed(run.gain(best, columns))} where both were compared"
+    return (
+        gain if everywhere else f"{gain} against {run.format.signed(run.gain(best, columns))} where both were compared"
+    )
 
 
-def _beside(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
+def _beside(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
     """What faithfulness and the other measures say about the methods of a headline."""
     said = []
     for name in tied:
@@ -331,7 +329,7 @@ def _beside(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
     return (*said, *_leading(run, tied))
 
 
-def _leading(run: Run, tied: Sequence[str]) -> tuple[str, ...]:
+def _leading(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
     """Which methods lead by the other measures, and whether they are those that teach."""
     found = leaders(run)
     if not found:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from didact.errors import OptionError
-from didact.stats.contrast import Contrast
+from didact.results.contrast import Contrast
 from didact.stats.holm import holm
 
 ALPHA: Final = 0.05

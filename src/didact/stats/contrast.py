@@ -4,66 +4,19 @@ Every interval and every p-value of a comparison comes from a `Contrast`; `claim
 docs/decisions/028-one-rule.md gives the reasons.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.errors import OptionError, ShapeError
+from didact.errors import ShapeError
+from didact.results.contrast import Contrast
 
+# By arm, for each seed one value per row.
+Arms = Mapping[str, Mapping[int, Float[np.ndarray, " row"]]]
 _ROUNDING: Final = 1e-12  # of the largest value; a smaller difference or standard error is 0
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """The mean paired difference of two arms. Its interval is `difference` ± t·`se`, with t at `df` degrees of freedom.
-
-    The variances are those of the difference as seen from seed means, from row means and from what both leave. The
-    first two contain the third, so the variance is seed + row − cell, and at least seed and row. With one seed the
-    contrast is about other rows and that seed alone.
-    """
-
-    difference: float
-    se: float
-    df: float
-    seeds: int
-    rows: int
-    seed_variance: float = 0.0
-    row_variance: float = 0.0
-    cell_variance: float = 0.0
-
-    @cached_property
-    def p(self) -> float:
-        """Two-sided p of Student's t: below 1 − level exactly where `interval(level)` excludes 0."""
-        from scipy.special import stdtr  # not scipy.stats, which takes a second to import
-
-        if self.se == 0:
-            return 1.0 if self.difference == 0 else 0.0
-        return float(2 * stdtr(self.df, -abs(self.difference) / self.se))
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        from scipy.special import stdtrit
-
-        if not 0 < level < 1:
-            raise OptionError(f"level must be between 0 and 1, got {level}.")
-        margin = float(-stdtrit(self.df, (1 - level) / 2)) * self.se if self.se else 0.0
-        return self.difference - margin, self.difference + margin
-
-    @property
-    def low(self) -> float:
-        """The lower end of the 95 % interval."""
-        return self.interval()[0]
-
-    @property
-    def high(self) -> float:
-        """The upper end of the 95 % interval."""
-        return self.interval()[1]
-
-    def __neg__(self) -> "Contrast":
-        """The same two arms, the second minus the first."""
-        return replace(self, difference=-self.difference)
 
 
 def crossed_contrast(
@@ -98,6 +51,17 @@ def crossed_contrast(
     tiny = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
     difference, se = (value if abs(value) > tiny else 0.0 for value in (difference, float(np.sqrt(total))))
     return Contrast(difference, se, df, seeds, rows, seed, row, cell)
+
+
+def pairwise_contrasts(
+    arms: Arms, *, strata: Int[np.ndarray, " _"] | None = None
+) -> Iterator[tuple[str, str, Contrast]]:
+    """Every two arms with a shared seed. Seeds that one of the two lacks are left out of the pair."""
+    for (first, own), (second, other) in combinations(arms.items(), 2):
+        seeds = sorted(own.keys() & other.keys())
+        if seeds:
+            stacked = [np.stack([by_seed[seed] for seed in seeds]) for by_seed in (own, other)]
+            yield first, second, crossed_contrast(*stacked, strata=strata)
 
 
 def pearson_parts(

@@ -27,12 +27,3 @@ def lower_group(values: Float[np.ndarray, " seed"]) -> int:
     within = sum(float(((group - group.mean()) ** 2).sum()) for group in (ordered[:count], ordered[count:]))
     gap = float(gaps[count - 1])
     return count if gap > max(GAP, RATIO * np.sqrt(within / (len(ordered) - 2))) else 0
-
-
-def modes_sentence(method: str, lower: int, seeds: int) -> str:
-    """What a reader must know of an arm whose students fall into two groups."""
-    if 2 * lower <= seeds:
-        what = f"{lower} of {seeds} students failed to learn what the others did"
-    else:
-        what = f"{seeds - lower} of {seeds} students learned what the others did not"
-    return f"{method}: {what}; intervals with it are too narrow."

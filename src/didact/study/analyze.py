@@ -4,58 +4,16 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.errors import DataError, OptionError
+from didact.results.documents import plain
+from didact.results.study_analysis import NEWEST, StudyAnalysis
 from didact.study.answers import Answer
 from didact.study.design import Design
 from didact.study.doubts import doubts_of
 
-FILE: Final = "analysis.json"
-VERSION: Final = 1
 _PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "rating": ("rating",)}
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table for people: its first columns (`keys`) name the rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    keys: int = 1  # columns that name a row: repeated where a table is split
-
-
-@dataclass(frozen=True, eq=False)
-class Analysis:
-    """Everything that was found, as plain data in `document`; what is not known is None there."""
-
-    document: Mapping[str, Any]
-
-    @property
-    def headline(self) -> str:
-        return str(self.document["headline"])
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return tuple(self.document["notes"])
-
-    def to_document(self) -> dict[str, Any]:
-        """Plain JSON data, as `analysis.json` holds it."""
-        return dict(self.document)
-
-    def power_for(self, difference: float) -> str:
-        """How many people it takes to detect `difference`, in a sentence; or why that cannot be said."""
-        from didact.study.analysis_sheets import power_sentence
-
-        return power_sentence(self.document, difference)
-
-    def sheets(self) -> list[Sheet]:
-        """The tables for a terminal."""
-        from didact.study.analysis_sheets import sheets_of
-
-        return sheets_of(self.document)
 
 
 def analyze(
@@ -67,7 +25,7 @@ def analyze(
     seed: int = 0,
     difference: float | None = None,
     leave_out: Sequence[str] = (),
-) -> Analysis:
+) -> StudyAnalysis:
     """Analyse the answers of a study of any kind.
 
     Intervals are about other people and other items like these, at `level`, from `replicates` draws of both.
@@ -88,24 +46,13 @@ def analyze(
     people = _people(design, kept, agreements)
     counts = _counts(design, kept, people, leave_out)
     document = {
-        "version": VERSION, "kind": design.kind, "title": design.title, "question": design.question,
+        "version": NEWEST, "kind": design.kind, "title": design.title, "question": design.question,
         "level": level, "replicates": replicates, "seed": seed, "counts": counts, "people": people,
         **found,
     }  # fmt: skip
     document["headline"] = _headline(counts, found["headline"])
     document["notes"] = [*_cautions(counts, people), *found["notes"]]
-    return Analysis(plain(document))
-
-
-def plain(value: Any) -> Any:
-    """As JSON has it: a number that is none becomes None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    return StudyAnalysis.from_document(plain(document))
 
 
 def _kept(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -> list[Answer]:

@@ -1,7 +1,6 @@
 """What rankings amount to: worths of methods with intervals, the order that can be told, and how far people agree."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def analyzed(
         "agreement": agreement_of(answers, ranks),
         "trueskill": {
             "preset": "smat",
-            "rows": [asdict(one) for one in skills(games, methods, seed=seed)],
+            "rows": [one.to_document() for one in skills(games, methods, seed=seed)],
         },
         "power": power_of(found, difference=difference, level=level),
         "taus": taus_of(answers, ranks),

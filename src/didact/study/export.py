@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from didact.records.formulas import without_formula
+from didact.render.formulas import without_formula
 from didact.study.answers import Answer
 from didact.study.design import Design
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from didact.records.sealed import write_json
-from didact.study.analyze import FILE, Analysis, analyze
+from didact.results.study_analysis import StudyAnalysis
+from didact.study.analyze import analyze
 from didact.study.database import open_answers
 from didact.study.design import read_design
 
@@ -18,7 +18,7 @@ def analyze_study(
     difference: float | None = None,
     leave_out: Sequence[str] = (),
     database: str | None = None,
-) -> Analysis:
+) -> StudyAnalysis:
     """What people's answers amount to; also kept in the folder as `analysis.json`, for `didact report --study`.
 
     See `didact.study.analyze.analyze` for the options. `database` is an SQLAlchemy URL, where answers are not in the
@@ -34,5 +34,5 @@ def analyze_study(
     found = analyze(
         design, given, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
     )
-    write_json(folder / FILE, found.to_document(), indent=1)
+    found.save(folder)
     return found

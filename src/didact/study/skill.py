@@ -2,37 +2,18 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from didact.errors import MissingExtraError, OptionError
+from didact.results.study_analysis import Skill
 
 # Worths begin closer together than the package has them; all else is the package's.
 PRESETS: Final = {"smat": {"mu": 0.0, "sigma": 0.5, "beta": 25 / 6, "tau": 25 / 300, "draw_probability": 0.1}}
 _GAMES: Final = 2000  # over all shuffles: some seconds
 _SHUFFLES: Final = 20
 _SURE: Final = 1.959963984540054
-
-
-@dataclass(frozen=True)
-class Skill:
-    """What a method reached: μ with its 95 % interval, and its rank.
-
-    `shuffled` is μ as the mean over shuffled orders of the games, `spread` its standard deviation over them: TrueSkill
-    believes late games more, so its answer depends on an order that means nothing.
-    """
-
-    method: str
-    mu: float
-    sigma: float
-    low: float
-    high: float
-    rank: int
-    shuffled: float
-    spread: float
-    shuffled_rank: int
 
 
 def skills(

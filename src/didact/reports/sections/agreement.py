@@ -1,17 +1,15 @@
 """How far methods agree with one another: a square per measure, with what agreement does not mean."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from didact.render.heat import shade
 from didact.render.matrix import MatrixView, written
+from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure, label
-from didact.reports.measured import number
 from didact.reports.part import Part, details, lead, notes
-from didact.reports.read import Run
-from didact.reports.table import Cell, Table
+from didact.results.comparison import Comparison
+from didact.results.documents import number
+from didact.results.measured import AgreementMatrix
 
 _SAID = {
     "kendall": "Kendall's τ: the order of all units",
@@ -24,55 +22,46 @@ _SAID = {
 }
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where agreement was not measured; the end of the page says so."""
     title = "Do the methods say the same?"
-    squares = [] if run.measured is None else [one for one in run.measured.agreement if _values(one) is not None]
+    squares = [] if run.measured is None else [one for one in run.measured.agreement if one.square is not None]
     if not squares:
         return None
-    caution = next((str(one["caution"]) for one in squares if one.get("caution")), "")
+    caution = next((one.caution for one in squares if one.caution), "")
     tables = [_table(one) for one in squares]
-    rows = max((int(number(count) or 0) for line in squares[0].get("rows") or [] for count in line), default=0)
+    rows = max((int(number(count) or 0) for line in squares[0].rows for count in line), default=0)
     said = f"Each pair of methods about the same rows: mean over {rows:,} rows. 1 is the same, 0 is chance. {caution}"
     body = lead(said) + tables[0].html() + "".join(details(table.caption, table.html()) for table in tables[1:])
-    remarks = [str(note) for one in squares for note in one.get("notes") or ()]
+    remarks = [note for one in squares for note in one.notes]
     return Part(
         "agreement", title, body + notes(list(dict.fromkeys(remarks))), [_figure(one) for one in squares], tables
     )
 
 
-def _values(square: Mapping[str, Any]) -> np.ndarray | None:
-    """The numbers of a square, NaN for what is not known; None for what is none."""
-    names, matrix = square.get("methods") or [], square.get("matrix") or []
-    if len(names) < 2 or len(matrix) != len(names) or any(len(line) != len(names) for line in matrix):
-        return None
-    return np.array([[np.nan if (one := number(value)) is None else one for value in line] for line in matrix])
-
-
-def _said(square: Mapping[str, Any]) -> str:
-    name = str(square.get("measure"))
+def _said(square: AgreementMatrix) -> str:
+    name = square.measure
     said = _SAID.get(name.partition("(")[0].strip(), name)
     options = name.partition("(")[2].rstrip(")")
-    by = {"size": ", scores by size", "signed": ", scores with their signs"}.get(str(square.get("by")), "")
+    by = {"size": ", scores by size", "signed": ", scores with their signs"}.get(square.by, "")
     return f"{said}{f' ({options})' if options else ''}{by}"
 
 
-def _table(square: Mapping[str, Any]) -> Table:
-    names, values = [str(name) for name in square["methods"]], _values(square)
+def _table(square: AgreementMatrix) -> Table:
+    names, values = square.methods, square.square
     assert values is not None
-    spread = square.get("sd") or []
     rows: list[list[Cell | str]] = []
     data = []
     for a, name in enumerate(names):
         line: list[Cell | str] = [name]
         for b, other in enumerate(names):
-            sd = number(spread[a][b]) if len(spread) == len(names) and len(spread[a]) == len(names) else None
+            sd = square.spread(a, b)
             line.append(_cell(name, other, float(values[a, b]), sd))
             if a < b:
-                data.append({"method": name, "other": other, "measure": square.get("measure"),
+                data.append({"method": name, "other": other, "measure": square.measure,
                              "value": number(float(values[a, b])), "sd": sd})  # fmt: skip
         rows.append(line)
-    return Table(f"agreement-{square.get('measure')}", _said(square), ["", *names], rows, look="square", data=data)
+    return Table(f"agreement-{square.measure}", _said(square), ["", *names], rows, look="square", data=data)
 
 
 def _cell(name: str, other: str, value: float, sd: float | None) -> Cell:
@@ -87,11 +76,11 @@ def _cell(name: str, other: str, value: float, sd: float | None) -> Cell:
     )
 
 
-def _figure(square: Mapping[str, Any]) -> Figure:
-    values = _values(square)
+def _figure(square: AgreementMatrix) -> Figure:
+    values = square.square
     assert values is not None
-    names = tuple(label(str(name), 44) for name in square["methods"])
-    low = 0.0 if str(square.get("measure")).startswith(("top_overlap", "sign", "prediction")) else -1.0
+    names = tuple(label(name, 44) for name in square.methods)
+    low = 0.0 if square.measure.startswith(("top_overlap", "sign", "prediction")) else -1.0
     view = MatrixView(names, values, low=low, title=_said(square))
-    name = f"agreement-{square.get('measure')}"
-    return Figure(name, _said(square), lambda _: view.chart(caution=str(square.get("caution") or "")), (0,))
+    name = f"agreement-{square.measure}"
+    return Figure(name, _said(square), lambda _: view.chart(caution=square.caution), (0,))

@@ -3,18 +3,19 @@
 from collections.abc import Iterable
 
 from didact.render.page import safe
+from didact.render.tables import cut, soft
 from didact.reports.describe import method_text, student_text
 from didact.reports.part import Part, lead
-from didact.reports.read import NONE, Run
-from didact.reports.table import cut, soft
+from didact.results.comparison import Comparison
+from didact.results.gains import NONE
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where nothing was compared."""
     if not run.rows:
         return None
-    methods = [name for name in run.explainers if name not in run.controls]
-    controls = sorted((name for name in run.explainers if name in run.controls), key=lambda name: name != NONE)
+    methods = [name for name in run.ranked if name not in run.controls]
+    controls = sorted((name for name in run.ranked if name in run.controls), key=lambda name: name != NONE)
     body = lead(
         "A method scores how much each word counts for the model's answer. Students see these scores while they learn "
         "to predict the model; the better they then predict it alone, the better the method taught them."

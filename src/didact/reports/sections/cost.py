@@ -3,20 +3,23 @@
 from typing import Any
 
 from didact.render.chart import altair
+from didact.render.tables import Cell, Table
 from didact.reports.figure import BLUE, INK, ORANGE, Figure, calm, label, values
-from didact.reports.measured import number
 from didact.reports.part import Part, lead, notes
-from didact.reports.read import Column, Run, column_name, minus
-from didact.reports.table import Cell, Table
+from didact.results.comparison import Comparison
+from didact.results.contrast import Column
+from didact.results.gains import column_name
+from didact.results.measured import Cost
+from didact.results.number_format import minus
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where no cost was measured; the end of the page says so."""
     title = "What it costs"
-    costs = [] if run.measured is None else [one for one in run.measured.cost if number(one.get("seconds")) is not None]
+    costs = [] if run.measured is None else [one for one in run.measured.cost if one.seconds is not None]
     if not costs:
         return None
-    names = [name for one in costs if run.gain(name := str(one.get("method"))) is not None]
+    names = [name for one in costs if run.gain(name := one.method) is not None]
     columns = run.shared(names) or None
     table = _table(run, costs, columns)
     points = _points(run, costs, columns)
@@ -37,38 +40,39 @@ def part(run: Run) -> Part | None:
     return Part("cost", title, body, figures, [table])
 
 
-def _table(run: Run, costs: list[Any], columns: list[Column] | None) -> Table:
+def _table(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> Table:
     rows: list[list[Cell | str]] = []
-    ordered = sorted(costs, key=lambda one: float(one["seconds"]))
+    ordered = sorted(costs, key=lambda one: one.seconds or 0.0)
     for one in ordered:
-        name = str(one.get("method"))
+        name = one.method
         rows.append(
             [
-                name, _time(float(one["seconds"])), _count(one.get("forward")), _count(one.get("backward")),
-                _memory(one.get("memory")), run.signed(run.gain(name, columns)),
+                name, _time(one.seconds or 0.0), _count(one.forward), _count(one.backward),
+                _memory(one.memory), run.format.signed(run.gain(name, columns)),
             ]
         )  # fmt: skip
     heads = ["method", "time per row", "forward passes", "backward passes", "memory", f"mean gain, {run.unit}"]
-    return Table("cost", f"Cost per row, measured on {costs[0].get('rows')} rows", heads, rows, data=ordered)
+    return Table("cost", f"Cost per row, measured on {costs[0].rows} rows", heads, rows, data=ordered)
 
 
-def _points(run: Run, costs: list[Any], columns: list[Column] | None) -> list[dict[str, Any]]:
+def _points(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> list[dict[str, Any]]:
     found = []
     for one in costs:
-        name, seconds = str(one.get("method")), float(one["seconds"])
+        name, seconds = one.method, one.seconds or 0.0
         gain = run.gain(name, columns)
         if gain is not None and seconds > 0:
-            found.append({"name": label(name, 40), "milliseconds": 1000 * seconds, "gain": gain * run.scale,
-                          "told": f"{label(name)}: {_time(seconds)} per row, gain {run.signed(gain)}"})  # fmt: skip
+            told = f"{label(name)}: {_time(seconds)} per row, gain {run.format.signed(gain)}"
+            point = {"milliseconds": 1000 * seconds, "gain": gain * run.format.scale}
+            found.append({"name": label(name, 40), **point, "told": told})
     return found
 
 
-def _figure(run: Run, points: list[dict[str, Any]]) -> Figure:
+def _figure(run: Comparison, points: list[dict[str, Any]]) -> Figure:
     told = "; ".join(one["told"] for one in points[:12])
     return Figure("cost", f"Mean gain against time per row. {told}.", lambda width: _chart(run, points, width))
 
 
-def _chart(run: Run, points: list[dict[str, Any]], width: int) -> Any:
+def _chart(run: Comparison, points: list[dict[str, Any]], width: int) -> Any:
     alt = altair()
     times = [one["milliseconds"] for one in points]
     gains = [0.0, *(one["gain"] for one in points)]
@@ -105,11 +109,9 @@ def _time(seconds: float) -> str:
     return f"{1000 * seconds:.3g} ms"
 
 
-def _count(value: Any) -> str:
-    known = number(value)
-    return "–" if known is None else minus(f"{known:,.3g}" if known < 1000 else f"{known:,.0f}")
+def _count(value: float | None) -> str:
+    return "–" if value is None else minus(f"{value:,.3g}" if value < 1000 else f"{value:,.0f}")
 
 
-def _memory(value: Any) -> str:
-    known = number(value)
-    return "–" if known is None else f"{known:,.0f} MB" if known >= 1 else "< 1 MB"
+def _memory(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f} MB" if value >= 1 else "< 1 MB"

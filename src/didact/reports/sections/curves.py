@@ -4,20 +4,21 @@ from typing import Any
 
 from didact.render.chart import altair
 from didact.render.page import safe
+from didact.render.tables import cut
 from didact.reports.figure import INK, QUIET, SERIES, Figure, calm, label, values
 from didact.reports.part import Part, lead, missing, notes
-from didact.reports.read import NONE, Gain, Run, column_name
-from didact.reports.table import cut
+from didact.results.comparison import Comparison
+from didact.results.gains import NONE, GainRow, column_name
 
 _WIDTH = 260
 _MOST = 24  # charts
 _NAMES = dict(zip(SERIES, ("blue", "orange", "green", "purple"), strict=True))
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where there are fewer than two sizes whose students learned: one point is no curve."""
     title = "With more rows to learn from"
-    names = [name for name in run.explainers if name != NONE and run.gain(name) is not None][:_MOST]
+    names = [name for name in run.ranked if name != NONE and run.gain(name) is not None][:_MOST]
     if len({size for _, size in run.judged}) < 2 or not names:
         return None
     figures = [_figure(run, name) for name in names]
@@ -41,12 +42,12 @@ def part(run: Run) -> Part | None:
     return Part("curves", title, body, figures)
 
 
-def _judged(run: Run, name: str) -> list[Gain]:
+def _judged(run: Comparison, name: str) -> list[GainRow]:
     return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
 
 
-def _figure(run: Run, name: str) -> Figure:
-    told = "; ".join(f"{row.student}, {row.size:,} rows: {run.signed(row.gain)}" for row in _judged(run, name))
+def _figure(run: Comparison, name: str) -> Figure:
+    told = "; ".join(f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)}" for row in _judged(run, name))
     control = " (control)" if name in run.controls else ""
     return Figure(
         f"curve-{name}", f"Gain of {label(name)} by rows. {told}.", lambda width: _chart(run, name, width), (_WIDTH,),
@@ -54,17 +55,17 @@ def _figure(run: Run, name: str) -> Figure:
     )  # fmt: skip
 
 
-def _chart(run: Run, name: str, width: int) -> Any:
+def _chart(run: Comparison, name: str, width: int) -> Any:
     alt = altair()
     sizes = sorted({size for _, size in run.judged})
     students = list(dict.fromkeys(student for student, _ in run.judged))[: len(SERIES)]
     numbers = [str(number) for number in range(len(students))]
     found = [
         {
-            "student": str(students.index(row.student)), "size": row.size, "gain": (row.gain or 0.0) * run.scale,
-            "low": ((row.gain if row.low is None else row.low) or 0.0) * run.scale,
-            "high": ((row.gain if row.high is None else row.high) or 0.0) * run.scale,
-            "told": f"{row.student}, {row.size:,} rows: {run.signed(row.gain)} ({run.interval(row)})",
+            "student": str(students.index(row.student)), "size": row.size, "gain": (row.gain or 0.0) * run.format.scale,
+            "low": ((row.gain if row.low is None else row.low) or 0.0) * run.format.scale,
+            "high": ((row.gain if row.high is None else row.high) or 0.0) * run.format.scale,
+            "told": f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)} ({run.interval(row)})",
         }
         for row in _judged(run, name) if row.student in students
     ]  # fmt: skip
@@ -72,7 +73,7 @@ def _chart(run: Run, name: str, width: int) -> Any:
     for row in run.rows:
         if row.column not in run.judged:
             continue
-        ends += [value * run.scale for value in (row.gain, row.low, row.high) if value is not None]
+        ends += [value * run.format.scale for value in (row.gain, row.low, row.high) if value is not None]
     pad = 0.05 * ((max(ends) - min(ends)) or 1.0)
     y = alt.Scale(domain=[min(ends) - pad, max(ends) + pad], nice=False)
     base = alt.Chart(values(found)).encode(

@@ -15,13 +15,13 @@ import numpy as np
 from didact.records.explanations import Explained, Explanations, count_of
 from didact.render.heat import LEVELS, Shade, meanings, opacity
 from didact.render.page import safe
+from didact.render.tables import cut
 from didact.reports.article import LONG, article
 from didact.reports.assets import asset
-from didact.reports.measured import Measured, MeasuredRow
 from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.read import Run
 from didact.reports.rows import Source, encoded_row
-from didact.reports.table import cut
+from didact.results.comparison import Comparison
+from didact.results.measured import Measured, MeasuredRow
 
 BUDGET: Final = 3_000_000  # bytes of the whole section
 _AROUND: Final = 100_000  # of them for style, script and controls
@@ -49,7 +49,7 @@ class Kept:
     text: str
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where no row was explained one by one."""
     if run.measured is None:
         return None
@@ -77,12 +77,12 @@ def part(run: Run) -> Part | None:
     return Part(_ID, _TITLE, "\n".join(body), style=asset("examples.css"), script=asset("examples.js"))
 
 
-def _sources(run: Run, measured: Measured) -> tuple[list[Source], list[str]]:
+def _sources(run: Comparison, measured: Measured) -> tuple[list[Source], list[str]]:
     """The methods that can be shown, controls last, and why others cannot."""
     found: list[Source] = []
     reasons = []
     for method in measured.methods:
-        maps = run.explanations(method)
+        maps = measured.explanations(method)
         if isinstance(maps, Explanations):
             found.append(Source(method, maps, {name: place for place, name in enumerate(maps.ids)}))
         else:
@@ -90,8 +90,8 @@ def _sources(run: Run, measured: Measured) -> tuple[list[Source], list[str]]:
             reason = maps.replace(f"{run.folder}/", "")
             reasons.append(f"{cut(method.label)} is not shown: {reason.rstrip('.')}.")
     for one in measured.skipped:
-        reason = str(one.get("reason") or "no reason was kept")
-        reasons.append(f"{cut(str(one.get('label')))} did not explain these rows: {reason.rstrip('.')}.")
+        reason = one.reason or "no reason was kept"
+        reasons.append(f"{cut(one.label)} did not explain these rows: {reason.rstrip('.')}.")
     return sorted(found, key=lambda source: source.method.is_control), reasons
 
 
@@ -145,7 +145,9 @@ def _marked(row: Explained) -> set[tuple[int, ...]]:
 # -- which rows have room ---------------------------------------------------------------------------------------------
 
 
-def _kept(run: Run, sources: Sequence[Source], groups: Sequence[Group], rows: Sequence[MeasuredRow]) -> list[Kept]:
+def _kept(
+    run: Comparison, sources: Sequence[Source], groups: Sequence[Group], rows: Sequence[MeasuredRow]
+) -> list[Kept]:
     """As many rows as fit, in the order of the data."""
     room = BUDGET - _PLAIN_BYTES - _AROUND
     kept: dict[int, Kept] = {}
@@ -169,7 +171,7 @@ def _order(rows: Sequence[MeasuredRow]) -> Iterator[int]:
     return iter(dict.fromkeys(chain.from_iterable(zip(telling, range(len(rows)), strict=True))))
 
 
-def _fitted(run: Run, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str]) -> Kept | None:
+def _fitted(run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str]) -> Kept | None:
     """The row, its texts cut as far as needed; None where that is not enough, or nobody explains it."""
     most = BUDGET // 4
     longest: int | None = None

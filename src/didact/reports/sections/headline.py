@@ -4,15 +4,16 @@ import re
 from collections.abc import Sequence
 
 from didact.render.page import safe
-from didact.reports.describe import method_text
-from didact.reports.read import FEW, Run
-from didact.reports.table import cut, soft
+from didact.render.tables import cut, soft
+from didact.reports.describe import method_text, row_counts
 from didact.reports.verdict import CAUTION, Verdict, verdict_of
+from didact.results.comparison import Comparison
+from didact.results.gains import FEW
 
 _WIDE = 30  # characters of a fact above which it takes two columns
 
 
-def header(run: Run, title: str | None = None) -> str:
+def header(run: Comparison, title: str | None = None) -> str:
     """The head of the page. `title` stands above the headline instead of the usual question."""
     found = verdict_of(run)
     question = f"which explanation of <b>{safe(cut(run.name))}</b> can you trust?"
@@ -35,16 +36,16 @@ def _leaders(found: Verdict) -> str:
     return f'<p class="what">{texts}.</p>' if texts else ""
 
 
-def _when(run: Run) -> str:
+def _when(run: Comparison) -> str:
     """Date and row counts, in one line."""
-    counts = run.counts
+    counts = row_counts(run)
     texts = [run.launch.date, f"{counts['in the data']} rows in the data" if "in the data" in counts else ""]
     texts.append(f"students learn from {counts['students learn from']} rows" if "students learn from" in counts else "")
     texts += [f"{counts[name]} {name} rows" for name in ("dev", "test", "measured") if name in counts]
     return f'<p class="when">{safe(" · ".join(filter(None, texts)))}</p>'
 
 
-def _badge(run: Run) -> str:
+def _badge(run: Comparison) -> str:
     said = []
     if run.rows and run.least_seeds < FEW:
         said.append(f"few seeds ({run.least_seeds})")
@@ -62,7 +63,7 @@ def _badge(run: Run) -> str:
     return f'<p class="badges">{"".join(f"<span>{safe(one)}</span>" for one in said)}</p>' if said else ""
 
 
-def _sure(run: Run, found: Verdict) -> str:
+def _sure(run: Comparison, found: Verdict) -> str:
     balance = run.about.get("balance")
     return _card("How sure is that?", found.sure, small=str(balance) if balance and run.rows else "")
 
@@ -88,14 +89,14 @@ def _caution(found: Verdict) -> str:
     return f'<div class="card flat"><h2>What it does not mean</h2><div class="flow">{inside}</div></div>'
 
 
-def _facts(run: Run) -> str:
+def _facts(run: Comparison) -> str:
     facts = {
         "model": run.name,
         "data": str(run.about.get("data") or "–"),
         "task": str(run.about.get("task") or "–"),
         "students": ", ".join(run.students) or "–",
         "seeds": str(len(run.about.get("seeds") or ()) or run.least_seeds),
-        "methods": f"{len(set(run.explainers) - run.controls)} and {len(set(run.explainers) & run.controls)} controls",
+        "methods": f"{len(set(run.ranked) - run.controls)} and {len(set(run.ranked) & run.controls)} controls",
     }
     inside = ""
     for name, value in facts.items():

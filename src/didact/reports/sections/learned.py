@@ -1,6 +1,6 @@
 """What was learned: how much each attention head, or each member of a blend, counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,15 +8,17 @@ import numpy as np
 from didact.errors import DidactError
 from didact.render.heat import shade
 from didact.render.mix import MixView
+from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure
 from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.read import Run, column_name, minus
-from didact.reports.table import Cell, Table
+from didact.results.comparison import Comparison
+from didact.results.gains import LearnedMix, column_name
+from didact.results.number_format import minus
 
 _SHOWN = 4  # maps; the rest can be unfolded
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where nothing was learned: then there is nothing to miss."""
     title = "What was learned"
     if not run.learned:
@@ -43,35 +45,35 @@ def part(run: Run) -> Part | None:
     return Part("learned", title, body, figures, tables)
 
 
-def _groups(learned: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, int], list[Mapping[str, Any]]]:
+def _groups(learned: Sequence[LearnedMix]) -> dict[tuple[str, str, int], list[LearnedMix]]:
     """By explainer, student and size what each seed learned."""
-    found: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    found: dict[tuple[str, str, int], list[LearnedMix]] = {}
     for one in learned:
-        key = (str(one.get("explainer")), str(one.get("student")), int(one.get("size") or 0))
+        key = (one.explainer, one.student, one.size)
         found.setdefault(key, []).append(one)
     return found
 
 
-def _remarks(name: str, own: Sequence[Mapping[str, Any]]) -> list[str]:
+def _remarks(name: str, own: Sequence[LearnedMix]) -> list[str]:
     """What learning remarked on, such as a mix that collapsed to one part; equal remarks of several seeds once."""
     seeds: dict[str, list[str]] = {}
     for one in own:
-        for note in one.get("notes") or ():
-            seeds.setdefault(str(note), []).append(str(one.get("seed")))
+        for note in one.notes:
+            seeds.setdefault(note, []).append(str(one.seed))
     return [f"{name}, seed {', '.join(numbers)}: {note}" for note, numbers in seeds.items()]
 
 
-def _view(name: str, own: Sequence[Mapping[str, Any]]) -> MixView:
-    weights = np.mean([one["weights"] for one in own], axis=0)
-    return MixView(tuple(map(str, own[0]["names"])), tuple(map(float, weights)), title=name)
+def _view(name: str, own: Sequence[LearnedMix]) -> MixView:
+    weights = np.mean([one.weights for one in own], axis=0)
+    return MixView(own[0].names, tuple(map(float, weights)), title=name)
 
 
 def _drawn(view: MixView) -> Any:
     return lambda _: view.chart()
 
 
-def _table(name: str, own: Sequence[Mapping[str, Any]], view: MixView) -> Table:
-    spread = dict(zip(view.names, np.std([one["weights"] for one in own], axis=0), strict=True))
+def _table(name: str, own: Sequence[LearnedMix], view: MixView) -> Table:
+    spread = dict(zip(view.names, np.std([one.weights for one in own], axis=0), strict=True))
     scale = 1.25 * (max(map(abs, view.weights)) or 1.0)
     kind = "signed" if min(view.weights) < 0 else "magnitude"
 

@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
 from didact.render.heat import LEVELS
-from didact.reports.describe import method_text
+from didact.render.tables import Cell, Table
+from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure
 from didact.reports.leaders import beyond_chance, family_of, winners, written
-from didact.reports.measured import Measured, number
 from didact.reports.metrics_chart import metrics_chart
 from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.read import Run
-from didact.reports.table import Cell, Table
+from didact.results.comparison import Comparison
+from didact.results.measured import Measured, MetricRow
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
 _SAID: Final = {
@@ -34,13 +34,14 @@ class _Line:
     metric: str
     family: str
     is_lower: bool
-    found: Mapping[str, Mapping[str, Any]]
+    found: Mapping[str, MetricRow]
 
     def value(self, method: str) -> float | None:
-        return number(self.found.get(method, {}).get("value"))
+        row = self.found.get(method)
+        return None if row is None else row.value
 
 
-def part(run: Run) -> Part:
+def part(run: Comparison) -> Part:
     title = "All other measures"
     measured = run.measured
     lines = [] if measured is None else _lines(measured)
@@ -48,8 +49,8 @@ def part(run: Run) -> Part:
         told = [] if measured is None else list(measured.notes)
         return Part("metrics", title, missing(f"No other measure was taken. {AGAIN}") + notes(told))
     table = _table(run, measured, lines)
-    count = number(measured.metrics.get("rows_asked")) or len(measured.rows)
-    heading = str(measured.metrics.get("heading") or "plausibility")
+    count = measured.metrics.rows_asked or len(measured.rows)
+    heading = measured.metrics.heading
     said = (
         f"The same methods on {count:,.0f} rows of {measured.split}, by what does not need a student. In each line the "
         "colour runs from the worst method to the best. ★ best value (controls excluded); equal ones share it."
@@ -62,9 +63,9 @@ def part(run: Run) -> Part:
     ]
     if heading == "plausibility" and any(line.family == "plausibility" for line in lines):
         remarks.append("People mark what convinces people. A plausible explanation may be wrong about the model.")
-    remarks += run.incomplete_notes()
-    remarks += [str(one) for one in measured.metrics.get("notes") or ()]
-    remarks += [f"{one.get('label')} was not measured: {one.get('reason')}" for one in measured.skipped]
+    remarks += incomplete_notes(run)
+    remarks += measured.metrics.notes
+    remarks += [f"{method.label} was not measured: {method.reason}" for method in measured.skipped]
     remarks += [note for note in measured.notes if note not in remarks]
     figure = Figure(
         "metrics", "Every metric by every method; the darker, the better", lambda width: metrics_chart(table, width)
@@ -73,28 +74,28 @@ def part(run: Run) -> Part:
 
 
 def _lines(measured: Measured) -> list[_Line]:
-    heading = str(measured.metrics.get("heading") or "plausibility")
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    heading = measured.metrics.heading
+    found: dict[str, dict[str, MetricRow]] = {}
     lower = set()
-    for row in measured.metrics.get("rows") or ():
-        found.setdefault(str(row.get("metric")), {})[str(row.get("method"))] = row
-        if row.get("better") == "lower":
-            lower.add(str(row.get("metric")))
+    for row in measured.metrics.rows:
+        found.setdefault(row.metric, {})[row.method] = row
+        if row.better == "lower":
+            lower.add(row.metric)
     lines = [_Line(metric, family_of(metric, heading), metric in lower, own) for metric, own in found.items()]
     families = list(dict.fromkeys(line.family for line in lines))
     return sorted(lines, key=lambda line: families.index(line.family))
 
 
-def _table(run: Run, measured: Measured, lines: list[_Line]) -> Table:
+def _table(run: Comparison, measured: Measured, lines: list[_Line]) -> Table:
     names = list(dict.fromkeys(name for line in lines for name in line.found))
-    controls = run.controls | {one.label for one in measured.methods if one.is_control} | {"random"}
-    order = {name: place for place, name in enumerate(run.explainers)}
+    controls = run.controls | measured.controls | {"random"}
+    order = {name: place for place, name in enumerate(run.ranked)}
     names.sort(key=lambda name: (name in controls, order.get(name, len(order))))
     best = winners(run)
     beyond = beyond_chance(measured)
     heads: list[Cell | str] = [
         "metric",
-        *(Cell(run.marked(name), "control" if name in controls else "", method_text(name)) for name in names),
+        *(Cell(marked_name(run, name), "control" if name in controls else "", method_text(name)) for name in names),
     ]
     rows: list[list[Cell | str]] = []
     for line in lines:
@@ -111,15 +112,17 @@ def _table(run: Run, measured: Measured, lines: list[_Line]) -> Table:
 
 
 def _cell(line: _Line, name: str, best: list[str], beyond: Mapping[tuple[str, str], bool]) -> Cell:
-    value = line.value(name)
-    own = line.found.get(name, {})
+    row = line.found.get(name)
+    if row is None:
+        return Cell("–", title="not measured")
+    value = row.value
     if value is None:
-        return Cell("–", title=f"{own.get('skipped') or 'no'} rows, none with an answer" if own else "not measured")
-    low, high = number(own.get("low")), number(own.get("high"))
-    interval = "" if low is None or high is None else f"95 % interval {written(low)} to {written(high)}; "
-    skipped = f", {own.get('skipped')} skipped" if own.get("skipped") else ""
-    how = f"; {own['how']}" if own.get("how") else ""
-    title = f"{name}: {written(value)}; {interval}{own.get('rows')} rows{skipped}{how}"
+        return Cell("–", title=f"{row.skipped or 'no'} rows, none with an answer")
+    has_interval = row.low is not None and row.high is not None
+    interval = f"95 % interval {written(row.low or 0.0)} to {written(row.high or 0.0)}; " if has_interval else ""
+    skipped = f", {row.skipped} skipped" if row.skipped else ""
+    how = f"; {row.how}" if row.how else ""
+    title = f"{name}: {written(value)}; {interval}{row.rows} rows{skipped}{how}"
     text = written(value)
     if beyond.get((line.metric, name)) is False:
         text, title = f"({text})", f"{title}; no better than random"

@@ -3,15 +3,16 @@
 from typing import Any
 
 from didact.render.page import safe
-from didact.reports.measured import number
+from didact.render.tables import Cell, Table, cut
+from didact.reports.describe import row_counts
 from didact.reports.part import AGAIN, Part, details, lead, notes
-from didact.reports.read import Run, column_name
-from didact.reports.table import Cell, Table, cut
+from didact.results.comparison import Comparison
+from didact.results.gains import column_name
 
 _MOST = 50  # failed runs that are listed
 
 
-def part(run: Run) -> Part:
+def part(run: Comparison) -> Part:
     tables = [_facts(run)]
     body = [lead("All that decides the numbers of this page, and all that is missing from them."), tables[0].html()]
     failed = _failed(run)
@@ -32,7 +33,7 @@ def part(run: Run) -> Part:
     return Part("provenance", "Where these numbers come from", "\n".join(body), tables=tables)
 
 
-def _facts(run: Run) -> Table:
+def _facts(run: Comparison) -> Table:
     about = run.about
     seeds = ", ".join(map(str, about.get("seeds") or ())) or "–"
     facts: dict[str, Any] = {
@@ -56,14 +57,14 @@ def _facts(run: Run) -> Table:
     return Table("provenance", "What was run", ["what", "value"], rows, look="facts", words=(0, 1))
 
 
-def _rows(run: Run) -> dict[str, str]:
+def _rows(run: Comparison) -> dict[str, str]:
     """Row counts by what they were for, as a table names them."""
     names = {
         "in the data": "rows in the data", "to draw students' rows from": "rows to draw students' rows from",
         "students learn from": "rows students learn from", "dev": "dev rows", "test": "test rows",
         "measured": "rows measured otherwise",
     }  # fmt: skip
-    return {names[name]: text for name, text in run.counts.items()}
+    return {names[name]: text for name, text in row_counts(run).items()}
 
 
 def _duration(seconds: float | None) -> str:
@@ -80,19 +81,19 @@ def _tuned(tune: Any) -> str:
     return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in tune.items())
 
 
-def _failed(run: Run) -> Table | None:
+def _failed(run: Comparison) -> Table | None:
     if not run.failed:
         return None
     rows: list[list[Cell | str]] = []
     for one in run.failed[:_MOST]:
-        where = f"{one.get('student')}, {one.get('size')} rows, seed {one.get('seed')}"
-        rows.append([str(one.get("explainer")), where, Cell(cut(" ".join(str(one.get("error")).split()), 300))])
+        where = f"{one.student}, {one.size} rows, seed {one.seed}"
+        rows.append([one.explainer, where, Cell(cut(" ".join(one.error.split()), 300))])
     more = len(run.failed) - _MOST
     caption = f"{len(run.failed):,} runs failed" + (f"; the first {_MOST} of them" if more > 0 else "")
     return Table("failed", caption, ["explainer", "student", "error"], rows, words=(0, 1, 2), data=list(run.failed))
 
 
-def _left_out(run: Run) -> list[str]:
+def _left_out(run: Comparison) -> list[str]:
     said = [str(line) for line in run.about.get("left_out") or ()]
     said += [
         f"{column_name(column)}: the students did not learn, so there is no verdict{f' ({reason})' if reason else ''}."
@@ -110,12 +111,11 @@ def _left_out(run: Run) -> list[str]:
             said.append(f"Agreement between the methods was not measured. {AGAIN}")
         if not run.measured.cost:
             said.append(f"The cost of the methods was not measured. {AGAIN}")
-        said += [f"{one.get('label')} was not measured: {one.get('reason')}" for one in run.measured.skipped]
+        said += [f"{method.label} was not measured: {method.reason}" for method in run.measured.skipped]
         skipped: dict[tuple[str, int], list[str]] = {}
-        for row in run.measured.metrics.get("rows") or ():
-            count = int(number(row.get("skipped")) or 0)
-            if count:
-                skipped.setdefault((str(row.get("metric")), count), []).append(str(row.get("method")))
+        for row in run.measured.metrics.rows:
+            if row.skipped:
+                skipped.setdefault((row.metric, row.skipped), []).append(row.method)
         said += [
             f"{metric}: no answer for {count:,} {'row' if count == 1 else 'rows'} of {', '.join(methods)}"
             for (metric, count), methods in sorted(skipped.items())

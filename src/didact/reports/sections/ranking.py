@@ -3,15 +3,17 @@
 import itertools
 from typing import Any
 
-from didact.render.chart import altair
-from didact.reports.describe import method_text, student_text
-from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, Figure, calm, label, values
-from didact.reports.measured import number
+from didact.render.tables import Cell, Table
+from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
+from didact.reports.dot_plot import Dot, dot_plot
+from didact.reports.figure import BLUE, GREY, Figure, label
 from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.read import FEW, NONE, Column, Gain, Run, column_name, minus
-from didact.reports.table import Cell, Table
 from didact.reports.verdict import verdict_of
-from didact.stats.modes import modes_sentence
+from didact.results.comparison import Comparison
+from didact.results.contrast import Column
+from didact.results.documents import number
+from didact.results.gains import FEW, NONE, GainRow, column_name
+from didact.results.number_format import minus
 
 UNLEARNED = "students did not learn: no verdict"
 _SHOWN = 4  # charts; the rest can be unfolded
@@ -25,7 +27,7 @@ _MEASURES = {
 }
 
 
-def part(run: Run) -> Part:
+def part(run: Comparison) -> Part:
     if not run.rows:
         return Part("ranking", "Ranking", missing("No training succeeded. The end of the page says why."))
     columns = sorted(run.columns, key=lambda column: column not in run.judged)
@@ -58,18 +60,18 @@ def _legend() -> str:
     )
 
 
-def _lines(run: Run, column: Column) -> list[Gain]:
+def _lines(run: Comparison, column: Column) -> list[GainRow]:
     """What a chart shows, from the largest gain to the smallest."""
-    rows = [run.row(name, column) for name in run.explainers]
+    rows = [run.find(name, column) for name in run.ranked]
     known = [row for row in rows if row is not None and row.gain is not None]
     return sorted(known, key=lambda row: -(row.gain or 0.0))
 
 
-def _figure(run: Run, column: Column) -> Figure:
+def _figure(run: Comparison, column: Column) -> Figure:
     rows = _lines(run, column)
-    told = "; ".join(f"{label(row.explainer)} {run.signed(row.gain)} ({run.interval(row)})" for row in rows[:12])
-    plain = run.row(NONE, column)
-    start = f" none: {run.written(plain.mean)}." if plain is not None else ""
+    told = "; ".join(f"{label(row.explainer)} {run.format.signed(row.gain)} ({run.interval(row)})" for row in rows[:12])
+    plain = run.find(NONE, column)
+    start = f" none: {run.format.plain(plain.mean)}." if plain is not None else ""
     is_judged = column in run.judged
     return Figure(
         f"ranking-{column[0]}-{column[1]}",
@@ -80,74 +82,26 @@ def _figure(run: Run, column: Column) -> Figure:
     )
 
 
-def _titled(run: Run, column: Column) -> str:
+def _titled(run: Comparison, column: Column) -> str:
     """The name of a column, with a mark where it says nothing, or where some students failed to learn."""
     failed = " ‡" if any(row.low_seeds for row in run.rows if row.column == column) else ""
     return column_name(column) + failed + ("" if column in run.judged else f" ({UNLEARNED})")
 
 
-def _chart(run: Run, rows: list[Gain], width: int, *, is_judged: bool = True) -> Any:
-    alt = altair()
-    is_narrow = width <= NARROW
-    names = unique([label(row.explainer, 44) for row in rows])
-    found: list[dict[str, Any]] = []
-    for name, row in zip(names, rows, strict=True):
-        low, high = (row.low, row.high) if row.has_interval else (row.gain, row.gain)
+def _chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool = True) -> Any:
+    dots = []
+    scale = run.format.scale
+    for row in rows:
+        name, written = label(row.explainer, 44), run.format.signed(row.gain)
+        low, high = (None if end is None else end * scale for end in (row.low, row.high))
         color = BLUE if is_judged and not row.is_control else GREY
         is_full = is_judged and (row.is_above or row.is_below)
-        found.append(
-            {
-                "name": name, "gain": (row.gain or 0.0) * run.scale, "low": (low or 0.0) * run.scale,
-                "high": (high or 0.0) * run.scale, "color": color, "fill": color if is_full else PAGE,
-                "written": run.signed(row.gain),
-                "told": f"{name}: {run.signed(row.gain)} ({run.interval(row)}), {row.seeds} seeds",
-            }
-        )  # fmt: skip
-    ends = [0.0, *(one["low"] for one in found), *(one["high"] for one in found)]
-    span = (max(ends) - min(ends)) or 1.0
-    domain = [min(ends) - 0.04 * span, max(ends) + (0.2 if is_narrow else 0.11) * span]
-    title = f"gain over none, {run.unit}"
-    axis = alt.Axis(title=title, tickCount=5 if is_narrow else 8, domain=False, ticks=False, labelPadding=6)
-    names_axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=300, labelPadding=10, labelColor=INK)
-    base = alt.Chart(values(found)).encode(
-        y=alt.Y("name:N", sort=names, axis=None if is_narrow else names_axis, scale=alt.Scale(padding=0.5)),
-        description="told:N",
-    )
-    x = alt.X("gain:Q", scale=alt.Scale(domain=domain, nice=False, zero=False), axis=axis)
-    stroke = alt.Color("color:N", scale=None)
-    low = 9 if is_narrow else 0  # there the name stands above its bar
-    zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1.5).encode(x="zero:Q")
-    bars = base.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=low, y2Offset=low).encode(
-        x=alt.X("low:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False, zero=False)), x2="high:Q", color=stroke
-    )
-    points = base.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=low).encode(
-        x=x, fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("color:N", scale=None)
-    )
-    numbers = base.mark_text(align="left", dx=9, fontSize=12, color=INK, yOffset=low).encode(
-        x="high:Q", text="written:N"
-    )
-    layers = [zero, bars, points, numbers]
-    if is_narrow:
-        layers.append(
-            base.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20).encode(
-                text="name:N"
-            )
-        )
-    step = 44 if is_narrow else 30
-    return calm(alt.layer(*layers), width, step * len(found) + 56)
+        told = f"{name}: {written} ({run.interval(row)}), {row.seeds} seeds"
+        dots.append(Dot(name, (row.gain or 0.0) * scale, low, high, written, told, color, is_full))
+    return dot_plot(dots, width, base=0.0, base_name="zero", title=f"gain over none, {run.unit}")
 
 
-def unique(names: list[str]) -> list[str]:
-    """Names that became the same by being cut, told apart by a number."""
-    seen: dict[str, int] = {}
-    found = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
-
-
-def _table(run: Run) -> Table:
+def _table(run: Comparison) -> Table:
     several = len(run.columns) > 1
     heads: list[Cell | str] = ["explainer", "mean rank" if several else "rank"]
     heads += [
@@ -157,12 +111,12 @@ def _table(run: Run) -> Table:
     verdict = verdict_of(run)
     best = verdict.tied if verdict.level in _STARRED else ()
     rows: list[list[Cell | str]] = []
-    for name in run.explainers:
+    for name in run.ranked:
         rank = run.rank(name)
         look = "control" if name in run.controls else ""
-        first = Cell(run.marked(name), look, method_text(name), is_best=name in best)
+        first = Cell(marked_name(run, name), look, method_text(name), is_best=name in best)
         written = "–" if rank is None else f"{rank:.1f}".removesuffix(".0")
-        rows.append([first, written, *(_cell(run, run.row(name, column)) for column in run.columns)])
+        rows.append([first, written, *(_cell(run, run.find(name, column)) for column in run.columns)])
     data = [
         {
             "explainer": row.explainer, "student": row.student, "size": row.size, "seeds": row.seeds,
@@ -179,31 +133,31 @@ def _table(run: Run) -> Table:
     return Table("ranking", caption, heads, rows, look="ranking", data=data)
 
 
-def _cell(run: Run, row: Gain | None) -> Cell:
+def _cell(run: Comparison, row: GainRow | None) -> Cell:
     if row is None or (row.gain is None and row.explainer != NONE):
         return Cell("–", title="none of its runs succeeded")
     few = ("°" if row.seeds < FEW else "") + ("‡" if row.low_seeds else "")
     if row.explainer == NONE:
-        return Cell(f"{run.written(row.mean)}{few}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows")
+        return Cell(f"{run.format.plain(row.mean)}{few}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows")
     is_judged = row.column in run.judged
     mark = "▲" if row.is_above else "▼" if row.is_below else ""
-    aside = f"{run.bracketed(row)} {mark if is_judged else ''}{few}".strip()
+    aside = f"{run.format.brackets(row.low, row.high)} {mark if is_judged else ''}{few}".strip()
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
     lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
-    told = [f"mean {run.written(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
+    told = [f"mean {run.format.plain(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
     told += [] if is_judged else [UNLEARNED]
     look = "control" if row.is_control or not is_judged else ""
-    return Cell(run.signed(row.gain), look, "; ".join(filter(None, told)), aside)
+    return Cell(run.format.signed(row.gain), look, "; ".join(filter(None, told)), aside)
 
 
-def _written(run: Run, row: Gain) -> str:
+def _written(run: Comparison, row: GainRow) -> str:
     """A gain with its interval as one text, for a sheet; of `none` its mean."""
     if row.explainer == NONE:
-        return run.written(row.mean)
-    return "" if row.gain is None else f"{run.signed(row.gain)} {run.bracketed(row)}"
+        return run.format.plain(row.mean)
+    return "" if row.gain is None else f"{run.format.signed(row.gain)} {run.format.brackets(row.low, row.high)}"
 
 
-def _notes(run: Run) -> list[str]:
+def _notes(run: Comparison) -> list[str]:
     star = "★ in the lead (controls excluded); tied methods share it. " if verdict_of(run).level in _STARRED else ""
     said = [
         f"{star}▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05, Holm-corrected "
@@ -211,11 +165,7 @@ def _notes(run: Run) -> list[str]:
     ]
     if not run.contrasts:
         said.append(run.why_no_contrasts)
-    said += [
-        f"‡ {column_name(row.column)}: {modes_sentence(row.explainer, row.low_seeds, row.seeds)}"
-        for row in run.rows
-        if row.low_seeds
-    ]
+    said += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in run.rows if row.low_seeds]
     for column, reason in run.unlearned.items():
         said.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
     if any(row.seeds < FEW for row in run.rows):
@@ -223,7 +173,7 @@ def _notes(run: Run) -> list[str]:
     said += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
     if run.failed:
         said.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")
-    said += run.incomplete_notes()
+    said += incomplete_notes(run)
     if len(run.sizes) == 1:
         said.append("One size was tried. --sizes 125,250,500 shows how gains change with more rows to learn from.")
     if any(row.lost_rows for row in run.rows):
@@ -233,7 +183,7 @@ def _notes(run: Run) -> list[str]:
     return said
 
 
-def _agreement(run: Run) -> Table | None:
+def _agreement(run: Comparison) -> Table | None:
     columns = [(str(one.get("student")), int(one.get("size") or 0)) for one in run.agreement.get("columns") or []]
     tau = run.agreement.get("tau") or []
     if len(tau) != len(columns):

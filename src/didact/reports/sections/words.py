@@ -6,12 +6,12 @@ from typing import Final
 from didact.records.explanations import Explanations
 from didact.records.summary import WordScore, summarise
 from didact.render.heat import shade
+from didact.render.tables import Cell, Table, cut
 from didact.reports.describe import method_text
 from didact.reports.leaders import CHANCE, written
 from didact.reports.part import Part, lead, notes
-from didact.reports.read import Run
 from didact.reports.rows import seen
-from didact.reports.table import Cell, Table, cut
+from didact.results.comparison import Comparison
 
 SHOWN: Final = 12  # words of a class
 _CLASSES: Final = 6
@@ -27,7 +27,7 @@ def top_words(maps: Explanations, *, shown: int = SHOWN) -> dict[str, list[WordS
     return {target: [word for word in summary.of(target) if word.mean_size > 0] for target in summary.targets}
 
 
-def part(run: Run) -> Part | None:
+def part(run: Comparison) -> Part | None:
     """None where no words were scored: nothing measured, images, or files that cannot be read."""
     if run.measured is None or run.measured.task == "image":
         return None
@@ -35,7 +35,7 @@ def part(run: Run) -> Part | None:
     found: dict[str, dict[str, list[WordScore]]] = {}
     kinds = {}
     for method in sorted(methods, key=lambda one: one.is_control)[:_METHODS]:
-        maps = run.explanations(method)
+        maps = run.measured.explanations(method)
         if isinstance(maps, Explanations) and (words := top_words(maps)):
             found[method.label], kinds[method.label] = words, maps.kind
     classes = sorted({target for words in found.values() for target in words})
@@ -58,7 +58,12 @@ def part(run: Run) -> Part | None:
 
 
 def _table(
-    run: Run, target: str, found: Mapping[str, Mapping[str, list[WordScore]]], kinds: Mapping[str, str], *, alone: bool
+    run: Comparison,
+    target: str,
+    found: Mapping[str, Mapping[str, list[WordScore]]],
+    kinds: Mapping[str, str],
+    *,
+    alone: bool,
 ) -> Table:
     columns = {name: words.get(target, []) for name, words in found.items()}
     rows: list[list[Cell | str]] = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from didact.records.formulas import without_formula
+from didact.render.formulas import without_formula
 from didact.render.page import safe
 
 PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
@@ -52,6 +52,17 @@ class Table:
     words: Sequence[int] = (0,)  # columns that are read as text; numbers stand right
     groups: Sequence[tuple[str, int]] = ()
     data: Sequence[Mapping[str, Any]] = ()
+    keys: int = 1  # columns that name a row: repeated where a terminal splits the table
+
+    @property
+    def text_heads(self) -> list[str]:
+        return [_cell(head).text for head in self.heads]
+
+    @property
+    def text_rows(self) -> list[list[str]]:
+        """The rows for a terminal; what stands behind a text is put into brackets."""
+        cells = [[_cell(entry) for entry in row] for row in self.rows]
+        return [[f"{cell.text} ({cell.aside})" if cell.aside else cell.text for cell in row] for row in cells]
 
     def html(self) -> str:
         heads = "".join(self._head(number, _cell(one)) for number, one in enumerate(self.heads))

@@ -1,19 +1,15 @@
-"""The contrasts of every two arms of every column of a comparison, as a run stores them."""
+"""The paired differences that a comparison stores: `Contrast` of two arms, and the table of all of them."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-from jaxtyping import Float, Int
+from didact.errors import OptionError
 
-from didact.stats.contrast import Contrast, crossed_contrast
-
-Column = tuple[str, int]
-# By arm, for each seed one value per row.
-Arms = Mapping[str, Mapping[int, Float[np.ndarray, " row"]]]
+Column = tuple[str, int]  # student and training size
 _OLDER: Final = (
     "This run was made by an older didact and holds no contrasts, so no method is claimed to be ahead of another. Run "
     "the same comparison again to add them: nothing is trained twice."
@@ -23,7 +19,59 @@ _NO_SHARED_SEED: Final = (
     "No two explainers have a finished run of the same seed, so nothing could be compared and no lead is claimed. Run "
     "the same comparison again to repeat the failed runs: finished ones are kept."
 )
-_FIELDS: Final = tuple(one.name for one in fields(Contrast))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The mean paired difference of two arms. Its interval is `difference` ± t·`se`, with t at `df` degrees of freedom.
+
+    The variances are those of the difference as seen from seed means, from row means and from what both leave. The
+    first two contain the third, so the variance is seed + row − cell, and at least seed and row. With one seed the
+    contrast is about other rows and that seed alone.
+    """
+
+    difference: float
+    se: float
+    df: float
+    seeds: int
+    rows: int
+    seed_variance: float = 0.0
+    row_variance: float = 0.0
+    cell_variance: float = 0.0
+
+    @cached_property
+    def p(self) -> float:
+        """Two-sided p of Student's t: below 1 − level exactly where `interval(level)` excludes 0."""
+        from scipy.special import stdtr  # not scipy.stats, which takes a second to import
+
+        if self.se == 0:
+            return 1.0 if self.difference == 0 else 0.0
+        return float(2 * stdtr(self.df, -abs(self.difference) / self.se))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        from scipy.special import stdtrit
+
+        if not 0 < level < 1:
+            raise OptionError(f"level must be between 0 and 1, got {level}.")
+        margin = float(-stdtrit(self.df, (1 - level) / 2)) * self.se if self.se else 0.0
+        return self.difference - margin, self.difference + margin
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return self.interval()[1]
+
+    def __neg__(self) -> "Contrast":
+        """The same two arms, the second minus the first."""
+        return replace(self, difference=-self.difference)
+
+
+_FIELDS: Final = tuple(entry.name for entry in fields(Contrast))
 
 
 @dataclass(frozen=True)
@@ -41,9 +89,9 @@ class ContrastTable:
 
     def get(self, first: str, second: str, column: Column) -> Contrast | None:
         """First minus second; None where the two share no seed or were not compared."""
-        found = self.entries.get((first, second, column))
-        if found is not None:
-            return found
+        contrast = self.entries.get((first, second, column))
+        if contrast is not None:
+            return contrast
         reverse = self.entries.get((second, first, column))
         return None if reverse is None else -reverse
 
@@ -71,20 +119,9 @@ class ContrastTable:
         entries = {}
         for line in lines:
             values = {name: float(line[name]) for name in _FIELDS}
-            if not np.isfinite(list(values.values())).all():
+            if not all(map(math.isfinite, values.values())):
                 raise ValueError("a contrast has values that are not numbers")
             counts = {"seeds": int(line["seeds"]), "rows": int(line["rows"])}
             key = (str(line["first"]), str(line["second"]), (str(line["student"]), int(line["size"])))
             entries[key] = Contrast(**{**values, **counts})  # type: ignore[arg-type]
         return cls(entries)
-
-
-def pairwise_contrasts(
-    arms: Arms, *, strata: Int[np.ndarray, " _"] | None = None
-) -> Iterator[tuple[str, str, Contrast]]:
-    """Every two arms with a shared seed. Seeds that one of the two lacks are left out of the pair."""
-    for (first, own), (second, other) in combinations(arms.items(), 2):
-        seeds = sorted(own.keys() & other.keys())
-        if seeds:
-            stacked = [np.stack([by_seed[seed] for seed in seeds]) for by_seed in (own, other)]
-            yield first, second, crossed_contrast(*stacked, strata=strata)

@@ -1,0 +1,145 @@
+"""A comparison for a terminal and for a notebook: the same table, and what must be read with it."""
+
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from didact.render.grid import Cell, Line, grid
+from didact.results.contrast import Column
+from didact.results.gains import FEW, NONE, GainRow, column_name
+from didact.results.number_format import UNKNOWN, NumberFormat
+
+if TYPE_CHECKING:
+    from didact.results.comparison import Comparison
+
+ADVICE: Final = (
+    "Try more rows to learn from (--sizes), more epochs (--epochs), another student (--students), or a pretrained base "
+    "for them (--base)."
+)
+_STYLES: Final = {"above": "bold green", "below": "red", "": ""}
+
+
+def text(comparison: "Comparison", *, width: int | None = None) -> str:
+    """The table with its remarks. Without a width no name or interval is cut, since they are read and typed."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width or 10_000, highlight=False)
+    console.print(_rich_table(comparison))
+    drawn: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join([*(line.rstrip() for line in drawn.rstrip().splitlines()), *remarks(comparison)])
+
+
+def _rich_table(comparison: "Comparison") -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("explainer", no_wrap=True)
+    for column in comparison.columns:
+        table.add_column(Text(_heading(comparison, column)), no_wrap=True)
+    table.add_column(Text("mean\nrank"), justify="right")
+    ranks = _ranks(comparison)
+    for name in _ordered(comparison, ranks):
+        line = [Text(name, style="dim" if name in comparison.about.get("controls", ()) else "")]
+        for column in comparison.columns:
+            words, mark = _written(comparison.find(name, column))
+            line.append(Text(words, style=_STYLES[mark]))
+        table.add_row(*line, Text(_rank(ranks, name)))
+    return table
+
+
+def html(comparison: "Comparison") -> str:
+    """The table as a piece of a page."""
+    ranks = _ranks(comparison)
+    lines = []
+    for name in _ordered(comparison, ranks):
+        is_control = name in comparison.about.get("controls", ())
+        cells = [_html_cell(comparison.find(name, column)) for column in comparison.columns]
+        first = Cell(name, "a control" if is_control else "", "quiet" if is_control else "")
+        lines.append(Line(first, [*cells, Cell(_rank(ranks, name))]))
+    heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), "mean\nrank"]
+    return grid(heads, lines, notes=remarks(comparison))
+
+
+def remarks(comparison: "Comparison") -> list[str]:
+    """What must be read with the table."""
+    measure = str(comparison.about.get("measure", "")).replace("balanced_accuracy", "balanced agreement")
+    percent = "points of 100" if measure != "pearson" else "Pearson's r"
+    first = f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}"
+    lines = []
+    has_intervals = any(row.low is not None for row in comparison.rows)
+    if has_intervals:
+        first += ", with its 95 % interval, corrected for the number of methods (controls: each alone)."
+        lines.append("▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05 (Holm).")
+    else:
+        first += ", without intervals."
+    lines += filter(None, [comparison.why_no_contrasts])
+    if any(row.seeds < FEW for row in comparison.rows):
+        little = "the interval says little" if has_intervals else "chance alone may have made this ranking"
+        lines.append(f"° fewer than {FEW} seeds: {little}.")
+    lines += [f"p: {reason}" for reason in sorted({row.p_reason for row in comparison.rows if row.p_reason})]
+    lines += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in comparison.rows if row.low_seeds]
+    return [first, *lines, *comparison.notes, *_failures(comparison)]
+
+
+def _failures(comparison: "Comparison") -> list[str]:
+    """Columns whose students did not learn, and runs that failed."""
+    unlearned = [column for column in comparison.about.get("columns", ()) if column.get("learned") is False]
+    lines = [
+        f"{column['student']}, {column['size']:,} rows: the students did not learn ({column['reason']}); this "
+        "column says nothing about the explanations."
+        for column in unlearned
+    ]
+    if unlearned:
+        lines.append(ADVICE)
+    if comparison.failed:
+        lines.append(f"{len(comparison.failed)} runs failed: the first with {comparison.failed[0].error!r}.")
+    return lines
+
+
+def _heading(comparison: "Comparison", column: Column) -> str:
+    """The name of a column, marked where some of its students failed to learn."""
+    failed = any(row.low_seeds for row in comparison.rows if row.column == column)
+    return f"{column[0]}\n{column[1]:,} rows{' ‡' if failed else ''}"
+
+
+def _ranks(comparison: "Comparison") -> dict[str, float]:
+    return {line["explainer"]: line["rank"] for line in comparison.ranking()}
+
+
+def _rank(ranks: Mapping[str, float], name: str) -> str:
+    return f"{ranks[name]:.1f}" if name in ranks else UNKNOWN
+
+
+def _ordered(comparison: "Comparison", ranks: Mapping[str, float]) -> list[str]:
+    """`none` first, then from best to worst."""
+    return sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf)))
+
+
+def _format(row: GainRow) -> NumberFormat:
+    digits = 3 if row.measure == "pearson" else 1
+    return NumberFormat(1.0 if row.measure == "pearson" else 100.0, digits, ascii_minus=True)
+
+
+def _html_cell(row: GainRow | None) -> Cell:
+    words, mark = _written(row)
+    if row is None or row.median is None:
+        return Cell(words, "no cell of it ended well", "quiet")
+    title = f"{row.measure} {_format(row).plain(row.mean)}, {row.seeds} seeds, {row.test_rows:,} test rows"
+    return Cell(words, title + (f", p = {row.p:.2g}" if row.p is not None else ""), mark)
+
+
+def _written(row: GainRow | None) -> tuple[str, str]:
+    """A cell for people, and whether its gain is claimed to be above or below 0."""
+    if row is None or row.median is None or (row.gain is None and row.explainer != NONE):
+        return UNKNOWN, ""
+    write = _format(row)
+    if row.explainer == NONE:
+        return f"{write.plain(row.mean)}{row.footnotes}", ""
+    if not row.has_interval:
+        return f"{write.signed(row.gain)}{row.footnotes}", ""
+    words = f"{write.signed(row.gain)} {write.brackets(row.low, row.high)} {row.mark or ' '}{row.footnotes}"
+    return words.rstrip(), "above" if row.is_above else "below" if row.is_below else ""

@@ -1,0 +1,75 @@
+"""What all readers of stored documents share: versions, numbers, and values as JSON has them."""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from didact.errors import RecordError
+
+VERSION: Final = "version"  # the entry that names the schema of a document; without it, it is 1
+# What reading a damaged entry can raise.
+BROKEN: Final = (LookupError, TypeError, ValueError, AttributeError)
+
+
+def check_version(document: Mapping[str, Any], newest: int, path: Path) -> None:
+    """A RecordError for a document of a later version than this didact knows."""
+    version = document.get(VERSION, 1)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ValueError(f"its version is {version!r}")
+    if version > newest:
+        raise RecordError(f"{path} has schema version {version}, and this didact reads up to {newest}. Update didact.")
+
+
+def number(value: Any) -> float | None:
+    """A finite number, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def required_number(value: Any) -> float:
+    """A finite number, else a ValueError."""
+    finite = number(value)
+    if finite is None:
+        raise ValueError(f"{value!r} is not a number")
+    return finite
+
+
+def list_of(value: Any) -> list[Any]:
+    """A list, else a TypeError that says what stands there."""
+    if not isinstance(value, list):
+        raise TypeError(f"a list is expected where {type(value).__name__} {str(value)[:40]!r} stands")
+    return value
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it: a number that is not finite becomes None, tuples become lists."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class Fields(Mapping[str, Any]):
+    """A base of dataclasses whose fields can also be read by name, `row["gain"]`, and made a dict of."""
+
+    __dataclass_fields__: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    def to_document(self) -> dict[str, Any]:
+        """The fields as JSON has them."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.items()}

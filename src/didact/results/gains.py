@@ -1,0 +1,170 @@
+"""The rows of a comparison: a gain for each explainer, student and training size; failed runs; learned mixes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from didact.results.contrast import Column
+from didact.results.documents import Fields, list_of, number
+
+NONE: Final = "none"  # the arm without explanations, which every gain is over
+FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
+_COUNTS: Final = ("size", "seeds", "test_rows", "lost_rows", "low_seeds")
+_NUMBERS: Final = ("mean", "median", "q25", "q75", "gain", "low", "high", "level", "p", "rank")
+
+
+@dataclass(frozen=True, eq=False)
+class GainRow(Fields):
+    """One explainer with one student and training size. Measures and gains are fractions; what is unknown is None.
+
+    `gain` is the mean paired difference to `none` over seeds and test rows. It is `claimed` by the rule of
+    docs/compare.md, which is so exactly where the interval from `low` to `high` (at `level`) excludes 0. `low_seeds`
+    counts the seeds that fell into a lower group of their own, `lost_rows` the rows that lost some of their
+    explanation.
+    """
+
+    explainer: str
+    student: str
+    size: int
+    seeds: int
+    measure: str
+    mean: float | None = None
+    median: float | None = None
+    q25: float | None = None
+    q75: float | None = None
+    gain: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    p: float | None = None
+    p_reason: str = ""
+    claimed: bool = False
+    rank: float | None = None
+    test_rows: int = 0
+    is_control: bool = False
+    lost_rows: int = 0
+    low_seeds: int = 0
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "GainRow":
+        """A stored row. Raises KeyError or TypeError where an entry is missing or of another type."""
+        for name in ("explainer", "student", "size", "seeds", "gain", "low", "high"):
+            document[name]
+        for name in (*_COUNTS, *_NUMBERS):
+            value = document.get(name)
+            kinds = int if name in _COUNTS else int | float
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                raise TypeError(f"{name} of a row is {value!r}")
+        for name in ("explainer", "student"):
+            if not isinstance(document[name], str):
+                raise TypeError(f"{name} of a row is {document[name]!r}")
+        numbers: dict[str, Any] = {name: number(document.get(name)) for name in _NUMBERS}
+        counts: dict[str, Any] = {name: int(document.get(name) or 0) for name in _COUNTS}
+        if "mean" not in document:  # rows of the first versions
+            numbers["mean"] = numbers["median"]
+        return cls(
+            explainer=document["explainer"],
+            student=document["student"],
+            measure=str(document.get("measure") or "accuracy"),
+            p_reason=str(document.get("p_reason") or ""),
+            claimed=bool(document.get("claimed", False)),
+            is_control=bool(document.get("is_control", False)),
+            **counts,
+            **numbers,
+        )
+
+    @property
+    def column(self) -> Column:
+        return self.student, self.size
+
+    @property
+    def has_interval(self) -> bool:
+        return self.low is not None and self.high is not None
+
+    @property
+    def is_above(self) -> bool:
+        """The gain is claimed to be above 0."""
+        return self.claimed and (self.gain or 0.0) > 0
+
+    @property
+    def is_below(self) -> bool:
+        """The gain is claimed to be below 0."""
+        return self.claimed and (self.gain or 0.0) < 0
+
+    @property
+    def mark(self) -> str:
+        """▲ for a gain claimed above 0, ▼ for one claimed below."""
+        return "▲" if self.is_above else "▼" if self.is_below else ""
+
+    @property
+    def footnotes(self) -> str:
+        """° for few seeds, ‡ for students that failed to learn."""
+        return ("°" if self.seeds < FEW else "") + ("‡" if self.low_seeds else "")
+
+    @property
+    def modes_sentence(self) -> str:
+        """What a reader must know of an arm whose students fall into two groups."""
+        if 2 * self.low_seeds <= self.seeds:
+            what = f"{self.low_seeds} of {self.seeds} students failed to learn what the others did"
+        else:
+            what = f"{self.seeds - self.low_seeds} of {self.seeds} students learned what the others did not"
+        return f"{self.explainer}: {what}; intervals with it are too narrow."
+
+
+@dataclass(frozen=True, eq=False)
+class FailedRun(Fields):
+    """A student whose training failed, and the error."""
+
+    key: str
+    explainer: str
+    student: str
+    size: int
+    seed: int
+    error: str
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "FailedRun":
+        key, explainer, student = (str(document.get(name, "")) for name in ("key", "explainer", "student"))
+        size, seed = (int(document.get(name) or 0) for name in ("size", "seed"))
+        return cls(key, explainer, student, size, seed, str(document["error"]))
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedMix(Fields):
+    """What a learned explainer became for one student, size and seed: the weight of each part by its name."""
+
+    explainer: str
+    student: str
+    size: int
+    seed: int
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    coefficients: tuple[float, ...] = ()
+    log_temperature: float | None = None
+    entropy: float | None = None
+    active: float | None = None
+    route: str = ""
+    notes: tuple[str, ...] = ()
+    temperature: float | None = None
+    kept: str = ""
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "LearnedMix":
+        numbers = ("log_temperature", "entropy", "active", "temperature")
+        return cls(
+            explainer=str(document["explainer"]),
+            student=str(document["student"]),
+            size=int(document["size"]),
+            seed=int(document.get("seed") or 0),
+            names=tuple(map(str, list_of(document["names"]))),
+            weights=tuple(map(float, list_of(document["weights"]))),
+            coefficients=tuple(map(float, document.get("coefficients") or ())),
+            route=str(document.get("route") or ""),
+            notes=tuple(map(str, document.get("notes") or ())),
+            kept=str(document.get("kept") or ""),
+            **{name: document.get(name) for name in numbers},
+        )
+
+
+def column_name(column: Column) -> str:
+    return f"{column[0]}, {column[1]:,} rows"

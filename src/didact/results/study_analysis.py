@@ -1,0 +1,315 @@
+"""What a study with people found: `StudyAnalysis`, as `didact study analyze` stores it in analysis.json."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from didact.errors import OptionError
+from didact.records.sealed import damaged, missing_entry, read_json, write_json
+from didact.results.documents import BROKEN, VERSION, Fields, number, required_number
+from didact.results.number_format import NumberFormat
+
+FILE: Final = "analysis.json"
+NEWEST: Final = 1
+KINDS: Final = ("ranking", "simulation", "rating")
+
+
+@dataclass(frozen=True)
+class MethodEstimate:
+    """One method, or one cohort of a simulation. `rank` is about people at large, `rank_here` about those asked.
+
+    What a kind of study does not have is None.
+    """
+
+    method: str
+    estimate: float
+    low: float | None
+    high: float | None
+    rank: int
+    rank_here: int
+    is_control: bool = False
+    first_places: float | None = None
+    mean_rank: float | None = None
+    people: float | None = None
+    where_right: float | None = None
+    where_wrong: float | None = None
+    learning: float | None = None
+    ratings: float | None = None
+    raw_mean: float | None = None
+    by_person: tuple[float, ...] = ()
+
+    @classmethod
+    def from_document(cls, row: Mapping[str, Any]) -> "MethodEstimate":
+        by_person = row.get("by_person")
+        people = by_person.values() if isinstance(by_person, Mapping) else ()
+        return cls(
+            str(row["method"]),
+            required_number(row["estimate"]),
+            number(row["low"]),
+            number(row["high"]),
+            int(row["rank"]),
+            int(row["rank_here"]),
+            bool(row.get("is_control", False)),
+            first_places=number(row.get("first_places")),
+            mean_rank=number(row.get("mean_rank")),
+            people=number(row.get("people")),
+            where_right=number(row.get("where_right")),
+            where_wrong=number(row.get("where_wrong")),
+            learning=number(row.get("learning")),
+            ratings=number(row.get("ratings")),
+            raw_mean=number(row.get("raw_mean")),
+            by_person=tuple(value for entry in people if (value := number(entry)) is not None),
+        )
+
+
+@dataclass(frozen=True)
+class PairwiseDifference:
+    """The better of two methods and the worse. The `sure` interval holds for all pairs at once."""
+
+    better: str
+    worse: str
+    difference: float
+    low: float | None
+    high: float | None
+    sure_low: float | None
+    sure_high: float | None
+    is_sure: bool
+    is_sure_here: bool
+    p: float | None = None
+    p_reason: str = ""
+
+    @classmethod
+    def from_document(cls, row: Mapping[str, Any]) -> "PairwiseDifference":
+        return cls(
+            str(row["better"]),
+            str(row["worse"]),
+            required_number(row["difference"]),
+            number(row["low"]),
+            number(row["high"]),
+            number(row["sure_low"]),
+            number(row["sure_high"]),
+            is_sure=bool(row["is_sure"]),
+            is_sure_here=bool(row["is_sure_here"]),
+            p=number(row.get("p_holm")),
+            p_reason=str(row.get("p_reason") or ""),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Participant(Fields):
+    """One person: how much was answered, how fast, and what looks odd."""
+
+    person: str
+    cohort: str
+    answers: int
+    steps: int
+    is_synthetic: bool
+    median_seconds: float | None
+    tau: float | None
+    odd: tuple[str, ...]
+
+    @classmethod
+    def from_document(cls, row: Mapping[str, Any]) -> "Participant":
+        return cls(
+            str(row["person"]),
+            str(row["cohort"]),
+            int(row["answers"]),
+            int(row["steps"]),
+            bool(row["is_synthetic"]),
+            number(row["median_seconds"]),
+            number(row["tau"]),
+            tuple(map(str, row["odd"])),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Skill(Fields):
+    """What a method reached by TrueSkill: μ with its 95 % interval, and its rank.
+
+    `shuffled` is μ as the mean over shuffled orders of the games, `spread` its standard deviation over them: TrueSkill
+    believes late games more, so its answer depends on an order that means nothing.
+    """
+
+    method: str
+    mu: float
+    sigma: float
+    low: float
+    high: float
+    rank: int
+    shuffled: float | None
+    spread: float | None
+    shuffled_rank: int
+
+    @classmethod
+    def from_document(cls, row: Mapping[str, Any]) -> "Skill":
+        mu, sigma, low, high = (required_number(row[name]) for name in ("mu", "sigma", "low", "high"))
+        shuffled, spread = number(row["shuffled"]), number(row["spread"])
+        ranks = int(row["rank"]), int(row["shuffled_rank"])
+        return cls(str(row["method"]), mu, sigma, low, high, ranks[0], shuffled, spread, ranks[1])
+
+
+@dataclass(frozen=True)
+class PeopleNeeded:
+    """How many people a difference takes: the `smallest` that was found, or the one `asked` for."""
+
+    what: str
+    difference: float
+    items: int
+    people: int | None
+    more: int | None
+    limit: str
+
+    @classmethod
+    def from_document(cls, row: Mapping[str, Any]) -> "PeopleNeeded":
+        people, more = (None if row[name] is None else int(row[name]) for name in ("people", "more"))
+        return cls(
+            str(row["what"]), required_number(row["difference"]), int(row["items"]), people, more, str(row["limit"])
+        )
+
+
+@dataclass(frozen=True)
+class Power:
+    """How large a study must be. `rows` is empty with a `reason` where that cannot be said."""
+
+    rows: tuple[PeopleNeeded, ...]
+    power: float
+    groups: int | None
+    reason: str
+
+    @classmethod
+    def from_document(cls, found: Mapping[str, Any]) -> "Power":
+        power = 0.8 if found.get("power") is None else required_number(found["power"])
+        rows = tuple(map(PeopleNeeded.from_document, found.get("rows") or ()))
+        return cls(rows, power, found.get("groups"), str(found.get("reason") or ""))
+
+
+@dataclass(frozen=True)
+class PeopleAgreement:
+    """How far people agree, by measure; what is unknown is left out."""
+
+    values: tuple[tuple[str, float], ...]
+    reason: str
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "PeopleAgreement":
+        names = {
+            "kendall_w_items": "Kendall's W, mean over items",
+            "kendall_w_people": "Kendall's W of people's mean ranks",
+            "alpha": f"Krippendorff's α, {document.get('alpha_metric')}",
+            "alpha_ordinal": "Krippendorff's α, ordinal",
+        }
+        stored = [(title, number(document.get(name))) for name, title in names.items()]
+        cohorts = document.get("by_cohort")
+        if isinstance(cohorts, Mapping):
+            stored += [(f"α within {name}", number(value)) for name, value in cohorts.items()]
+        known = tuple((title, value) for title, value in stored if value is not None)
+        return cls(known, str(document.get("reason") or ""))
+
+
+@dataclass(frozen=True)
+class StudyCounts:
+    """How many people, items and answers the analysis is about."""
+
+    people: int
+    synthetic: int
+    finished: int
+    items: int
+    answers: int
+    median_seconds: float | None
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "StudyCounts":
+        people, synthetic, finished = (int(document[name]) for name in ("people", "synthetic", "finished"))
+        items, answers = int(document["items"]), int(document["answers"])
+        return cls(people, synthetic, finished, items, answers, number(document.get("median_seconds")))
+
+
+@dataclass(frozen=True, eq=False)
+class StudyAnalysis:
+    """An analysed study. `document` is what is stored, with everything that no table shows."""
+
+    kind: str
+    title: str
+    question: str
+    headline: str
+    notes: tuple[str, ...]
+    level: float
+    methods: tuple[MethodEstimate, ...]
+    pairs: tuple[PairwiseDifference, ...]
+    counts: StudyCounts
+    people: tuple[Participant, ...]
+    agreement: PeopleAgreement
+    power: Power
+    skills: tuple[Skill, ...]
+    document: Mapping[str, Any] = field(repr=False)
+    folder: Path = Path()
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], folder: Path = Path()) -> "StudyAnalysis":
+        """What a document holds. Raises LookupError, TypeError or ValueError where it is damaged."""
+        if document[VERSION] != NEWEST or document["kind"] not in KINDS:
+            raise ValueError(f"version {document[VERSION]!r} of kind {document['kind']!r} is not known here")
+        skills: Sequence[Any] = dict(document.get("trueskill") or {}).get("rows", ())
+        return cls(
+            kind=str(document["kind"]),
+            title=str(document["title"]),
+            question=str(document["question"]),
+            headline=str(document["headline"]),
+            notes=tuple(map(str, document["notes"])),
+            level=required_number(document["level"]),
+            methods=tuple(map(MethodEstimate.from_document, document["methods"])),
+            pairs=tuple(map(PairwiseDifference.from_document, document["pairs"])),
+            counts=StudyCounts.from_document(document["counts"]),
+            people=tuple(map(Participant.from_document, document["people"])),
+            agreement=PeopleAgreement.from_document(document["agreement"]),
+            power=Power.from_document(document["power"]),
+            skills=tuple(map(Skill.from_document, skills)),
+            document=document,
+            folder=folder,
+        )
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "StudyAnalysis":
+        """The analysis that lies in a study's folder."""
+        folder = Path(folder)
+        path, advice = folder / FILE, f"Run `didact study analyze {folder}`."
+        if not folder.is_dir():
+            raise OptionError(f"There is no folder {folder}. Name the folder of a study that was analysed.")
+        try:
+            return cls.from_document(read_json(path, advice=advice), folder)
+        except FileNotFoundError as error:
+            raise OptionError(f"{folder} holds no {FILE}: the study was not analysed yet. {advice}") from error
+        except BROKEN as error:
+            raise damaged(path, missing_entry(error), advice) from error
+
+    def save(self, folder: Path) -> None:
+        write_json(folder / FILE, self.document, indent=1)
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON data, as `analysis.json` holds it."""
+        return dict(self.document)
+
+    @property
+    def measure(self) -> str:
+        return {"ranking": "log-worth", "simulation": "foreseen", "rating": "mean rating"}[self.kind]
+
+    @property
+    def format(self) -> NumberFormat:
+        """How estimates are written: shares of a simulation in percent."""
+        return NumberFormat(100.0, 0, " %") if self.kind == "simulation" else NumberFormat()
+
+    def power_for(self, difference: float) -> str:
+        """How many people it takes to detect `difference`, in a sentence; or why that cannot be said."""
+        shown = f"{100 * difference:.1f} %" if self.kind == "simulation" else f"{difference:.2f}"
+        needed = next((row for row in self.power.rows if row.what == "asked"), None)
+        if needed is None:
+            reason = self.power.reason or "not analysed"
+            return f"How many people a difference of {shown} takes cannot be said: {reason}."
+        start = f"To detect a difference of {shown} with a power of {100 * self.power.power:.0f} %"
+        if needed.people is None:
+            return f"{start}, no number of people is enough, even with {needed.items} items."
+        each = " in each cohort" if self.power.groups == 2 else ""
+        more = f"{needed.more} more than now" if needed.more else "no more than now"
+        limit = f" {needed.limit.capitalize()}." if needed.limit else ""
+        return f"{start}, ask {needed.people} people{each} ({more}) about {needed.items} items.{limit}"
