@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import MISSING
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from didact.errors import RecordError
 
@@ -54,6 +55,9 @@ def plain(value: Any) -> Any:
     return value
 
 
+Entry = TypeVar("Entry", bound="Fields")
+
+
 class Fields(Mapping[str, Any]):
     """A base of dataclasses whose fields can also be read by name, `row["gain"]`, and made a dict of."""
 
@@ -70,6 +74,35 @@ class Fields(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.__dataclass_fields__)
 
+    @classmethod
+    def from_document(cls: type[Entry], document: Mapping[str, Any]) -> Entry:
+        """Read the fields by their types. Unknown entries are dropped, absent ones get their defaults.
+
+        Raises KeyError for an absent entry without a default, TypeError or ValueError for one of another type.
+        """
+        values = {}
+        for name, about in cls.__dataclass_fields__.items():
+            if name in document or about.default is MISSING:
+                values[name] = _typed(about.type, document[name])
+        return cls(**values)
+
     def to_document(self) -> dict[str, Any]:
         """The fields as JSON has them."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in self.items()}
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """The value of an entry as its field has it. A number that may be unknown becomes None where it is not finite."""
+    if kind == float | None:
+        return number(value)
+    if kind is float:
+        return required_number(value)
+    if kind == str | None or kind == int | None:
+        return value
+    if kind is str:
+        return "" if value is None else str(value)
+    if kind is int or kind is bool:
+        return kind(value)
+    if kind in (tuple[str, ...], tuple[float, ...]):
+        return tuple(map(kind.__args__[0], value or ()))
+    return value or ()

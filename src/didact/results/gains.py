@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.results.contrast import Column
-from didact.results.documents import Fields, list_of, number
+from didact.results.documents import Fields, number
 
 NONE: Final = "none"  # the arm without explanations, which every gain is over
 FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
@@ -122,12 +122,6 @@ class FailedRun(Fields):
     seed: int
     error: str
 
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "FailedRun":
-        key, explainer, student = (str(document.get(name, "")) for name in ("key", "explainer", "student"))
-        size, seed = (int(document.get(name) or 0) for name in ("size", "seed"))
-        return cls(key, explainer, student, size, seed, str(document["error"]))
-
 
 @dataclass(frozen=True, eq=False)
 class LearnedMix(Fields):
@@ -142,28 +136,11 @@ class LearnedMix(Fields):
     coefficients: tuple[float, ...] = ()
     log_temperature: float | None = None
     entropy: float | None = None
-    active: float | None = None
+    active: int | None = None
     route: str = ""
     notes: tuple[str, ...] = ()
     temperature: float | None = None
     kept: str = ""
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "LearnedMix":
-        numbers = ("log_temperature", "entropy", "active", "temperature")
-        return cls(
-            explainer=str(document["explainer"]),
-            student=str(document["student"]),
-            size=int(document["size"]),
-            seed=int(document.get("seed") or 0),
-            names=tuple(map(str, list_of(document["names"]))),
-            weights=tuple(map(float, list_of(document["weights"]))),
-            coefficients=tuple(map(float, document.get("coefficients") or ())),
-            route=str(document.get("route") or ""),
-            notes=tuple(map(str, document.get("notes") or ())),
-            kept=str(document.get("kept") or ""),
-            **{name: document.get(name) for name in numbers},
-        )
 
 
 def column_name(column: Column) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float
@@ -19,7 +19,6 @@ from didact.results.documents import BROKEN, Fields, check_version, list_of, num
 
 FILE: Final = "measured.json"
 VERSION: Final = 1
-Entry = TypeVar("Entry", bound=Fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +64,8 @@ class MetricTable:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "MetricTable":
         return cls(
-            tuple(_typed(MetricRow, line) for line in document.get("rows") or ()),
-            tuple(_typed(MetricTest, line) for line in document.get("tests") or ()),
+            tuple(map(MetricRow.from_document, document.get("rows") or ())),
+            tuple(map(MetricTest.from_document, document.get("tests") or ())),
             str(document.get("heading") or "plausibility"),
             tuple(map(str, document.get("notes") or ())),
             _count(document.get("rows_asked")),
@@ -218,11 +217,11 @@ class Measured:
             split=str(document.get("split") or "test"),
             task=str(document.get("task") or ""),
             rows=tuple(map(MeasuredRow.from_document, listed("rows"))),
-            methods=tuple(_typed(MeasuredMethod, line) for line in listed("methods")),
-            skipped=tuple(_typed(SkippedMethod, line) for line in listed("skipped")),
+            methods=tuple(map(MeasuredMethod.from_document, listed("methods"))),
+            skipped=tuple(map(SkippedMethod.from_document, listed("skipped"))),
             metrics=MetricTable.from_document(document.get("metrics") or {}),
-            agreement=tuple(_typed(AgreementMatrix, line) for line in listed("agreement")),
-            cost=tuple(_typed(Cost, line) for line in listed("cost")),
+            agreement=tuple(map(AgreementMatrix.from_document, listed("agreement"))),
+            cost=tuple(map(Cost.from_document, listed("cost"))),
             notes=tuple(map(str, listed("notes"))),
             classes=None if classes is None else tuple(map(str, list_of(classes))),
             key=str(document.get("key") or ""),
@@ -284,31 +283,6 @@ class Measured:
             if known and (residual := median(known)) > INCOMPLETE:
                 residuals[method.label] = residual
         return residuals
-
-
-def _typed(kind: type[Entry], document: Mapping[str, Any]) -> Entry:
-    """An entry of a document. Unknown entries are dropped, numbers that are not finite become None."""
-    values: dict[str, Any] = {}
-    for name, about in kind.__dataclass_fields__.items():
-        if name in document:
-            values[name] = _value(about.type, document[name])
-        elif name in ("method", "metric", "label", "file"):
-            raise KeyError(name)
-    return kind(**values)
-
-
-def _value(kind: Any, value: Any) -> Any:
-    if kind is str:
-        return "" if value is None else str(value)
-    if kind == float | None:
-        return number(value)
-    if kind is int:
-        return _count(value) or 0
-    if kind is bool:
-        return bool(value)
-    if kind == tuple[str, ...]:
-        return tuple(map(str, value or ()))
-    return value or ()
 
 
 def _count(value: Any) -> int | None:

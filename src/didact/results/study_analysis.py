@@ -15,8 +15,8 @@ NEWEST: Final = 1
 KINDS: Final = ("ranking", "simulation", "rating")
 
 
-@dataclass(frozen=True)
-class MethodEstimate:
+@dataclass(frozen=True, eq=False)
+class MethodEstimate(Fields):
     """One method, or one cohort of a simulation. `rank` is about people at large, `rank_here` about those asked.
 
     What a kind of study does not have is None.
@@ -43,28 +43,12 @@ class MethodEstimate:
     def from_document(cls, row: Mapping[str, Any]) -> "MethodEstimate":
         by_person = row.get("by_person")
         people = by_person.values() if isinstance(by_person, Mapping) else ()
-        return cls(
-            str(row["method"]),
-            required_number(row["estimate"]),
-            number(row["low"]),
-            number(row["high"]),
-            int(row["rank"]),
-            int(row["rank_here"]),
-            bool(row.get("is_control", False)),
-            first_places=number(row.get("first_places")),
-            mean_rank=number(row.get("mean_rank")),
-            people=number(row.get("people")),
-            where_right=number(row.get("where_right")),
-            where_wrong=number(row.get("where_wrong")),
-            learning=number(row.get("learning")),
-            ratings=number(row.get("ratings")),
-            raw_mean=number(row.get("raw_mean")),
-            by_person=tuple(value for entry in people if (value := number(entry)) is not None),
-        )
+        values = tuple(value for entry in people if (value := number(entry)) is not None)
+        return super().from_document({**row, "by_person": values})
 
 
-@dataclass(frozen=True)
-class PairwiseDifference:
+@dataclass(frozen=True, eq=False)
+class PairwiseDifference(Fields):
     """The better of two methods and the worse. The `sure` interval holds for all pairs at once."""
 
     better: str
@@ -76,24 +60,8 @@ class PairwiseDifference:
     sure_high: float | None
     is_sure: bool
     is_sure_here: bool
-    p: float | None = None
+    p_holm: float | None = None
     p_reason: str = ""
-
-    @classmethod
-    def from_document(cls, row: Mapping[str, Any]) -> "PairwiseDifference":
-        return cls(
-            str(row["better"]),
-            str(row["worse"]),
-            required_number(row["difference"]),
-            number(row["low"]),
-            number(row["high"]),
-            number(row["sure_low"]),
-            number(row["sure_high"]),
-            is_sure=bool(row["is_sure"]),
-            is_sure_here=bool(row["is_sure_here"]),
-            p=number(row.get("p_holm")),
-            p_reason=str(row.get("p_reason") or ""),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,19 +76,6 @@ class Participant(Fields):
     median_seconds: float | None
     tau: float | None
     odd: tuple[str, ...]
-
-    @classmethod
-    def from_document(cls, row: Mapping[str, Any]) -> "Participant":
-        return cls(
-            str(row["person"]),
-            str(row["cohort"]),
-            int(row["answers"]),
-            int(row["steps"]),
-            bool(row["is_synthetic"]),
-            number(row["median_seconds"]),
-            number(row["tau"]),
-            tuple(map(str, row["odd"])),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +95,6 @@ class Skill(Fields):
     shuffled: float | None
     spread: float | None
     shuffled_rank: int
-
-    @classmethod
-    def from_document(cls, row: Mapping[str, Any]) -> "Skill":
-        mu, sigma, low, high = (required_number(row[name]) for name in ("mu", "sigma", "low", "high"))
-        shuffled, spread = number(row["shuffled"]), number(row["spread"])
-        ranks = int(row["rank"]), int(row["shuffled_rank"])
-        return cls(str(row["method"]), mu, sigma, low, high, ranks[0], shuffled, spread, ranks[1])
 
 
 @dataclass(frozen=True)

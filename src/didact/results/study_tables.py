@@ -59,7 +59,7 @@ def _pairs(study: StudyAnalysis, prefix: str) -> Table:
             study.format.interval(pair.sure_low, pair.sure_high),
         ]
         row: list[Cell | str] = [pair.better, pair.worse, study.format.signed(pair.difference), *intervals, told]
-        p = Cell(UNKNOWN if pair.p is None else f"{pair.p:.3g}", title=pair.p_reason)
+        p = Cell(UNKNOWN if pair.p_holm is None else f"{pair.p_holm:.3g}", title=pair.p_reason)
         rows.append([*row, p] if has_tests else row)
     level = f"{100 * study.level:g} %"
     heads = ["better", "worse", "difference", f"{level} interval", f"{level} of all pairs at once", "told apart"]
