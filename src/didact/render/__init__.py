@@ -1,4 +1,4 @@
-"""What people see: texts with marks, pictures in a terminal, progress with the time left. No torch in this room."""
+"""What people see: texts with marks, tables, pictures, progress with the time left. No torch in this room."""
 
 from typing import Final
 
