@@ -13,6 +13,7 @@ from didact.errors import OptionError, RecordError
 from didact.experiment.summary import contrasts_of, rows_of_table
 from didact.records.table import read_table
 from didact.results.comparison import Comparison
+from didact.results.gains import FailedRun, GainRow
 from didact.stats.contrast import crossed_contrast
 
 # DESIGN.md, section 4: the columns of `compare`.
@@ -286,12 +287,13 @@ def table_of(scores, *, controls=("none",)):
 
 def row(name, gain, low, high, *, seeds=8, p=None, student="same/attention", size=500, **more):
     value = 0.6 + (gain or 0)
-    return {
+    fields = {
         "explainer": name, "student": student, "size": size, "seeds": seeds, "measure": "accuracy", "mean": value,
         "median": value, "q25": value, "q75": value, "gain": gain, "low": low, "high": high, "p": p, "p_reason": "",
         "rank": 1.0, "test_rows": 100, "is_control": name == "none", "lost_rows": 0, "level": 0.95, "low_seeds": 0,
         "claimed": low is not None and (low > 0 or high < 0),
     } | more  # fmt: skip
+    return GainRow(**fields)
 
 
 def comparison(*rows, **more) -> Comparison:
@@ -360,7 +362,7 @@ class TestTable:
 
     def test_reasons_notes_and_failures_are_told(self):
         found = comparison(row("lime", 0.1, 0.0, 0.2, p_reason="3 seeds cannot reach 0.05"))
-        found = replace(found, notes=("Left out: trivial.",), failed=({"error": "no memory"},))
+        found = replace(found, notes=("Left out: trivial.",), failed=(FailedRun("k", "lime", "s", 9, 0, "no memory"),))
         text = found.table()
         for part in ("p: 3 seeds cannot reach 0.05", "Left out: trivial.", "'no memory'"):
             assert part in text

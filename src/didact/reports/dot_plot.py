@@ -51,8 +51,8 @@ def dot_plot(
         for name, dot in zip(names, dots, strict=True)
     ]
     single = [{"name": name, "value": value} for name, dot in zip(names, dots, strict=True) for value in dot.people]
-    reach = [row[key] for row in rows for key in ("low", "end", "value")] + ([] if base is None else [base])
-    reach += [value for dot in dots for value in dot.people]
+    reach = [row[key] for row in rows for key in ("low", "end", "value")] + [point["value"] for point in single]
+    reach += [] if base is None else [base]
     span = (max(reach) - min(reach)) or 1.0
     domain = [min(reach) - 0.04 * span, max(reach) + (0.2 if is_narrow else 0.11) * span]
     scale = alt.Scale(domain=domain, nice=False, zero=False)
@@ -63,6 +63,7 @@ def dot_plot(
     names_axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=300, labelPadding=10, labelColor=INK)
     y = alt.Y("name:N", sort=names, axis=None if is_narrow else names_axis, scale=alt.Scale(padding=0.5))
     below = 9 if is_narrow else 0  # there the name stands above its bar
+    color, fill, stroke = (kind(name, scale=None) for kind, name in _colours(alt))
     plot = alt.Chart(values(rows)).encode(y=y, description="told:N")
     layers = []
     if base is not None:
@@ -73,10 +74,9 @@ def dot_plot(
         layers.append(faint.encode(x=alt.X("value:Q", scale=scale, axis=axis), y=y))
     bars = plot.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=below, y2Offset=below)
     points = plot.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=below)
-    fill, stroke = alt.Fill("fill:N", scale=None), alt.Stroke("color:N", scale=None)
     numbers = plot.mark_text(align="left", dx=9, fontSize=12, color=INK, yOffset=below)
     layers += [
-        bars.encode(x=alt.X("low:Q", axis=axis, scale=scale), x2="high:Q", color=alt.Color("color:N", scale=None)),
+        bars.encode(x=alt.X("low:Q", axis=axis, scale=scale), x2="high:Q", color=color),
         points.encode(x=alt.X("value:Q", scale=scale, axis=axis), fill=fill, stroke=stroke),
         numbers.encode(x="end:Q", text="written:N"),
     ]
@@ -84,6 +84,10 @@ def dot_plot(
         above = plot.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20)
         layers.append(above.encode(text="name:N"))
     return calm(alt.layer(*layers), width, (44 if is_narrow else 30) * len(rows) + (40 if title is None else 56))
+
+
+def _colours(alt: Any) -> list[tuple[Any, str]]:
+    return [(alt.Color, "color:N"), (alt.Fill, "fill:N"), (alt.Stroke, "color:N")]
 
 
 def _unique(names: Sequence[str]) -> list[str]:
