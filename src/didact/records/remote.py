@@ -99,7 +99,9 @@ class Remote:
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         """What small files hold, several at a time; those that are missing are left out."""
         paths = {self._path(name): name for name in names}
-        contents = self._system.cat(list(paths), recursive=False, on_error="return") if paths else {}
+        if not paths:
+            return {}
+        contents = self._call("read from", lambda: self._system.cat(list(paths), recursive=False, on_error="return"))
         found = {}
         for path, name in paths.items():
             content = contents.get(path, FileNotFoundError(name))
