@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from didact.cli import help as printing
 from didact.cli.main import app
-from didact.cli.options import PANELS
+from didact.config import GROUPS as PANELS
 
 COLUMNS = 80
 

@@ -70,7 +70,7 @@ def agree(
     columns: options.Columns = None,
     classes: options.Classes = None,
     methods: Annotated[
-        str | None, option("--methods", "NAMES", "Explain with these names from `didact methods`.", options.METHODS)
+        str | None, option("--methods", "NAMES", "Explain with these names from `didact methods`.", options.METHOD)
     ] = None,
     split: Annotated[
         str | None,

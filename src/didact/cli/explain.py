@@ -53,7 +53,7 @@ def explain(
             "NAMES",
             "Names from `didact methods`, or folders of learned explainers (default: lrp where its scores add up, "
             "else integrated_gradients).",
-            options.METHODS,
+            options.METHOD,
         ),
     ] = None,
     data: Annotated[
@@ -97,10 +97,10 @@ def explain(
     ] = None,
     target: Annotated[
         str | None,
-        option("--target", "TARGET", "predicted (default), gold, contrast, a class or all.", options.METHODS),
+        option("--target", "TARGET", "predicted (default), gold, contrast, a class or all.", options.METHOD),
     ] = None,
     scale: Annotated[
-        str | None, option("--scale", "SCALE", "logit, probability or log_probability.", options.METHODS)
+        str | None, option("--scale", "SCALE", "logit, probability or log_probability.", options.METHOD)
     ] = None,
     level: Annotated[
         str | None,
@@ -108,18 +108,16 @@ def explain(
             "--level",
             "LEVEL",
             "Score token (default, shown as words) or word; --level token shows the pieces.",
-            options.METHODS,
+            options.METHOD,
         ),
     ] = None,
-    special: Annotated[
-        bool | None, flag("--special/--no-special", "Score special tokens too.", options.METHODS)
-    ] = None,
+    special: Annotated[bool | None, flag("--special/--no-special", "Score special tokens too.", options.METHOD)] = None,
     absolute: Annotated[
-        bool | None, flag("--absolute/--signed", "Drop the signs of scores, or keep them.", options.METHODS)
+        bool | None, flag("--absolute/--signed", "Drop the signs of scores, or keep them.", options.METHOD)
     ] = None,
     normalise: Annotated[
         str | None,
-        option("--normalise", "HOW", "raw (default), softmax(temperature=1), top(k=0.1).", options.METHODS),
+        option("--normalise", "HOW", "raw (default), softmax(temperature=1), top(k=0.1).", options.METHOD),
     ] = None,
     preset: options.Preset = None,
     batch_size: options.PassSize = None,

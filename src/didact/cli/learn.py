@@ -44,7 +44,7 @@ def smat(
     family: Annotated[
         str,
         option(
-            "--family", "NAME", "attention_mix (default), gradient_mix or blend.", options.METHODS, show_default=False
+            "--family", "NAME", "attention_mix (default), gradient_mix or blend.", options.METHOD, show_default=False
         ),
     ] = "attention_mix",
     settings: Annotated[
@@ -53,7 +53,7 @@ def smat(
             "--options",
             "NAME=VALUE",
             "More options of the explainer: normaliser=softmax, members='lime + occlusion', and others.",
-            options.METHODS,
+            options.METHOD,
         ),
     ] = None,
     student: Annotated[
@@ -159,10 +159,10 @@ def l2e(
     classes: options.Classes = None,
     imitate: Annotated[
         str,
-        option("--imitate", "NAMES", "Methods, learned folders or files of scores.", options.METHODS),
+        option("--imitate", "NAMES", "Methods, learned folders or files of scores.", options.METHOD),
     ] = "kernel_shap",
     formulation: Annotated[
-        str, option("--formulation", "NAME", "labelling, ranking or regression.", options.METHODS)
+        str, option("--formulation", "NAME", "labelling, ranking or regression.", options.METHOD)
     ] = "labelling",
     combine: Annotated[
         str,
@@ -170,7 +170,7 @@ def l2e(
             "--combine",
             "HOW",
             "Several methods: ranks (default, mean ranks) or heads.",
-            options.METHODS,
+            options.METHOD,
             show_default=False,
         ),
     ] = "ranks",
@@ -180,13 +180,13 @@ def l2e(
             "--preset",
             "NAME",
             "default, or paper: train as the paper's code does.",
-            options.METHODS,
+            options.METHOD,
             show_default=False,
         ),
     ] = "default",
     settings: Annotated[
         str | None,
-        option("--options", "NAME=VALUE", "Of the network: width=256,positions=false,level=word.", options.METHODS),
+        option("--options", "NAME=VALUE", "Of the network: width=256,positions=false,level=word.", options.METHOD),
     ] = None,
     size: Annotated[
         int | None, option("--size", "N", "Number of rows to learn from (default: all).", options.TRAINING, min=2)

@@ -39,22 +39,22 @@ def metrics(
         str | None, option("--split", "SPLIT", "Split of the data, if ids are in several.", options.DATA)
     ] = None,
     asked: Annotated[
-        str | None, option("--metrics", "NAMES", "Comma-separated names (default: all that apply).", options.METHODS)
+        str | None, option("--metrics", "NAMES", "Comma-separated names (default: all that apply).", options.METHOD)
     ] = None,
     remove: Annotated[
-        str | None, option("--remove", "HOW", "Remove units by mask (default), delete, pad, zero.", options.METHODS)
+        str | None, option("--remove", "HOW", "Remove units by mask (default), delete, pad, zero.", options.METHOD)
     ] = None,
     preset: Annotated[
-        str | None, option("--preset", "NAME", "Removal of a paper: eraser (delete), l2e (mask).", options.METHODS)
+        str | None, option("--preset", "NAME", "Removal of a paper: eraser (delete), l2e (mask).", options.METHOD)
     ] = None,
     level: Annotated[
-        str | None, option("--level", "LEVEL", "word joins the pieces of words first.", options.METHODS)
+        str | None, option("--level", "LEVEL", "word joins the pieces of words first.", options.METHOD)
     ] = None,
     encoder: Annotated[
         str | None,
-        option("--encoder", "MODEL", "Finds similar rows: minilm (default: the model).", options.METHODS),
+        option("--encoder", "MODEL", "Finds similar rows: minilm (default: the model).", options.METHOD),
     ] = None,
-    control: Annotated[bool, flag("--control/--no-control", "Add random scores as a control.", options.METHODS)] = True,
+    control: Annotated[bool, flag("--control/--no-control", "Add random scores as a control.", options.METHOD)] = True,
     tests: Annotated[bool, flag("--tests", "Also test the difference of each two methods.", options.OUTPUT)] = False,
     seed: Annotated[int, option("--seed", "N", "Seed of control and planted data.", options.ADVANCED)] = 0,
     batch_size: Annotated[

@@ -8,17 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli.output import say_notes
+from didact.config import ADVANCED, DATA, METHOD, MODEL, OUTPUT, PARTICIPANTS, STATISTICS, STUDY, TRAINING
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
 from didact.limits import MOST_AT_ONCE, MOST_WORKERS, most_threads
 from didact.registry import parse_spec, split_list
 
-# Titles of the panels in which `--help` lists options, in their order, for all commands.
-MODEL, DATA, METHODS, TRAINING, STATISTICS = "Model", "Data", "Methods", "Training", "Statistics"
-STUDY, PARTICIPANTS, OUTPUT, ADVANCED = "Study", "Participants", "Output", "Advanced"
-PANELS = (MODEL, DATA, METHODS, STUDY, PARTICIPANTS, TRAINING, STATISTICS, OUTPUT, ADVANCED)
-
-
+__all__ = ["PARTICIPANTS", "STATISTICS", "STUDY"]  # named here by the commands
 MOST = most_threads()
 
 
@@ -65,8 +61,8 @@ FirstRows = Annotated[int | None, option("--rows", "N", "Use only the first N ro
 DataDir = Annotated[str | None, option("--data-dir", "FOLDER", "Folder with real data (default: $DIDACT_DATA).", DATA)]
 DataSeed = Annotated[int, option("--data-seed", "N", "Seed of planted data.", DATA)]
 
-Methods = Annotated[str, option("--methods", "NAMES", "Names from `didact methods`.", METHODS)]
-Preset = Annotated[str | None, option("--preset", "NAME", "Settings of a paper: pruthi, smat, l2e or neely.", METHODS)]
+Methods = Annotated[str, option("--methods", "NAMES", "Names from `didact methods`.", METHOD)]
+Preset = Annotated[str | None, option("--preset", "NAME", "Settings of a paper: pruthi, smat, l2e or neely.", METHOD)]
 
 Epochs = Annotated[int | None, option("--epochs", "N", "Maximum number of epochs.", TRAINING)]
 StudentEpochs = Annotated[int | None, option("--epochs", "N", "Epochs of a student.", TRAINING)]

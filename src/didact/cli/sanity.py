@@ -28,7 +28,7 @@ def sanity(
             "--checks",
             "NAMES",
             "weights, trivial, labels (default: all but labels, which trains a second model).",
-            options.METHODS,
+            options.METHOD,
         ),
     ] = None,
     split: options.Split = "test",

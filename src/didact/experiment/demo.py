@@ -332,9 +332,9 @@ class Demo:
             named = {"teacher": self.home / "teacher", "data": DATA}
             options |= {"data_seed": self.seed, "training": dict(self.size.training)}
         found = compare(
-            **named, explainers=methods, students=self.students(), sizes=[self.rows], seeds=self.seeds,
-            out=self.folder, workers=self.workers, progress=self.progress, measure=self.size.measured,
-            leave_out=list(self.size.leave_out), sharpness=list(self.size.sharpness), **options,
+            **named, explainers=methods, students=self.students(), train_sizes=[self.rows], seeds=self.seeds,
+            out=self.folder, workers=self.workers, progress=self.progress, eval_rows=self.size.measured,
+            skip_controls=list(self.size.leave_out), temperatures=list(self.size.sharpness), **options,
         )  # fmt: skip
         log.info("compared in %.1f s", time.monotonic() - began)
         return found

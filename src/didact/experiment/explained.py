@@ -17,10 +17,10 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
 from didact.experiment.columns import gold_labels
+from didact.experiment.config_checks import Method
 from didact.experiment.engines import Helper
 from didact.experiment.explain import explain, explanation_facts
 from didact.experiment.parts import parts_of
-from didact.experiment.plan import Method
 from didact.explainers import EXPLAINERS
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix

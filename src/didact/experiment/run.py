@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +45,7 @@ from didact.render.progress import Progress
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
+TRAIN_TOGETHER: Final[bool] = False  # retired as an option; the branch that removes the feature removes this
 _CEILING: Final = 0.99  # simulability without explanations above which none can help
 _PLACES: Final = ("cells", "classroom", "explanations", "measured")
 _RESULTS: Final = {
@@ -104,13 +104,13 @@ class Run:
             self._derive(cells, store)
         self._work(engine, manifest, [cell for cell in cells if cell.learner is None], store, "training students")
         found = self._summary(cells, store, splits["test"])
-        if self.plan.measure:
+        if self.plan.eval_rows:
             self.place.use("measured/*", "measured.json")
             learned = self._learned(cells, store)
             Measuring(
                 self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress,
                 helper=helper, labelled=splits["test"],
-            ).done(self.plan.measure)  # fmt: skip
+            ).done(self.plan.eval_rows)  # fmt: skip
         return found
 
     def _learned(self, cells: Sequence[Cell], store: Store) -> dict[str, Mix]:
@@ -125,7 +125,7 @@ class Run:
         return found
 
     def _plan_text(self) -> str:
-        plan = replace(self.plan, students=self.roster.students)
+        plan = self.plan.replace(students=self.roster.students)
         extra = [
             one.label for one in self.roster.entrants if one.method is not None and not isinstance(one.method, str)
         ]
@@ -237,13 +237,14 @@ class Run:
         prepared = {str(student): self._prepared(student) for student in self.roster.students}
         cells = []
         for seed in plan.seeds:
-            for size in plan.sizes:
+            for size in plan.train_sizes:
                 rows_key = fingerprint_of(self.roster.seed_rows(seed, size))
                 for student in self.roster.students:
                     start, training = prepared[str(student)]
                     common = {
                         "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out, "start": start,
-                        "training": training, "size": size, "seed": seed, "soft": plan.soft, "threads": plan.threads,
+                        "training": training, "size": size, "seed": seed, "soft": plan.soft_labels,
+                        "threads": plan.threads,
                         "device": plan.student_device, **({"balanced": True} if self.roster.is_balanced else {}),
                     }  # fmt: skip
                     learned: dict[str, str] = {}
@@ -269,7 +270,7 @@ class Run:
     ) -> list[Cell]:
         """The cells as they are done: alone, or with the other seeds of their kind where the plan asks for that."""
         cells = self._cells(splits, kept, parts)
-        if not self.plan.together:
+        if not TRAIN_TOGETHER:
             return cells
         found, reasons = grouped(cells, self._why_alone)
         self.roster.notes += [f"{name} is trained seed by seed: {reason}." for name, reason in reasons.items()]
@@ -315,7 +316,7 @@ class Run:
             others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
             trials = [trial for place, trial in enumerate(others) if trial not in others[:place]]
         if one.role == "sharpened":
-            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in self.plan.sharpness]
+            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in self.plan.temperatures]
         if one.role == "extra":
             trials, facts["extra"] = [{}], True
         facts |= {
@@ -466,7 +467,7 @@ class Run:
     def _summary(self, cells: Sequence[Cell], store: Store, test: Labelled) -> Comparison:
         records = {cell.key: store.load(cell.key) for cell in cells}
         scores = scores_of(cells, records, store, test)
-        columns = [(str(student), size) for student in self.roster.students for size in self.plan.sizes]
+        columns = [(str(student), size) for student in self.roster.students for size in self.plan.train_sizes]
         controls = [one.label for one in self.roster.entrants if one.is_control]
         measure = BALANCED if self.roster.is_balanced else self.roster.data.task.measure
         strata = test.outputs.labels if self.roster.is_balanced else None
@@ -495,7 +496,8 @@ class Run:
             "didact": __version__, "teacher": self.roster.teacher.name, "teacher_fingerprint": self.fingerprint,
             "data": self.roster.data.name, "data_fingerprint": self.roster.data.fingerprint,
             "task": self.roster.data.task.name,
-            "measure": measure, "controls": controls, "seeds": list(self.plan.seeds), "tune": dict(self.plan.tune),
+            "measure": measure, "controls": controls, "seeds": list(self.plan.seeds),
+            "tune": dict(self.plan.search_space),
             "starts": {name: start.origin for name, start in self.roster.starts.items()}, "torch": torch.__version__,
             "cells": len({cell.key for cell in cells}), "train_rows": len(self.roster.pool), "plan": self._plan_text(),
             "dev_rows": len(self._known("dev")), "test_rows": len(test.rows), "balance": self.roster.sample.balance,
