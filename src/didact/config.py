@@ -244,6 +244,11 @@ class Config(BaseModel):
         """The fields that were given, by name."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
+    @classmethod
+    def default(cls, name: str) -> Any:
+        """The default of a field."""
+        return cls.model_fields[name].default
+
     def pick(self, *names: str, **renamed: str) -> dict[str, Any]:
         """Fields as keyword arguments: by their own names, or by others (`rate="learning_rate"`)."""
         return {name: getattr(self, field) for name, field in [*zip(names, names, strict=True), *renamed.items()]}

@@ -82,7 +82,7 @@ def _option(kind: type[Config], name: str) -> Option | None:
 def _parameter(name: str, field: FieldInfo, option: Option, callback: Callable[..., Any] | None) -> inspect.Parameter:
     """The option of a field. Its default is None, so that a value in a file is not overridden."""
     annotation = _type(field, option)
-    more: dict[str, Any] = {"help": field.description, "metavar": option.metavar or None}
+    more: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
     is_required = field.is_required() and callback is None
     if option.is_argument:
         declared: Any = typer.Argument(**more)
