@@ -196,7 +196,7 @@ class Config(BaseModel):
             except ValidationError as error:
                 faults += [fault for item in error.errors() for fault in self._faults_of(item)]
             if faults:
-                raise fault_list(faults)
+                raise self.fault_list(faults)
 
     @classmethod
     def of(cls: "type[C]", entries: Mapping[str, Any], *, objects: Iterable[str] = (), faults: Iterable[str] = ()) -> C:
@@ -208,10 +208,16 @@ class Config(BaseModel):
         try:
             config = cls(**fields)
         except PlanError as error:
-            raise fault_list([*collected, *error.faults, *faults]) from None
+            raise cls.fault_list([*collected, *error.faults, *faults]) from None
         if collected or faults:
-            raise fault_list([*collected, *faults])
+            raise cls.fault_list([*collected, *faults])
         return config
+
+    @classmethod
+    def fault_list(cls, faults: Sequence[str]) -> PlanError:
+        """The error that lists all faults."""
+        title = "The plan has" if cls.KIND == "entry of a plan" else "The options have"
+        return PlanError(f"{title} {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -283,11 +289,6 @@ def _near(name: str, names: Sequence[str], former: Mapping[str, str] | None = No
     near = difflib.get_close_matches(name[:200], names, n=3, cutoff=0.6)
     meant = dict.fromkeys((former or {}).get(other, other) for other in near)
     return f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
-
-
-def fault_list(faults: Sequence[str]) -> PlanError:
-    """The error that lists all faults."""
-    return PlanError(f"The plan has {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
 
 
 def flag_of(name: str) -> str:
