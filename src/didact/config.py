@@ -354,6 +354,6 @@ class TrainingOptions(Config):
 
     @property
     def training(self) -> dict[str, Any]:
-        """What was given, as `learning.fit.Training` names it."""
-        values = self.pick("epochs", "batch_size", rate="learning_rate")
+        """The fields that were given."""
+        values = self.pick("epochs", "batch_size", "learning_rate")
         return {name: value for name, value in values.items() if value is not None}

@@ -51,9 +51,9 @@ def smat(config: SmatConfig, as_json: options.Json = False) -> None:
     settings = config.learner()
     learner = learner_of(settings)  # what cannot be learned is told before anything is loaded
     loaded, folder = _opened(config, "smat")
-    from didact.experiment.learn import check_smat, learn_smat
+    from didact.experiment.learn import check_smat, checked_training, learn_smat
 
-    check_smat(loaded, learner, training=config.training, **config.pick("student", "size"))
+    check_smat(loaded, learner, training=checked_training(config.training), **config.pick("student", "size"))
     teacher = options.teacher_of(config)
     loaded = options.aligned(loaded, teacher, config.classes, required=asks_for_gold(settings))
     with going_on("Stopped. Give the same command again to go on from the last finished epoch."):

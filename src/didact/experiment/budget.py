@@ -97,7 +97,7 @@ class _Fitter:
         less = [
             f"fewer {name}" for name, count in (
                 ("students", len(self.roster.plan.students)), ("seeds", len(self.asked.seeds)),
-                ("sizes", len(self.asked.sizes)),
+                ("sizes", len(self.asked.train_sizes)),
             ) if count > 1
         ]  # fmt: skip
         return " or ".join(["give more time", *less])

@@ -69,7 +69,7 @@ class Size:
     imitate: str | None = None
     imitated: int = 400
     network: Mapping[str, Any] = field(default_factory=lambda: {"layers": 2, "width": 64})
-    l2e: Mapping[str, Any] = field(default_factory=lambda: {"epochs": 10, "rate": 2e-3})
+    l2e: Mapping[str, Any] = field(default_factory=lambda: {"epochs": 10, "learning_rate": 2e-3})
     training: Mapping[str, Any] = field(default_factory=dict)
 
 
