@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from didact.config import GROUPS, Config, flag_of, option_of
+from didact.config import Config, Group, flag_of, option_of
 from didact.experiment.config import CompareConfig
 from didact.experiment.configs import (
     AgreeConfig,
@@ -56,7 +56,7 @@ def page() -> str:
 def _table(kind: type[Config]) -> Iterator[str]:
     yield "| field | flag | what it says |\n|---|---|---|\n"
     options = {name: (field, option_of(field)) for name, field in kind.model_fields.items()}
-    for group in GROUPS:
+    for group in Group:
         for name, (field, option) in options.items():
             if option is not None and option.group == group:
                 flag = option.metavar if option.is_argument else option.flag or flag_of(name)

@@ -11,26 +11,44 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
 
 from didact.errors import DidactError, OptionError, PlanError
-from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, MOST_LENGTH, most_threads, shown
+from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, MOST_LENGTH, MOST_ROWS, most_threads, shown
 from didact.registry import plain, unknown
 
 log = logging.getLogger(__name__)
 
-# Titles of the panels in which `--help` lists options, in their order, for all commands.
-MODEL, DATA, METHOD, STUDY, PARTICIPANTS = "Model", "Data", "Method", "Study", "Participants"
-TRAINING, STATISTICS, OUTPUT, ADVANCED = "Training", "Statistics", "Output", "Advanced"
-GROUPS: Final = (MODEL, DATA, METHOD, STUDY, PARTICIPANTS, TRAINING, STATISTICS, OUTPUT, ADVANCED)
 TRUST: Final = "trust_remote_code"
 OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
+
+
+class Group(StrEnum):
+    """The panels in which `--help` lists options, in their order, for all commands."""
+
+    MODEL = "Model"
+    DATA = "Data"
+    METHOD = "Method"
+    STUDY = "Study"
+    PARTICIPANTS = "Participants"
+    TRAINING = "Training"
+    STATISTICS = "Statistics"
+    OUTPUT = "Output"
+    ADVANCED = "Advanced"
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,7 @@ class Option:
     field decides. `default` replaces the default that the help shows ("-" for none); `flag` replaces `--name`.
     """
 
-    group: str
+    group: Group
     metavar: str = ""
     read: Callable[[Any], Any] | None = None
     repeatable: bool = False
@@ -50,8 +68,8 @@ class Option:
     default: str = ""
     envvar: str | None = None
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {**handler(schema), "group": self.group}
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "group": str(self.group)}
 
 
 @dataclass(frozen=True)
@@ -67,9 +85,11 @@ class Integer:
             raise OptionError(f"must be an integer from {self.least} to {self.most:,}, got {shown(number)}.")
         return number
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        bounded = core_schema.int_schema(ge=self.least, le=self.most)
-        return core_schema.no_info_before_validator_function(self, bounded)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return BeforeValidator(self).__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
 
 @dataclass(frozen=True)
@@ -86,15 +106,12 @@ class Number:
             raise OptionError(f"must be a number {self.wanted}, got {shown(number)}.")
         return number
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        # Any: an integer stays an integer, so that keys that hold it stay equal.
-        return core_schema.no_info_plain_validator_function(self)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        # Nothing follows: an integer stays an integer, so that keys that hold it stay equal.
+        return PlainValidator(self).__get_pydantic_core_schema__(source, handler)
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "number", "description": self.wanted}
-
-
-ABOVE_ZERO: Final = Number("above 0", lambda number: number > 0)
 
 
 def check_word(value: Any) -> str:
@@ -145,6 +162,11 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 Seed = Annotated[int, BeforeValidator(check_seed)]
 Threads = Annotated[int, Integer(1, most_threads())]
 BatchSize = Annotated[int, Integer(1, MOST_AT_ONCE)]
+Epochs = Annotated[int, Integer(1, MOST_EPOCHS)]
+Count = Annotated[int, Integer(1, MOST_ROWS)]
+Positive = Annotated[float, Number("above 0", lambda number: number > 0)]
+NotNegative = Annotated[float, Number("of 0 or more", lambda number: number >= 0)]
+Share = Annotated[float, Number("from 0 to below 1", lambda number: 0 <= number < 1)]
 Words = Annotated[tuple[str, ...], BeforeValidator(lambda values: each(values, check_word, "names"))]
 Columns = Annotated[dict[str, str | None], BeforeValidator(_columns)]
 
@@ -305,21 +327,21 @@ class ModelOptions(Config):
 
     RENAMED: ClassVar[Mapping[str, str]] = {"length": "max_length"}
 
-    model: Annotated[Word, Option(MODEL, "MODEL")]
+    model: Annotated[Word, Option(Group.MODEL, "MODEL")]
     """Folder or hub name of the model."""
-    task: Annotated[Word | None, Option(MODEL, "TASK")] = None
+    task: Annotated[Word | None, Option(Group.MODEL, "TASK")] = None
     """pair for a model that reads two texts."""
-    max_length: Annotated[Annotated[int, Integer(1, MOST_LENGTH)] | None, Option(MODEL, "N")] = None
+    max_length: Annotated[Annotated[int, Integer(1, MOST_LENGTH)] | None, Option(Group.MODEL, "N")] = None
     """Maximum tokens the model reads."""
-    truncate: Annotated[Switch, Option(MODEL)] = False
+    truncate: Annotated[Switch, Option(Group.MODEL)] = False
     """Cut rows that are too long for the model."""
-    device: Annotated[Word | None, Option(MODEL, "DEVICE")] = None
+    device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None
     """cpu, cuda, mps, or auto for all GPUs."""
-    revision: Annotated[Word | None, Option(MODEL, "NAME")] = None
+    revision: Annotated[Word | None, Option(Group.MODEL, "NAME")] = None
     """Revision of a model on the hub."""
-    trust_remote_code: Annotated[Switch, Option(MODEL)] = False
+    trust_remote_code: Annotated[Switch, Option(Group.MODEL)] = False
     """Run code that comes with a model."""
-    threads: Annotated[Threads | None, Option(ADVANCED, "N")] = None
+    threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
     """CPU threads (another number changes the last digits)."""
 
     def loading(self) -> dict[str, Any]:
@@ -330,13 +352,13 @@ class ModelOptions(Config):
 class DataOptions(Config):
     """Which data, and how they are read."""
 
-    data: Annotated[Word, Option(DATA, "DATA")]
+    data: Annotated[Word, Option(Group.DATA, "DATA")]
     """A file, or a name from `didact data list`."""
-    columns: Annotated[Columns, Option(DATA, "ROLE=NAME", parse_columns, repeatable=True)] = {}
+    columns: Annotated[Columns, Option(Group.DATA, "ROLE=NAME", parse_columns, repeatable=True)] = {}
     """text=comment,label=verdict (label=none: no labels)."""
-    classes: Annotated[Words, Option(DATA, "NAMES", parse_classes)] = ()
+    classes: Annotated[Words, Option(Group.DATA, "NAMES", parse_classes)] = ()
     """The data's class names in model order: bad,good."""
-    data_dir: Annotated[Word | None, Option(DATA, "FOLDER")] = None
+    data_dir: Annotated[Word | None, Option(Group.DATA, "FOLDER")] = None
     """Folder with real data (default: $DIDACT_DATA)."""
 
 
@@ -345,11 +367,11 @@ class TrainingOptions(Config):
 
     RENAMED: ClassVar[Mapping[str, str]] = {"rate": "learning_rate"}
 
-    epochs: Annotated[Annotated[int, Integer(1, MOST_EPOCHS)] | None, Option(TRAINING, "N")] = None
+    epochs: Annotated[Epochs | None, Option(Group.TRAINING, "N")] = None
     """Maximum number of epochs."""
-    batch_size: Annotated[BatchSize | None, Option(TRAINING, "N")] = None
+    batch_size: Annotated[BatchSize | None, Option(Group.TRAINING, "N")] = None
     """Rows per training step."""
-    learning_rate: Annotated[Annotated[float, ABOVE_ZERO] | None, Option(TRAINING, "RATE")] = None
+    learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
     """Learning rate."""
 
     @property

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from didact.cli.output import console
-from didact.config import GROUPS as PANELS
+from didact.config import Group
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
 GAP: Final = 2  # columns between an option and its help
@@ -66,7 +66,7 @@ def print_help(shown: Any, ctx: Any) -> None:
 
 def _rank(title: str) -> int:
     """Arguments first, then panels of commands, then those of options."""
-    order = (ARGUMENTS, COMMANDS, OPTIONS, *PANELS)
+    order = (ARGUMENTS, COMMANDS, OPTIONS, *Group)
     return order.index(title) if title in order else order.index(COMMANDS)
 
 

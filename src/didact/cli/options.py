@@ -7,23 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from didact.cli.output import say_notes
-from didact.config import (
-    ADVANCED,
-    DATA,
-    MODEL,
-    OUTPUT,
-    PARTICIPANTS,
-    STATISTICS,
-    STUDY,
-    DataOptions,
-    ModelOptions,
-)
+from didact.config import DataOptions, Group, ModelOptions
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
 from didact.limits import MOST_WORKERS
 from didact.registry import parse_spec
 
-__all__ = ["PARTICIPANTS", "STATISTICS", "STUDY"]  # named here by the commands
+# The groups under the names that commands give them.
+MODEL, DATA, METHOD, STUDY, PARTICIPANTS, TRAINING, STATISTICS, OUTPUT, ADVANCED = Group
 
 
 def option(name: str, metavar: str, text: str, panel: str | None = None, **more: Any) -> Any:

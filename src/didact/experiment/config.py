@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
 from didact.config import (
-    ABOVE_ZERO,
-    ADVANCED,
-    DATA,
-    METHOD,
-    MODEL,
-    OUTPUT,
-    TRAINING,
     TRUST,
     BatchSize,
     DataOptions,
+    Epochs,
+    Group,
     Integer,
     ModelOptions,
-    Number,
+    NotNegative,
     Option,
+    Positive,
     Seed,
+    Share,
     Switch,
     Threads,
     Word,
@@ -49,7 +46,7 @@ from didact.experiment.config_values import (
     parse_search_space,
     parse_seeds,
 )
-from didact.limits import MOST_EPOCHS, MOST_ROWS, MOST_WORKERS, most_threads, shown
+from didact.limits import MOST_ROWS, MOST_WORKERS, most_threads, shown
 from didact.registry import Spec, plain, split_list
 
 if TYPE_CHECKING:
@@ -65,8 +62,6 @@ SINGLE: Final = "single"
 AUTO: Final = "auto"
 _STRINGS: Final = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 Rows = Annotated[int, Integer(0, MOST_ROWS)]
-_Share = Annotated[float, Number("from 0 to below 1", lambda number: 0 <= number < 1)]
-_Positive = Annotated[float, ABOVE_ZERO]
 
 
 class CompareConfig(DataOptions, ModelOptions):
@@ -102,89 +97,89 @@ class CompareConfig(DataOptions, ModelOptions):
         "together": (bool, "Every seed is trained by itself."),
     }
 
-    plan: Annotated[Path | None, Option(OUTPUT, "PLAN.toml", is_argument=True)] = None
+    plan: Annotated[Path | None, Option(Group.OUTPUT, "PLAN.toml", is_argument=True)] = None
     """A file with these options; those given here win."""
-    model: Annotated[Word | None, Option(MODEL, "MODEL")] = None  # type: ignore[assignment]
+    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Folder or hub name of the model, or human."""
-    device: Annotated[Word, Option(MODEL, "DEVICE", default="-")] = "cpu"
+    device: Annotated[Word, Option(Group.MODEL, "DEVICE", default="-")] = "cpu"
     """cpu, cuda, mps, or auto for all GPUs."""
-    data: Annotated[Word | None, Option(DATA, "DATA")] = None  # type: ignore[assignment]
+    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """A file, or a name from `didact data list`."""
-    balance: Annotated[Switch | None, Option(DATA, "WHEN", parse_balance)] = None
+    balance: Annotated[Switch | None, Option(Group.DATA, "WHEN", parse_balance)] = None
     """Balance rows by answer: auto (default), yes, no."""
-    test_rows: Annotated[Annotated[Rows, BeforeValidator(check_test_rows)] | None, Option(DATA, "N")] = None
+    test_rows: Annotated[Annotated[Rows, BeforeValidator(check_test_rows)] | None, Option(Group.DATA, "N")] = None
     """Maximum test rows (default: 2000; 0: all)."""
-    train_rows: Annotated[Rows | None, Option(DATA, "N")] = None
+    train_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
     """Maximum rows students learn from (default: all)."""
-    dev_rows: Annotated[Rows | None, Option(DATA, "N")] = None
+    dev_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
     """Maximum dev rows (default: all)."""
-    data_seed: Annotated[Seed, Option(DATA, "N")] = 0
+    data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
     """Seed of planted data."""
-    explainers: Annotated[tuple[str, ...], Option(METHOD, "NAMES", split_list)] = ()
+    explainers: Annotated[tuple[str, ...], Option(Group.METHOD, "NAMES", split_list)] = ()
     """Methods or files (default: some that suit the model)."""
     skip_controls: Annotated[
-        tuple[str, ...], BeforeValidator(check_skip_controls), Option(METHOD, "NAMES", split_list)
+        tuple[str, ...], BeforeValidator(check_skip_controls), Option(Group.METHOD, "NAMES", split_list)
     ] = ()
     """Rows left out of the table: trivial, human, flattened, matched, sharpened, extra."""
-    students: Annotated[tuple[StudentSpec, ...], _STRINGS, Option(TRAINING, "NAMES", split_list)] = ()
+    students: Annotated[tuple[StudentSpec, ...], _STRINGS, Option(Group.TRAINING, "NAMES", split_list)] = ()
     """Like bilstm/multitask,same/attention@sgd."""
-    base: Annotated[Word | None, Option(TRAINING, "MODEL")] = None
+    base: Annotated[Word | None, Option(Group.TRAINING, "MODEL")] = None
     """Pretrained model that students start from."""
     train_sizes: Annotated[
-        tuple[int, ...], BeforeValidator(check_train_sizes), Option(TRAINING, "N,N", parse_integers)
+        tuple[int, ...], BeforeValidator(check_train_sizes), Option(Group.TRAINING, "N,N", parse_integers)
     ] = ()
     """Rows each student learns from: 250,500."""
-    seeds: Annotated[tuple[int, ...], BeforeValidator(check_seeds), Option(TRAINING, "N", parse_seeds, default="-")] = (
-        tuple(range(8))
-    )
+    seeds: Annotated[
+        tuple[int, ...], BeforeValidator(check_seeds), Option(Group.TRAINING, "N", parse_seeds, default="-")
+    ] = tuple(range(8))
     """Number of seeds (default: 8), or a list."""
-    epochs: Annotated[Annotated[int, Integer(1, MOST_EPOCHS)] | None, Option(TRAINING, "N")] = None
+    epochs: Annotated[Epochs | None, Option(Group.TRAINING, "N")] = None
     """Epochs of a student."""
-    batch_size: Annotated[BatchSize | None, Option(TRAINING, "N")] = None
+    batch_size: Annotated[BatchSize | None, Option(Group.TRAINING, "N")] = None
     """Rows per training step."""
-    learning_rate: Annotated[_Positive | None, Option(TRAINING, "RATE")] = None
+    learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
     """Learning rate of a student."""
-    soft_labels: Annotated[Switch, Option(TRAINING, flag="--soft-labels/--hard")] = False
+    soft_labels: Annotated[Switch, Option(Group.TRAINING, flag="--soft-labels/--hard")] = False
     """Learn probabilities or labels."""
-    search_space: Annotated[dict[str, tuple[Any, ...]], Option(TRAINING, "SPACE", parse_search_space)] = {}  # noqa: RUF012
+    search_space: Annotated[dict[str, tuple[Any, ...]], Option(Group.TRAINING, "SPACE", parse_search_space)] = {}  # noqa: RUF012
     """yes, no, or temperature=[1,0.5]: chosen on dev."""
     temperatures: Annotated[
-        tuple[float, ...], BeforeValidator(check_temperatures), Option(TRAINING, "T,T", parse_decimals, default="-")
+        tuple[float, ...],
+        BeforeValidator(check_temperatures),
+        Option(Group.TRAINING, "T,T", parse_decimals, default="-"),
     ] = TEMPERATURES
     """Temperatures tried beside a learned method: 1,0.5."""
-    weight_decay: Annotated[
-        Annotated[float, Number("of 0 or more", lambda number: number >= 0)] | None, Option(ADVANCED, "DECAY")
-    ] = None
+    weight_decay: Annotated[NotNegative | None, Option(Group.ADVANCED, "DECAY")] = None
     """Weight decay of a student."""
-    warmup: Annotated[_Share | None, Option(ADVANCED, "SHARE")] = None
+    warmup: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
     """Share of a student's steps with a rising rate: 0.1."""
-    clip: Annotated[_Positive | None, Option(ADVANCED, "NORM")] = None
+    clip: Annotated[Positive | None, Option(Group.ADVANCED, "NORM")] = None
     """Maximum norm of a student's gradient."""
-    schedule: Annotated[Literal["linear", "constant"] | None, Option(ADVANCED, "NAME")] = None
+    schedule: Annotated[Literal["linear", "constant"] | None, Option(Group.ADVANCED, "NAME")] = None
     """A student's learning rate after warmup: linear or constant."""
-    momentum: Annotated[_Share | None, Option(ADVANCED, "SHARE")] = None
+    momentum: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
     """Momentum of students that learn with sgd."""
-    out: Annotated[Annotated[str | Path, BeforeValidator(check_out)] | None, Option(OUTPUT, "FOLDER")] = None
+    out: Annotated[Annotated[str | Path, BeforeValidator(check_out)] | None, Option(Group.OUTPUT, "FOLDER")] = None
     """Folder or URL of the run (default: runs/compare-DATA)."""
-    budget: Annotated[Annotated[float, BeforeValidator(check_budget)] | None, Option(OUTPUT, "TIME", str)] = None
+    budget: Annotated[Annotated[float, BeforeValidator(check_budget)] | None, Option(Group.OUTPUT, "TIME", str)] = None
     """Time limit that the plan is fitted to: 20m, 2h."""
-    eval_rows: Annotated[Rows | None, Option(OUTPUT, "N")] = None
+    eval_rows: Annotated[Rows | None, Option(Group.OUTPUT, "N")] = None
     """Test rows scored with every other metric."""
-    threads: Annotated[Threads, Option(ADVANCED, "N", default="-")] = 1
+    threads: Annotated[Threads, Option(Group.ADVANCED, "N", default="-")] = 1
     """CPU threads per run (default: 1; changes last digits)."""
-    precision: Annotated[Word, Option(ADVANCED, "NAME", default="-")] = SINGLE
+    precision: Annotated[Word, Option(Group.ADVANCED, "NAME", default="-")] = SINGLE
     """single (default), bfloat16 or float16."""
-    recheck: Annotated[Rows | None, Option(ADVANCED, "N")] = None
+    recheck: Annotated[Rows | None, Option(Group.ADVANCED, "N")] = None
     """Rows a function is asked again on resuming (default: 8)."""
-    engine: Annotated[Literal["local", "ray"], Option(ADVANCED, "NAME")] = "local"
+    engine: Annotated[Literal["local", "ray"], Option(Group.ADVANCED, "NAME")] = "local"
     """local, or ray for a cluster."""
-    workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(ADVANCED, "N")] = None
+    workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
     """Worker processes (default: one per core; 0 runs in this process)."""
-    address: Annotated[Word | None, Option(ADVANCED, "HOST:PORT")] = None
+    address: Annotated[Word | None, Option(Group.ADVANCED, "HOST:PORT")] = None
     """Address of the ray cluster, or auto."""
-    gpus: Annotated[_Positive | None, Option(ADVANCED, "N")] = None
+    gpus: Annotated[Positive | None, Option(Group.ADVANCED, "N")] = None
     """GPUs per run with ray and cuda (default: 1)."""
-    cache: Annotated[str | Path | None, Option(ADVANCED, "FOLDER")] = None
+    cache: Annotated[str | Path | None, Option(Group.ADVANCED, "FOLDER")] = None
     """Local copy of a run that is at a URL."""
     progress: Switch = False
     """Show what is being done, on stderr."""
