@@ -114,7 +114,7 @@ def _default(field: FieldInfo, option: Option) -> str | bool:
 def _type(field: FieldInfo, option: Option) -> Any:
     """What typer reads: text, where the field or its option reads it further."""
     if option.repeatable:
-        return list[Path] if option.read is None else list[str]
+        return list[Path] if Path in typing.get_args(field.annotation) else list[str]
     if option.read is not None:
         return str
     return next((plain for plain in _SIMPLE if plain in _types(field.annotation)), str)

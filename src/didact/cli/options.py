@@ -27,19 +27,16 @@ def flag(name: str, text: str, panel: str | None = None) -> Any:
     return typer.Option(name, help=text, rich_help_panel=panel)
 
 
-MODEL_OPTION = option("--model", "MODEL", "Folder or hub name of the model.", MODEL)
 DATA_OPTION = option("--data", "DATA", "A file, or a name from `didact data list`.", DATA)
-TRUNCATE_OPTION = flag("--truncate", "Cut rows that are too long for the model.", MODEL)
-TRUST_OPTION = flag("--trust-remote-code", "Run code that comes with a model.", MODEL)
 
 Task = Annotated[str | None, option("--task", "TASK", "pair for a model that reads two texts.", MODEL)]
 Length = Annotated[int | None, option("--max-length", "N", "Maximum tokens the model reads.", MODEL)]
-Truncate = Annotated[bool, TRUNCATE_OPTION]
+Truncate = Annotated[bool, flag("--truncate", "Cut rows that are too long for the model.", MODEL)]
 TeacherDevice = Annotated[
     str | None, option("--device", "DEVICE", "cpu, cuda, mps, or auto (training uses one GPU).", MODEL)
 ]
 Revision = Annotated[str | None, option("--revision", "NAME", "Revision of a model on the hub.", MODEL)]
-TrustRemoteCode = Annotated[bool, TRUST_OPTION]
+TrustRemoteCode = Annotated[bool, flag("--trust-remote-code", "Run code that comes with a model.", MODEL)]
 
 Columns = Annotated[
     list[str] | None,
