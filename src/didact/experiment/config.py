@@ -60,6 +60,7 @@ SEARCHED: Final[Mapping[str, tuple[float, ...]]] = {"temperature": (1.0, 0.5, 0.
 TEMPERATURES: Final = (1.0, 0.5, 0.2, 0.1)
 SINGLE: Final = "single"
 AUTO: Final = "auto"
+_Space = dict[str, tuple[Any, ...]]
 _STRINGS: Final = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 Rows = Annotated[int, Integer(0, MOST_ROWS)]
 
@@ -141,7 +142,7 @@ class CompareConfig(DataOptions, ModelOptions):
     """Learning rate of a student."""
     soft_labels: Annotated[Switch, Option(Group.TRAINING, flag="--soft-labels/--hard")] = False
     """Learn probabilities or labels."""
-    search_space: Annotated[dict[str, tuple[Any, ...]], Option(Group.TRAINING, "SPACE", parse_search_space)] = {}  # noqa: RUF012
+    search_space: Annotated[_Space, Option(Group.TRAINING, "SPACE", parse_search_space)] = {}  # noqa: RUF012
     """yes, no, or temperature=[1,0.5]: chosen on dev."""
     temperatures: Annotated[
         tuple[float, ...],
