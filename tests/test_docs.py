@@ -53,7 +53,7 @@ def test_every_explainer_is_in_the_docs_as_the_registry_says():
 
 
 def test_every_strategy_and_plan_entry_is_in_the_docs():
-    from didact.experiment.plan import CONTROLS
+    from didact.experiment.config import CONTROLS
     from didact.students import STRATEGIES
 
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
@@ -64,15 +64,15 @@ def test_the_plan_in_the_docs_is_a_plan(tmp_path, monkeypatch):
     """As written, but for the file of scores, which is the reader's own."""
     import tomllib
 
-    from didact.experiment.plan import make_plan
+    from didact.experiment.config import CompareConfig
 
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
     shown = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
     assert shown is not None
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-scores.parquet").touch()
-    plan = make_plan(tomllib.loads(shown[1]))
-    assert plan.sizes == (250, 500)
+    plan = CompareConfig.of(tomllib.loads(shown[1]))
+    assert plan.train_sizes == (250, 500)
     assert len(plan.students) == 3
 
 

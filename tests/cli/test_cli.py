@@ -119,7 +119,7 @@ class TestFaults:
             (["train"], "--data"),
             slow(["train", "--data", "planted/sentiment", "--model", "natve"], "Did you mean 'native'"),
             slow(["train", "--data", "planted/sentiment", "--model", "native(width=10)"], "multiple"),
-            (["train", "--data", "planted/sentiment", "--epochs", "0"], "epochs must be at least 1"),
+            (["train", "--data", "planted/sentiment", "--epochs", "0"], "--epochs: must be an integer from 1"),
             slow(["train", "--data", "planted/sentiment", "--device", "quantum"], "cannot be used here"),
             slow(["train", "--data", "planted/sentiment", "--seed", "9" * 25], "2^31"),
             slow(["train", "--data", "planted/shapes", "--model", "minilm"], "cannot be opened for this task"),

@@ -14,7 +14,7 @@ from didact.errors import DidactError, PlanError
 from didact.experiment import compare as module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
-from didact.experiment.plan import TUNED
+from didact.experiment.config import SEARCHED
 from didact.learning.train import train_teacher
 
 DATA = "planted/sentiment(teach=40, explain=10, train=16, dev=8, test=12)"
@@ -32,8 +32,8 @@ def run(teacher, tmp_path):
     """The command on a small scale."""
 
     def command(*arguments):
-        small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0"]
-        small += ["--balance", "no", "--measure", "0"]
+        small = ["--train-sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0"]
+        small += ["--balance", "no", "--eval-rows", "0"]
         named = ["--model", teacher, "--data", DATA, "--explainers", "gradient_norm", "--out", tmp_path / "run"]
         result = CliRunner().invoke(app, ["compare", *map(str, [*named, *small, *arguments])])
         if result.exception is not None and not isinstance(result.exception, SystemExit | DidactError):
@@ -102,33 +102,33 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
 
 def test_faults_that_need_the_data_start_no_cell(run, monkeypatch):
     monkeypatch.setattr(train_jobs, "run_cell", lambda *_: pytest.fail("a cell was started"))
-    result = run("--sizes", "500", "--students", "bilstm/attention")
+    result = run("--train-sizes", "500", "--students", "bilstm/attention")
     assert isinstance(result.exception, PlanError)
     assert len(result.exception.faults) == 2
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [("no", {}), ("Yes", dict(TUNED)), ("beta=[1.0,2.0]", {"beta": (1.0, 2.0)})]
+    ("text", "wanted"), [("no", {}), ("Yes", dict(SEARCHED)), ("beta=[1.0,2.0]", {"beta": (1.0, 2.0)})]
 )
 def test_tuning(run, monkeypatch, text, wanted):
     seen = []
     monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: seen.append(plan) or pytest.fail("far enough"))
     with pytest.raises(pytest.fail.Exception, match="far enough"):
-        run("--tune", text)
-    assert seen[0].tune == wanted
+        run("--search-space", text)
+    assert seen[0].search_space == wanted
 
 
 def test_a_run_without_a_folder_is_named_after_its_data(teacher, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ["--model", str(teacher), "--data", DATA, "--explainers", "random", "--students", "same/none"]
-    small = ["--sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0", "--balance", "no"]
+    small = ["--train-sizes", "12", "--seeds", "1", "--epochs", "1", "--workers", "0", "--balance", "no"]
     result = CliRunner().invoke(app, ["compare", *given, *small])
     assert result.exit_code == 0, result.output
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("compare-planted-sentiment")
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["--sizes", "0"], 2), (["--no-such-flag"], 2)])
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["--train-sizes", "0"], 2), (["--no-such-flag"], 2)])
 def test_exit_codes_of_the_process(arguments, code, tmp_path):
     asked = [sys.executable, "-m", "didact.cli.main", "compare", *arguments]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=tmp_path, env=os.environ)

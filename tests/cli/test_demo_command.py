@@ -26,7 +26,7 @@ def small(monkeypatch):
     """Sizes of a few rows and one epoch, and planted data as small; threads are put back."""
     threads = torch.get_num_threads()
     for name, size in SIZES.items():
-        few = {"measure": 4, "imitated": 12 if size.imitated else 0, "seeds": 1, "rows": 64}
+        few = {"eval_rows": 4, "imitated": 12 if size.imitated else 0, "seeds": 1, "rows": 64}
         monkeypatch.setitem(SIZES, name, replace(size, **few))
     monkeypatch.setattr(module, "STUDENT", {"epochs": 1})
     monkeypatch.setattr(module, "_L2E_TRAINING", {"epochs": 1})
@@ -101,7 +101,7 @@ def test_quick_has_five_rows_and_no_intervals_and_speaks_json(run, tmp_path):
 
 @pytest.mark.slow
 def test_goes_on_where_it_was_and_never_mixes_seeds(run, tmp_path, monkeypatch):
-    monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measure=0))
+    monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], eval_rows=0))
     flags = ("--quick", "--json")
     first = json.loads(run(*flags).stdout)
     made = (tmp_path / "runs/demo/teacher/didact.json").read_bytes()
@@ -174,7 +174,7 @@ class TestOnesOwn:
         assert (tmp_path / "runs/demo-own.jsonl/quick/report.html").is_file()
 
     def test_json_leaves_reasons_to_stderr(self, run, teacher, monkeypatch):
-        monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], measure=0, rows=16))
+        monkeypatch.setitem(SIZES, "quick", replace(SIZES["quick"], eval_rows=0, rows=16))
         result = run("--quick", "--model", teacher, "--data", DATA, "--json")
         assert set(json.loads(result.stdout)) == {"out", "report", "ranking", "verdict", "seconds"}
         assert "Left out: attention_all:" in result.stderr

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import tiny
 from didact import Explanations
 from didact.cli.main import app
-from didact.cli.options import parse_classes, parse_columns
+from didact.config import parse_classes, parse_columns
 from didact.data.load import load_data
 from didact.errors import DataError, DidactError, OptionError, RequestError, UnknownNameError, UnsupportedError
 from didact.explainers import EXPLAINERS
@@ -304,12 +304,11 @@ class TestOwnFile:
 
 
 def test_columns_are_read_from_one_value_or_several():
-    assert parse_columns(None) == {}
+    assert parse_columns([]) == {}
     assert parse_columns(["text=comment, label=verdict", "id=review=id"]) == {
         "text": "comment", "label": "verdict", "id": "review=id",
     }  # fmt: skip
     assert parse_columns(["label=none,id="]) == {"label": None, "id": None}
-    assert parse_classes(None) is None
     assert parse_classes('bad, "so, so",good') == ["bad", "so, so", "good"]
 
 

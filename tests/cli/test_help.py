@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from didact.cli import help as printing
 from didact.cli.main import app
-from didact.cli.options import PANELS
+from didact.config import Group
 
 COLUMNS = 80
 
@@ -82,8 +82,9 @@ def test_values_are_named(path):
 @every_leaf
 def test_options_are_in_panels_that_all_commands_share(path):
     titles = re.findall(r"^╭─ (.*?) ─+╮$", help_of(path), re.MULTILINE)
-    assert set(titles) <= {"Arguments", "Options", *PANELS}
-    ranks = [PANELS.index(title) for title in titles if title in PANELS]
+    assert set(titles) <= {"Arguments", "Options", *Group}
+    panels = list(Group)
+    ranks = [panels.index(title) for title in titles if title in panels]
     assert ranks == sorted(ranks)
 
 
@@ -151,7 +152,7 @@ def test_usage(path, usage):
     [
         ("sanity", "--model MODEL        Folder or hub name of the model (required)."),
         ("sanity", "--rows N             Use only the first N rows (default: 100)."),
-        ("compare", "--soft/--hard        Learn probabilities or labels."),
+        ("compare", "--soft-labels/--hard   Learn probabilities or labels."),
         ("metrics", "--control/--no-control  Add random scores as a control (default: --control)."),
         ("study new", "--database URL       SQLAlchemy URL (default: answers.sqlite in STUDY; or"),
     ],

@@ -10,9 +10,9 @@ import torch
 import didact
 from didact.core.precision import answering_in, halved, widened
 from didact.errors import OptionError, PlanError, UnsupportedError
+from didact.experiment.config import CompareConfig
 from didact.experiment.cost import cost_of
 from didact.experiment.explain import COMMON, explain
-from didact.experiment.plan import make_plan
 from didact.explainers import EXPLAINERS
 from didact.learning.fit import Examples, Training, descend, fit
 from didact.learning.teach import teach
@@ -158,22 +158,23 @@ SAID = {"model": "m", "data": DATA, "explainers": ["random"]}
 
 class TestPlans:
     def test_what_was_not_asked_for_is_not_said(self):
-        assert "precision" not in make_plan(SAID).to_toml()
-        assert 'precision = "bfloat16"' in make_plan(SAID | {"precision": "bfloat16"}).to_toml()
+        assert "precision" not in CompareConfig.of(SAID).to_toml()
+        assert 'precision = "bfloat16"' in CompareConfig.of(SAID | {"precision": "bfloat16"}).to_toml()
 
     def test_what_needs_single_precision_is_told_at_once(self):
         with pytest.raises(PlanError) as told:
-            make_plan(SAID | {"precision": "bfloat16", "explainers": ["smat", "random"]})
+            CompareConfig.of(SAID | {"precision": "bfloat16", "explainers": ["smat", "random"]})
         assert "second derivatives" in str(told.value)
         with pytest.raises(PlanError, match="not 'half'"):
-            make_plan(SAID | {"precision": "half"})
+            CompareConfig.of(SAID | {"precision": "half"})
 
     def test_cells_have_keys_of_their_own(self, data, tmp_path):
         model = didact.train_teacher(data, "native(width=8, heads=2)", epochs=1, progress=False)
         small = {
-            "students": ["same/attention"], "sizes": [8], "seeds": 1, "workers": 0,
-            "training": {"epochs": 1}, "leave_out": ["trivial", "human", "flattened", "matched", "sharpened", "extra"],
-            "balance": False, "measure": 0,
+            "students": ["same/attention"], "train_sizes": [8], "seeds": 1, "workers": 0,
+            "training": {"epochs": 1},
+            "skip_controls": ["trivial", "human", "flattened", "matched", "sharpened", "extra"],
+            "balance": False, "eval_rows": 0,
         }  # fmt: skip
         keys = []
         for precision in ("single", "bfloat16"):

@@ -86,16 +86,17 @@ def _train_little(monkeypatch):
     """Two epochs for everyone who learns, a small bootstrap, and all cells in this process."""
     from didact.execution.in_process import InProcess
     from didact.experiment import compare, distil, learn
+    from didact.experiment.config import CompareConfig
     from didact.learning import train
 
     monkeypatch.setattr(compare, "_executor", lambda *_: InProcess())
-    plan = compare.make_plan
+    real = CompareConfig.of.__func__
 
-    def small_plan(said, **others):
-        little = {"sizes": [20], "training": {"epochs": 1, "batch_size": 8}}
-        return plan(little | dict(said), **others)
+    def small(kind, entries, **others):
+        little = {"epochs": 1, "batch_size": 8, **({} if "sizes" in entries else {"train_sizes": [20]})}
+        return real(kind, little | {name: value for name, value in entries.items() if value is not None}, **others)
 
-    monkeypatch.setattr(compare, "make_plan", small_plan)
+    monkeypatch.setattr(CompareConfig, "of", classmethod(small))
     for module, name, little in (
         (train, "train_teacher", {"epochs": 2}),
         (learn, "learn_smat", {"training": {"epochs": 1, "batch_size": 4}, "size": 10}),

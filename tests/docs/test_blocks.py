@@ -83,7 +83,7 @@ def test_json_is_json(block):
 )
 def test_a_toml_block_is_a_plan_or_a_project(block, tmp_path, monkeypatch):
     """A plan as it is written, but for files of scores, which are the reader's own."""
-    from didact.experiment.plan import make_plan
+    from didact.experiment.config import CompareConfig
 
     said = tomllib.loads(block.text)
     if "project" in said:
@@ -94,7 +94,7 @@ def test_a_toml_block_is_a_plan_or_a_project(block, tmp_path, monkeypatch):
     for name in said["explainers"]:
         if name.endswith(".parquet"):
             Path(name).touch()
-    assert make_plan(said).explainers
+    assert CompareConfig.of(said).explainers
 
 
 def entry_point_groups():

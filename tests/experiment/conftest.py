@@ -37,7 +37,7 @@ def compare(tmp_path):
     def run(teacher=None, data=None, explainers=("gradient_norm",), students=("same/attention",), **options):
         if teacher is None:
             teacher, data = taught("sentiment"), planted("sentiment")
-        small = {"sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "measure": 0}
+        small = {"train_sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "eval_rows": 0}
         small["balance"] = False  # these teachers may give one answer to nearly all rows
         return module.compare(teacher, data, explainers, students, **{"out": tmp_path / "run"} | small | options)
 

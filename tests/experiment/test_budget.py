@@ -1,7 +1,6 @@
 """What a comparison takes, how it is fitted to a budget, and what a resumed run reads."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ import didact
 from didact.errors import PlanError
 from didact.experiment import prepare as preparing
 from didact.experiment.budget import LEVELS, METRIC_ROWS, fit_plan, metric_rows
+from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.costs import Costs, StudentCost, measure_costs
 from didact.experiment.estimate import Workload, expected_used, stages, total
 from didact.experiment.forecast import Forecast, Stage, in_words
-from didact.experiment.plan import make_plan, read_plan
 from didact.experiment.roster import Roster
 from didact.experiment.subset import subset
 
@@ -25,7 +24,7 @@ def roster(school):
     """Plan, teacher and rows of a small comparison; what is asked for is said by keyword."""
 
     def make(explainers=METHODS, **asked):
-        plan = make_plan({"model": "m", "data": "planted/sentiment", "explainers": explainers} | asked)
+        plan = CompareConfig.of({"model": "m", "data": "planted/sentiment", "explainers": explainers} | asked)
         return Roster(plan, *school(), [], probe=False), plan
 
     return make
@@ -45,7 +44,7 @@ class TestEstimate:
         assert expected_used(pool, size, seeds) == pytest.approx(len(used), rel=0.08)
 
     def test_every_part_is_counted(self, roster):
-        found, _ = roster(["gradient_norm", "lime"], sizes=[20], seeds=4)
+        found, _ = roster(["gradient_norm", "lime"], train_sizes=[20], seeds=4)
         known = costs(found, lime=0.5)
         work = Workload(("none", "random", "trivial", "human", "gradient_norm", "lime"), (20,), 4, 30, 8, 16, 10, 2)
         parts = {part.name: part for part in stages(found, known, work)}
@@ -61,7 +60,9 @@ class TestEstimate:
         assert parts["scoring with other metrics"].seconds == pytest.approx(scored)
 
     def test_costs_are_measured_on_real_parts(self, school):
-        plan = make_plan({"model": "m", "data": "planted/sentiment", "explainers": ["gradient_norm"], "sizes": [12]})
+        plan = CompareConfig.of(
+            {"model": "m", "data": "planted/sentiment", "explainers": ["gradient_norm"], "train_sizes": [12]}
+        )
         found = Roster(plan, *school(), [])
         known = measure_costs(found)
         assert set(known.explain) == {"random", "trivial", "human", "gradient_norm"}
@@ -81,15 +82,15 @@ class TestFitting:
         found, asked = roster()
         plan = fit_plan(found, costs(found), asked, workers=2, seconds=10_000)
         assert plan.explainers == tuple(METHODS)
-        assert plan.sizes == (30,)  # all the rows there are
-        assert (plan.measure, plan.test_rows, plan.left_out) == (16, 16, ())
+        assert plan.train_sizes == (30,)  # all the rows there are
+        assert (plan.eval_rows, plan.test_rows, plan.left_out) == (16, 16, ())
         assert len(plan.seeds) == 8
 
     def test_methods_that_didact_chose_go_first_the_slowest_first(self, roster):
         found, asked = roster()
         found.chosen = set(METHODS)
         known = costs(found, lime=10.0, occlusion=5.0)
-        plan = fit_plan(found, known, replace(asked, explainers=()), workers=2, seconds=60)
+        plan = fit_plan(found, known, asked.with_fields(explainers=()), workers=2, seconds=60)
         assert plan.explainers == ("gradient_norm", "lrp")
         assert [line.split()[0] for line in plan.left_out] == ["lime", "occlusion"]
         assert "(about 10 min to explain, train with and score)" in plan.left_out[0]  # 62 rows of 10 s each
@@ -99,9 +100,9 @@ class TestFitting:
         """A larger level is taken wherever it fits, and nothing is left out for it."""
         found, asked = roster(["gradient_norm", "lrp"])
         monkeypatch.setattr(found, "pool", found.pool * 100)
-        found.plan = replace(found.plan, sizes=(500,))
+        found.plan = found.plan.with_fields(train_sizes=(500,))
         known = costs(found, explain=0.01, train=1e-3, evaluate=0.0)
-        sizes = [fit_plan(found, known, asked, workers=2, seconds=s).sizes[0] for s in (30, 60, 120, 1000)]
+        sizes = [fit_plan(found, known, asked, workers=2, seconds=s).train_sizes[0] for s in (30, 60, 120, 1000)]
         assert sizes == sorted(sizes)
         assert sizes[0] < sizes[-1] == LEVELS[0].size
 
@@ -126,15 +127,15 @@ class TestFitting:
         assert plan.left_out[-1].endswith("the budget leaves 5 s: give more time or fewer seeds.")
 
     def test_numbers_that_were_asked_for_stay(self, roster):
-        found, asked = roster(["gradient_norm"], sizes=[25], seeds=3, test_rows=7, measure=5)
+        found, asked = roster(["gradient_norm"], train_sizes=[25], seeds=3, test_rows=7, eval_rows=5)
         plan = fit_plan(found, costs(found), asked, workers=2, seconds=1)
-        assert (plan.sizes, len(plan.seeds), plan.test_rows, plan.measure) == ((25,), 3, 7, 5)
+        assert (plan.train_sizes, len(plan.seeds), plan.test_rows, plan.eval_rows) == ((25,), 3, 7, 5)
 
     def test_test_rows_that_the_first_look_left_out_count(self, roster):
         """Before anything is fitted only some test rows are labelled; the plan may use all there are."""
         found, asked = roster(["gradient_norm"])
         plan = fit_plan(found, costs(found), asked, workers=2, seconds=10_000, test=5000)
-        assert (plan.test_rows, plan.measure) == (LEVELS[0].test, LEVELS[0].metrics)
+        assert (plan.test_rows, plan.eval_rows) == (LEVELS[0].test, LEVELS[0].metrics)
 
     def test_metrics_without_a_budget_take_at_most_half_as_long_as_all_else(self, roster, monkeypatch):
         found, _ = roster(["gradient_norm"])
@@ -160,20 +161,20 @@ class TestBudgets:
 
     @pytest.mark.parametrize(("text", "seconds"), [("20m", 1200), ("2h", 7200), ("1h30m", 5400), ("90s", 90), (30, 30)])
     def test_are_times(self, text, seconds):
-        assert make_plan({"model": "m", "data": "planted/sentiment", "budget": text}).budget == seconds
+        assert CompareConfig.of({"model": "m", "data": "planted/sentiment", "budget": text}).budget == seconds
 
     @pytest.mark.parametrize("text", ["soon", "20 parsecs", "", "0s", -3, "1d"])
     def test_others_are_faults(self, text):
         with pytest.raises(PlanError, match="budget"):
-            make_plan({"model": "m", "data": "planted/sentiment", "budget": text})
+            CompareConfig.of({"model": "m", "data": "planted/sentiment", "budget": text})
 
     def test_the_fitted_plan_is_written_and_read_again(self, compare, measured, tmp_path):
-        first = compare(budget="10m", measure=None)
+        first = compare(budget="10m", eval_rows=None)
         written = read_plan(tmp_path / "run" / "plan.toml")
         assert written["budget"] == 600
         assert written["fitted_from"]
         assert (tmp_path / "run" / "measured.json").is_file()
-        again = compare(budget="10m", measure=None)
+        again = compare(budget="10m", eval_rows=None)
         assert len(measured) == 1
         assert again.rows == first.rows
         assert read_plan(tmp_path / "run" / "plan.toml") == written
@@ -192,13 +193,13 @@ class TestBudgets:
         assert [row["gain"] for row in again.rows] == [row["gain"] for row in first.rows]
 
     def test_what_needs_no_time_measures_none(self, compare, measured):
-        compare(measure=0)
+        compare(eval_rows=0)
         assert not measured
 
     def test_metrics_are_scored_by_default_where_a_run_is_kept(self, compare, measured, tmp_path):
-        compare(measure=None)
+        compare(eval_rows=None)
         assert json.loads((tmp_path / "run" / "measured.json").read_text())["methods"]
-        compare(measure=None, out=None)
+        compare(eval_rows=None, out=None)
         assert len(measured) == 1
 
 
@@ -206,8 +207,8 @@ class TestDryRuns:
     @pytest.fixture
     def forecast(self, school, tmp_path):
         def ask(explainers=("gradient_norm",), **options):
-            small = {"sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}}
-            asked = {"out": tmp_path / "run", "measure": 0} | small | options
+            small = {"train_sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}}
+            asked = {"out": tmp_path / "run", "eval_rows": 0} | small | options
             return didact.forecast(*school(), list(explainers), ["same/attention"], **asked)
 
         return ask
@@ -216,7 +217,7 @@ class TestDryRuns:
         before = forecast()
         assert (before.runs, before.done) == (10, 0)  # none, random, trivial, human and the method, two seeds each
         assert not (tmp_path / "run").exists()
-        compare(measure=0)
+        compare(eval_rows=0)
         after = forecast()
         assert (after.runs, after.done) == (10, 10)
         assert {part.name for part in after.stages if part.seconds} == {"report"}
@@ -227,7 +228,7 @@ class TestDryRuns:
         assert 0 < counts["explaining: gradient_norm"] <= 12
 
     def test_of_a_learned_explainer(self, forecast, compare):
-        compare(explainers=["smat"], measure=0, training={"epochs": 1, "batch_size": 4})
+        compare(explainers=["smat"], eval_rows=0, training={"epochs": 1, "batch_size": 4})
         found = forecast(["smat"], training={"epochs": 1, "batch_size": 4})
         assert found.done == found.runs
 
@@ -238,7 +239,7 @@ class TestDryRuns:
 
         teacher = didact.teacher_from_function(letters, classes=["few", "many"])
         data = school()[1]
-        options = {"sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "measure": 0}
+        options = {"train_sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "eval_rows": 0}
         didact.compare(teacher, data, ["occlusion"], ["native/attention"], out=tmp_path / "run", **options)
         found = didact.forecast(teacher, data, ["occlusion"], ["native/attention"], out=tmp_path / "run", **options)
         assert found.done is None

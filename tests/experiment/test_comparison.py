@@ -33,7 +33,7 @@ def kept(tmp_path_factory):
 def result(compare, kept):
     """A run with two columns, kept for the module."""
     return compare(
-        explainers=["gradient_norm", LIME], sizes=[8, 12], seeds=3, training={"epochs": 4, "rate": 0.02}, out=kept
+        explainers=["gradient_norm", LIME], train_sizes=[8, 12], seeds=3, training={"epochs": 4, "rate": 0.02}, out=kept
     )
 
 

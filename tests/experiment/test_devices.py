@@ -185,7 +185,7 @@ def test_every_strategy_is_there():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"tune": {"beta": [1.0, 5.0]}}, {"measure": 6}])
+@pytest.mark.parametrize("options", [{}, {"tune": {"beta": [1.0, 5.0]}}, {"eval_rows": 6}])
 def test_whole_comparisons(school, compare, options):
     model, data = school()
     with far() as device:
@@ -210,7 +210,7 @@ def test_smat_inside_a_comparison(school, compare):
     learner = "smat(family=blend, members='gradient_norm + occlusion')"
     with far() as device:
         result = compare(
-            moved(model, device), data, [learner], ["same/attention"], device=FAR, seeds=1, sizes=[24],
+            moved(model, device), data, [learner], ["same/attention"], device=FAR, seeds=1, train_sizes=[24],
             training={"epochs": 1, "batch_size": 8},
         )  # fmt: skip
     assert not result.failed, result.failed[0]["error"]

@@ -17,7 +17,8 @@ DATA = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
 
 def command(folder: Path, out: Path, **more: object) -> list[str]:
     options = {
-        "model": folder, "data": DATA, "explainers": "gradient_norm,lime(samples=30)", "sizes": "12,20", "seeds": 3,
+        "model": folder, "data": DATA, "explainers": "gradient_norm,lime(samples=30)", "train-sizes": "12,20",
+        "seeds": 3,
         "epochs": 12, "workers": 2, "out": out,
     } | more  # fmt: skip
     flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]

@@ -24,7 +24,7 @@ class TestWhatIsKept:
     @pytest.mark.slow
     def test_every_method_explains_the_same_rows_of_test(self, compare, school):
         _, data = school()
-        found = compare(explainers=["gradient_norm", "lime(samples=10)", "smat"], measure=10, seeds=1,
+        found = compare(explainers=["gradient_norm", "lime(samples=10)", "smat"], eval_rows=10, seeds=1,
                         training={"epochs": 1, "batch_size": 4})  # fmt: skip
         kept = documents(found)
         labels = [one["label"] for one in kept["methods"]]
@@ -39,7 +39,7 @@ class TestWhatIsKept:
 
     def test_what_is_said_of_a_row(self, compare, school):
         teacher, data = school()
-        found = compare(measure=16)
+        found = compare(eval_rows=16)
         told = {one["id"]: one for one in documents(found)["rows"]}
         said = teacher.predict(data["test"].rows)
         assert len(told) == 16
@@ -59,7 +59,7 @@ class TestWhatIsKept:
             name: Split(name, [replace(row, label=1 - row.label) for row in rows]) for name, rows in data.splits.items()
         }
         other = replace(data, splits=splits, classes=tuple(name.upper() for name in data.classes[::-1]), all_rows=None)
-        found = compare(teacher, other, explainers=["lime(samples=10, target=gold)"], measure=16)
+        found = compare(teacher, other, explainers=["lime(samples=10, target=gold)"], eval_rows=16)
         kept = documents(found)
         rows = {row.id: row for row in data["test"]}
         said = dict(zip(rows, teacher.predict(data["test"].rows).labels, strict=True))
@@ -73,7 +73,7 @@ class TestWhatIsKept:
 
     @pytest.mark.slow
     def test_agreement_of_a_row_leaves_controls_out(self, compare):
-        found = compare(explainers=["gradient_norm", "occlusion", "gradient_input"], measure=6)
+        found = compare(explainers=["gradient_norm", "occlusion", "gradient_input"], eval_rows=6)
         kept = documents(found)
         own = [found.folder / one["file"] for one in kept["methods"] if not one["is_control"]]
         matrix = didact.agree(own)
@@ -84,7 +84,7 @@ class TestWhatIsKept:
     @pytest.mark.slow
     def test_metrics_are_those_of_evaluate(self, compare, school):
         teacher, data = school()
-        kept = documents(compare(measure=8))
+        kept = documents(compare(eval_rows=8))
         sets = [Explanations.load(compare().folder / one["file"]) for one in kept["methods"]]
         expected = evaluated(sets, teacher, data).to_document()
         assert len(kept["metrics"]["rows"]) == len(expected["rows"]) > 40
@@ -93,14 +93,14 @@ class TestWhatIsKept:
             assert mine["value"] == (pytest.approx(theirs["value"]) if math.isfinite(theirs["value"]) else None)
 
     def test_cost_of_what_explains_by_itself(self, compare):
-        kept = documents(compare(explainers=["gradient_norm", "occlusion"], measure=4))
+        kept = documents(compare(explainers=["gradient_norm", "occlusion"], eval_rows=4))
         assert [one["method"] for one in kept["cost"]] == ["gradient_norm", "occlusion"]
         assert kept["cost"][0]["backward"] == 1
         assert kept["cost"][1]["forward"] > 5
 
     def test_a_regression(self, compare, school):
         teacher, data = school("quality")
-        kept = documents(compare(teacher, data, measure=4))
+        kept = documents(compare(teacher, data, eval_rows=4))
         row = kept["rows"][0]
         assert (row["is_right"], row["sureness"]) == (None, None)
         assert float(row["prediction"]) == pytest.approx(
@@ -111,7 +111,7 @@ class TestWhatIsKept:
         from PIL import Image
 
         teacher, data = school("shapes")
-        found = compare(teacher, data, explainers=["gradient_norm"], measure=3)
+        found = compare(teacher, data, explainers=["gradient_norm"], eval_rows=3)
         rows = documents(found)["rows"]
         by_id = {row.id: row for row in data["test"]}
         for one in rows:
@@ -122,20 +122,20 @@ class TestWhatIsKept:
 @pytest.mark.slow
 class TestAgain:
     def test_nothing_is_measured_twice(self, compare, monkeypatch):
-        first = documents(compare(measure=6))
+        first = documents(compare(eval_rows=6))
         monkeypatch.setattr(module, "evaluated", lambda *_, **__: pytest.fail("measured again"))
-        assert documents(compare(measure=6)) == first
+        assert documents(compare(eval_rows=6)) == first
 
     def test_more_rows_are(self, compare):
-        compare(measure=4)
-        assert len(documents(compare(measure=6))["rows"]) == 6
+        compare(eval_rows=4)
+        assert len(documents(compare(eval_rows=6))["rows"]) == 6
 
     def test_a_damaged_file_is_made_anew(self, compare):
-        found = compare(measure=4)
+        found = compare(eval_rows=4)
         whole = documents(found)
         (found.folder / "measured.json").write_text("{")
         assert read_measured(found.folder) is None
-        again = documents(compare(measure=4))
+        again = documents(compare(eval_rows=4))
         assert again["rows"] == whole["rows"]
         assert again["metrics"] == whole["metrics"]
 
@@ -149,7 +149,7 @@ class TestWhatCannotBeMeasured:
     def test_a_method_without_these_rows_is_told(self, compare, school):
         teacher, data = school()
         train = didact.explain(teacher, data["train"], "occlusion")
-        kept = documents(compare(explainers=["gradient_norm", train], measure=4))
+        kept = documents(compare(explainers=["gradient_norm", train], eval_rows=4))
         assert [one["label"] for one in kept["skipped"]] == ["occlusion"]
         assert "no explanation" in kept["skipped"][0]["reason"]
         assert "occlusion" not in {one["method"] for one in kept["cost"]}
@@ -160,7 +160,7 @@ class TestWhatCannotBeMeasured:
         teacher, data = school()
         rows = tuple(replace(row, rationale=None) for row in data["test"])
         bare = replace(data, splits={**data.splits, "test": Split("test", rows)})
-        kept = documents(compare(teacher, bare, measure=4))
+        kept = documents(compare(teacher, bare, eval_rows=4))
         assert {one["label"] for one in kept["skipped"]} == {"human"}
         assert "roc_auc" not in {one["metric"] for one in kept["metrics"]["rows"]}
         assert kept["rows"][0]["rationale"] == []

@@ -95,7 +95,7 @@ class TestSubsets:
             return plain(student, strategy, maps, train, dev, training, **options)
 
         monkeypatch.setattr(cells_module, "teach", watched)
-        compare(sizes=[8, 12], seeds=[3])
+        compare(train_sizes=[8, 12], seeds=[3])
         assert set(seen) == {(3, 8), (3, 12)}
         for rows in seen.values():
             assert len(rows) == 5
@@ -186,7 +186,7 @@ class TestExplanationsAreComputedOnce:
         assert asked["gradient_norm"] == 12
         asked.clear()
         done.clear()
-        second = compare(seeds=2, sizes=[12, 14])
+        second = compare(seeds=2, train_sizes=[12, 14])
         used = {row for seed in range(2) for row in subset(data["train"].ids, size=14, seed=seed).tolist()}
         old = set(subset(data["train"].ids, size=12, seed=0).tolist())
         assert asked["gradient_norm"] == len(used - old)
@@ -227,7 +227,7 @@ class TestExplanationsAreComputedOnce:
 
 class TestTuning:
     def test_everybody_gets_as_many_trials(self, compare, planned, tmp_path):
-        compare(tune={"temperature": [1.0, 0.25], "beta": [1.0, 5.0]}, seeds=1)
+        compare(search_space={"temperature": [1.0, 0.25], "beta": [1.0, 5.0]}, seeds=1)
         store = Store(tmp_path / "run" / "cells")
         for cell in planned[0]:
             payload = store.load(cell.key).payload
@@ -246,7 +246,7 @@ class TestTuning:
             return replace(history(epochs), dev_measure=next(numbers))
 
         monkeypatch.setattr(cells_module, "best_of", ranked)
-        compare(tune={"beta": [1.0, 2.0, 3.0]}, seeds=1)
+        compare(search_space={"beta": [1.0, 2.0, 3.0]}, seeds=1)
         store = Store(tmp_path / "run" / "cells")
         assert {store.load(cell.key).payload["trial"] for cell in planned[0]} == {1}
 
@@ -254,7 +254,7 @@ class TestTuning:
         seeds = []
         plain = cells_module.seed_from
         monkeypatch.setattr(cells_module, "seed_from", lambda *parts: seeds.append(parts) or plain(*parts))
-        compare(tune={"beta": [1.0, 2.0]}, seeds=1)
+        compare(search_space={"beta": [1.0, 2.0]}, seeds=1)
         assert seeds[:2] == [(0, "student"), (0, "student", 1)]
         assert set(seeds[2:]) == {(0, "student")}
 
@@ -393,7 +393,7 @@ KEYS = {
     "architecture": {"students": ["pool(width=8)/attention"]},
     "optimiser": {"students": ["same/attention@sgd"]},
     "training": {"training": {"epochs": 2}},
-    "size": {"sizes": [11]},
+    "size": {"train_sizes": [11]},
     "seed": {"seeds": [7]},
     "threads": {"threads": 2},
     "soft": {"soft": True},
@@ -431,7 +431,9 @@ class TestKeys:
     def test_whole_numbers_are_numbers(self, compare, monkeypatch):
         """1 and 1.0 are the same choice, in an option and in a grid."""
         spelled = [
-            self.keys(compare, monkeypatch, students=[f"same/attention(beta={beta})"], tune={"temperature": choices})
+            self.keys(
+                compare, monkeypatch, students=[f"same/attention(beta={beta})"], search_space={"temperature": choices}
+            )
             for beta, choices in (("5", [1, 0.5]), ("5.0", [1.0, 0.5]))
         ]
         assert sorted(spelled[0].values()) == sorted(spelled[1].values())
@@ -506,7 +508,7 @@ class TestKeys:
         rows = [*data["train"][:12], *data["dev"]]
         for cut in (12, 14):
             splits = {**data.splits, "train": Split("train", rows[:cut]), "dev": Split("dev", rows[cut:])}
-            compare(teacher, replace(data, splits=splits), sizes=[cut], seeds=1)
+            compare(teacher, replace(data, splits=splits), train_sizes=[cut], seeds=1)
         kept = [read_rows(path) for path in (tmp_path / "run" / "classroom").glob("rows-*.parquet")]
         assert sorted(len(one["train"].rows) for one in kept) == [12, 14]
 

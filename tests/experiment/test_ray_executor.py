@@ -29,7 +29,7 @@ from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.ray import RayExecutor, node_folder
 from didact.experiment import compare as module
 from didact.experiment.cell import Cell
-from didact.experiment.plan import Plan
+from didact.experiment.config import CompareConfig
 from didact.experiment.run import _Training
 from didact.experiment.train_jobs import TrainJobs
 from didact.records.store import Record, Store
@@ -195,14 +195,14 @@ class TestRequests:
         ("device", "asked", "wanted"), [("cpu", None, 0.0), ("cuda", None, 1.0), ("cuda", 0.25, 0.25), ("cuda", 2, 2.0)]
     )
     def test_gpus(self, device, asked, wanted):
-        assert module._gpus(Plan(device=device), asked) == wanted
+        assert module._gpus(CompareConfig(device=device, gpus=asked)) == wanted
 
     @pytest.mark.parametrize(
         ("device", "asked"), [("cpu", 1), ("cuda:1", None), ("cuda", 1.5), ("cuda", 0), ("cuda", float("inf"))]
     )
     def test_gpus_that_cannot_be_given(self, device, asked):
         with pytest.raises(OptionError):
-            module._gpus(Plan(device=device), asked)
+            module._gpus(CompareConfig(device=device, gpus=asked))
 
 
 def cell_of(key: str, **others) -> Cell:
@@ -349,11 +349,11 @@ class TestOwnCluster:
 
         (tmp_path / "fatal_worker.py").write_text(FATAL)
         monkeypatch.setattr(
-            module, "_executor", lambda plan, workers, *_: RayExecutor(workers, plan.threads, module="fatal_worker")
+            module, "_executor", lambda plan: RayExecutor(plan.workers, plan.threads, module="fatal_worker")
         )
         data = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
         asked = {
-            "model": folder, "data": data, "explainers": "gradient_norm", "sizes": 12, "seeds": 1, "epochs": 1,
+            "model": folder, "data": data, "explainers": "gradient_norm", "train-sizes": 12, "seeds": 1, "epochs": 1,
             "workers": 2, "engine": "ray", "out": tmp_path / "run",
         }  # fmt: skip
         flags = [part for name, value in asked.items() for part in (f"--{name}", str(value))]
@@ -387,7 +387,7 @@ class TestExistingCluster:
     def test_one_of_two_nodes_killed_in_the_middle(self, compare, tmp_path, two_nodes, ray, unpacked, monkeypatch):
         """24 cells and more; the node's raylet is killed, and its workers with it."""
         found, (_, doomed) = two_nodes
-        asked = {"explainers": ["gradient_norm", "lime(samples=20)"], "sizes": [12, 20], "seeds": 2}
+        asked = {"explainers": ["gradient_norm", "lime(samples=20)"], "train_sizes": [12, 20], "seeds": 2}
         asked["training"] = {"epochs": 3}
         compare(out=tmp_path / "local", workers=2, **asked)
         nodes, killed = [], []
@@ -447,8 +447,8 @@ class TestExistingCluster:
         found, _ = two_nodes
         data = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
         asked = {
-            "model": folder, "data": data, "explainers": "gradient_norm", "sizes": "12,20", "seeds": 2, "epochs": 40,
-            "out": tmp_path / "run",
+            "model": folder, "data": data, "explainers": "gradient_norm", "train-sizes": "12,20", "seeds": 2,
+            "epochs": 40, "out": tmp_path / "run",
         }  # fmt: skip
         flags = [part for name, value in asked.items() for part in (f"--{name}", str(value))]
         command = [sys.executable, "-m", "didact.cli.main", "compare", *flags]
@@ -525,10 +525,10 @@ class TestExplanations:
         teacher = train_teacher(data, "native(width=16, layers=1, heads=2)", epochs=1, progress=False)
         asked = {
             "explainers": ["deep_shap", "lime(samples=20)", "smat"],
-            "leave_out": ["extra", "human"],
-            "measure": 16,
+            "skip_controls": ["extra", "human"],
+            "eval_rows": 16,
         }
-        asked |= {"sizes": [64], "seeds": 1}
+        asked |= {"train_sizes": [64], "seeds": 1}
         for name, options in (("local", {"workers": 2}), ("ray", {"workers": 2, "engine": "ray"})):
             assert not compare(teacher, data, out=tmp_path / name, **asked, **options).failed
             assert (name == "ray") == bool(list(seen.iterdir()))
@@ -540,7 +540,7 @@ class TestExplanations:
 
     def test_a_process_that_dies_over_a_shard(self, compare, seen, tmp_path, capfd):
         """In a process of two threads, and so with two threads there."""
-        asked = {"explainers": ["lime(samples=20, seed=77)"], "sizes": [20], "seeds": 2, "workers": 2}
+        asked = {"explainers": ["lime(samples=20, seed=77)"], "train_sizes": [20], "seeds": 2, "workers": 2}
         before = torch.get_num_threads()
         torch.set_num_threads(2)
         try:
@@ -560,7 +560,7 @@ class TestExplanations:
 
     def test_one_of_two_nodes_killed_while_explaining(self, compare, seen, tmp_path, two_nodes, monkeypatch):
         found, (_, doomed) = two_nodes
-        asked = {"explainers": ["lime(samples=20, seed=79)"], "sizes": [20], "seeds": 2}
+        asked = {"explainers": ["lime(samples=20, seed=79)"], "train_sizes": [20], "seeds": 2}
         compare(out=tmp_path / "local", workers=2, **asked)
         shards, killed = [], []
         plain = RayExecutor._result

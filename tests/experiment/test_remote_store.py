@@ -106,9 +106,9 @@ class TestRuns:
 
     def test_a_forecast_asks_the_store(self, compare, school, url, tmp_path):
         """A machine that has no cache yet: what the store holds is fetched, and takes no more time."""
-        small = {"sizes": [12], "seeds": 1, "workers": 0, "training": {"epochs": 1}, "measure": 4}
+        small = {"train_sizes": [12], "seeds": 1, "workers": 0, "training": {"epochs": 1}, "eval_rows": 4}
         small["balance"] = False
-        compare(out=url, cache=tmp_path / "first", measure=4)
+        compare(out=url, cache=tmp_path / "first", eval_rows=4)
         asked = (*school(), ["gradient_norm"], ["same/attention"])
         before = Remote(url).list()
         found = didact.forecast(*asked, out=url, cache=tmp_path / "second", **small)
@@ -245,7 +245,7 @@ class TestRuns:
     @pytest.mark.slow
     def test_a_store_that_cannot_be_asked_does_not_stop_the_work(self, compare, url, tmp_path, monkeypatch, caplog):
         """Between two methods, before teaching, before measuring: wherever it is listed and read."""
-        compare(out=tmp_path / "local", measure=4)
+        compare(out=tmp_path / "local", eval_rows=4)
         real = SyncedRunDirectory.check
 
         def fails(*_, **__):
@@ -258,7 +258,7 @@ class TestRuns:
 
         monkeypatch.setattr(SyncedRunDirectory, "check", check)
         with contextlib.suppress(RecordError):  # at the end it may be told that the store lacks something
-            compare(out=url, cache=tmp_path / "cache", measure=4)
+            compare(out=url, cache=tmp_path / "cache", eval_rows=4)
         assert results(tmp_path / "cache") == results(tmp_path / "local")
         assert sum("Work goes on in" in one.message for one in caplog.records) == 1, "once, not at every call"
         monkeypatch.undo()
@@ -284,7 +284,7 @@ class TestRuns:
     def test_what_was_learned_is_not_learned_again(self, compare, counted, url, tmp_path, monkeypatch):
         from didact.experiment import explained, run
 
-        options = {"explainers": ["smat"], "sizes": [16], "training": {"epochs": 1, "batch_size": 8}}
+        options = {"explainers": ["smat"], "train_sizes": [16], "training": {"epochs": 1, "batch_size": 8}}
         compare(out=tmp_path / "local", **options)
         compare(out=url, cache=tmp_path / "first", **options)
         counted.clear()
@@ -296,7 +296,7 @@ class TestRuns:
 
     @pytest.mark.slow
     def test_reading_back(self, compare, url, tmp_path):
-        result = compare(out=url, cache=tmp_path / "cache", measure=4)
+        result = compare(out=url, cache=tmp_path / "cache", eval_rows=4)
         assert Comparison.load(url).rows == result.rows
         page = report(url)
         assert page.is_relative_to(tmp_path / "user-cache")
@@ -494,7 +494,7 @@ class Server:
 
     def start(self, out: object, cache: Path | None, *, said: dict[str, str] | None = None, **more: object):
         options = {
-            "model": self.teacher, "data": DATA, "explainers": "gradient_norm,lime(samples=30)", "sizes": "12,20",
+            "model": self.teacher, "data": DATA, "explainers": "gradient_norm,lime(samples=30)", "train-sizes": "12,20",
             "seeds": 3, "epochs": 12, "workers": 2, "out": out,
         } | ({} if cache is None else {"cache": cache}) | more  # fmt: skip
         flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]

@@ -12,7 +12,7 @@ from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment import run
-from didact.experiment.plan import make_plan
+from didact.experiment.config import CompareConfig
 from didact.experiment.roster import Roster
 from didact.learning.train import train_teacher
 
@@ -47,7 +47,7 @@ class TestFaults:
         teacher = FunctionTeacher(letters, ["few", "many"])
         found = faults(
             compare, teacher, data, ["gradient_norm", "attention_all"], ["same/attention", "bilstm/attention"],
-            sizes=[12, 31, 400],
+            train_sizes=[12, 31, 400],
         )  # fmt: skip
         assert len(found) == 5
         text = "\n".join(found)
@@ -65,7 +65,7 @@ class TestFaults:
 
     def test_one_fault_is_one(self, compare, school):
         with pytest.raises(PlanError, match="has 1 fault; nothing was computed"):
-            compare(*school(), sizes=[31])
+            compare(*school(), train_sizes=[31])
 
     def test_another_task(self, compare, school):
         teacher, data = school()[0], school("quality")[1]
@@ -140,8 +140,8 @@ class TestFaults:
 
 
 def roster(teacher, data, methods=(), **said) -> Roster:
-    named = {"model": "m", "data": "planted/sentiment", "sizes": [12], "seeds": 2, "students": ["same/attention"]}
-    return Roster(make_plan(named | said), teacher, data, methods)
+    named = {"model": "m", "data": "planted/sentiment", "train_sizes": [12], "seeds": 2, "students": ["same/attention"]}
+    return Roster(CompareConfig.of(named | said), teacher, data, methods)
 
 
 class TestEntrants:
@@ -159,7 +159,7 @@ class TestEntrants:
         assert [one.label for one in found.entrants if one.redrawn] == ["random"], "a seed that is said is kept"
 
     def test_rows_that_the_plan_leaves_out_are_told(self, school):
-        found = roster(*school(), explainers=["gradient_norm", "human"], leave_out=["trivial", "human"])
+        found = roster(*school(), explainers=["gradient_norm", "human"], skip_controls=["trivial", "human"])
         assert [one.label for one in found.entrants] == ["none", "random", "gradient_norm", "human"]
         assert found.notes == ["Left out as the plan asks: trivial."], "what is asked for by name stays"
 
@@ -233,29 +233,29 @@ class TestEntrants:
 
 def test_a_refused_comparison_leaves_no_folder(compare, school, tmp_path):
     with pytest.raises(PlanError):
-        compare(*school(), sizes=[31], out=tmp_path / "refused")
+        compare(*school(), train_sizes=[31], out=tmp_path / "refused")
     assert not (tmp_path / "refused").exists()
     (tmp_path / "kept").mkdir()
     with pytest.raises(PlanError):
-        compare(*school(), sizes=[31], out=tmp_path / "kept")
+        compare(*school(), train_sizes=[31], out=tmp_path / "kept")
     assert (tmp_path / "kept").is_dir()
 
 
 class TestChosenMethods:
     def test_suit_the_teacher(self, school):
         named = {"model": "m", "data": "planted/sentiment"}
-        white = Roster(make_plan(named), *school(), [])
+        white = Roster(CompareConfig.of(named), *school(), [])
         assert white.plan.explainers == (
             "gradient_norm", "attention_all", "gradient_input", "lrp", "occlusion", "integrated_gradients",
         )  # fmt: skip
-        black = Roster(make_plan(named), FunctionTeacher(letters, ["few", "many"]), school()[1], [])
+        black = Roster(CompareConfig.of(named), FunctionTeacher(letters, ["few", "many"]), school()[1], [])
         assert black.plan.explainers == ("occlusion", "lime", "kernel_shap", "shapley_sampling")
         assert str(black.students[0]) == "pool/attention"
 
     def test_what_a_model_cannot_serve_is_left_out_and_said(self):
         data = load_data(f"planted/sentiment({SIZES})")
         teacher = train_teacher(data, "bilstm(width=16)", epochs=1, progress=False)
-        found = Roster(make_plan({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
+        found = Roster(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
         assert "attention_all" not in found.plan.explainers
         assert any(
             note.startswith("attention_all is left out, since this model cannot serve it") for note in found.notes
@@ -266,7 +266,7 @@ class TestChosenMethods:
         teacher = train_teacher(data, "bilstm(width=16)", epochs=1, progress=False)
         with pytest.raises(PlanError, match="1 fault"):
             Roster(
-                make_plan({"model": "m", "data": "planted/sentiment", "explainers": ["attention_all"]}),
+                CompareConfig.of({"model": "m", "data": "planted/sentiment", "explainers": ["attention_all"]}),
                 teacher,
                 data,
                 [],
@@ -275,9 +275,9 @@ class TestChosenMethods:
     def test_people_have_none(self, school):
         _, data = school()
         with pytest.raises(PlanError) as caught:
-            Roster(make_plan({"model": "human", "data": "planted/sentiment"}), "human", data, [])
+            Roster(CompareConfig.of({"model": "human", "data": "planted/sentiment"}), "human", data, [])
         assert "explainers: name at least one" in caught.value.faults[0]
 
     def test_sizes_are_what_there_is(self, school):
-        found = Roster(make_plan({"model": "m", "data": "planted/sentiment"}), *school(), [])
-        assert found.plan.sizes == (30,)
+        found = Roster(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), *school(), [])
+        assert found.plan.train_sizes == (30,)

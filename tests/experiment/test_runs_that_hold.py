@@ -5,7 +5,7 @@ import importlib
 import inspect
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,8 @@ from didact.experiment import measure as measure_module
 from didact.experiment import run as run_module
 from didact.experiment.answers import AnswerFile
 from didact.experiment.compare import forecast
+from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.explain import explain
-from didact.experiment.plan import Plan, make_plan, read_plan
 from didact.learning.fit import Training
 from didact.metrics import METRICS
 from didact.models.native import NativeModel
@@ -71,17 +71,17 @@ class TestVersions:
             return evaluated(*args, **options)
 
         monkeypatch.setattr(measure_module, "evaluated", watched)
-        compare(seeds=1, measure=2)
+        compare(seeds=1, eval_rows=2)
         assert len(asked) == 1
-        compare(seeds=1, measure=2)
+        compare(seeds=1, eval_rows=2)
         assert len(asked) == 1, "nothing has changed"
         monkeypatch.setitem(METRICS._own, "sufficiency", replace(METRICS["sufficiency"], version=7))
-        compare(seeds=1, measure=2)
+        compare(seeds=1, eval_rows=2)
         assert len(asked) == 2
 
     def test_scores_are_looked_up_before_the_model_is_asked(self, compare, school, monkeypatch):
         teacher, data = school()
-        compare(teacher, data, seeds=1, measure=2, out=None)
+        compare(teacher, data, seeds=1, eval_rows=2, out=None)
         seen = []
         done = measure_module.Measuring.done
 
@@ -91,9 +91,9 @@ class TestVersions:
                 patch.setattr(type(self.roster.teacher), "predict", lambda *a, **k: seen.append(1) or predict(*a, **k))
                 return done(self, rows)
 
-        compare(teacher, data, seeds=1, measure=2)
+        compare(teacher, data, seeds=1, eval_rows=2)
         monkeypatch.setattr(run_module.Measuring, "done", watched)
-        compare(teacher, data, seeds=1, measure=2)
+        compare(teacher, data, seeds=1, eval_rows=2)
         assert not seen
 
     def test_a_changed_architecture_has_another_key(self, school, monkeypatch):
@@ -129,7 +129,7 @@ def asked(compare):
 
     def run(function, **options):
         teacher = FunctionTeacher(function, data.classes, name="counted")
-        small = {"sizes": [30], "seeds": 2, "students": ["pool/multitask"], **options}
+        small = {"train_sizes": [30], "seeds": 2, "students": ["pool/multitask"], **options}
         with contextlib.suppress(KeyboardInterrupt):
             compare(teacher, data, ["occlusion"], **small)
         return function.asked
@@ -191,7 +191,7 @@ class TestBlackBoxes:
 
 
 BOUNDS = {
-    "seeds": 10**9, "threads": 10**6, "measure": 10**9, "sizes": [10**9], "length": 10**30,
+    "seeds": 10**9, "threads": 10**6, "eval_rows": 10**9, "train_sizes": [10**9], "length": 10**30,
     "train_rows": 10**9, "test_rows": 10**12, "dev_rows": -1,
 }  # fmt: skip
 
@@ -206,7 +206,7 @@ calls = [
     for options in (
         {"workers": "x"}, {"workers": 1.5}, {"workers": True}, {"workers": 10**6}, {"recheck": -1}, {"out": ""},
         {"out": 5}, {"out": "a\\0b"}, {"plan": 5}, {"engine": "nope"}, {"base": "nope"}, {"seeds": list(range(10001))},
-        {"seeds": "x"}, {"measure": 10**9}, {"measure": "x"}, {"threads": 10**6}, {"trust_remote_code": "yes"},
+        {"seeds": "x"}, {"eval_rows": 10**9}, {"eval_rows": "x"}, {"threads": 10**6}, {"trust_remote_code": "yes"},
     )
 ]
 calls += [(didact.load_data, ("planted/sentiment",), {"seed": seed}) for seed in ("x", float("nan"), -1, 2**40)]
@@ -223,7 +223,7 @@ TOLD = (
     *(["workers: must be an integer from 0"] * 4), "recheck: must be an integer from 0",
     *(["out: must be the path of a folder"] * 3), "plan must be the path of a TOML file", "no engine named 'nope'",
     "base: no student starts from 'nope'", "at most 10,000 seeds", "seeds: a list of seeds is wanted",
-    *(["measure: must be an integer from 0"] * 2), "threads: must be an integer from 1",
+    *(["eval_rows: must be an integer from 0"] * 2), "threads: must be an integer from 1",
     "trust_remote_code: true or false is wanted", *(["seed must be an integer"] * 4),
 )  # fmt: skip
 
@@ -256,8 +256,8 @@ class TestBounds:
     @pytest.mark.parametrize("command", ["explain", "train", "cost", "sanity"])
     def test_of_threads(self, command):
         done = CliRunner().invoke(app, [command, "--model", "m", "--data", "planted/sentiment", "--threads", "1000000"])
-        assert done.exit_code == 2
-        assert "--threads" in done.output
+        assert isinstance(done.exception, PlanError)
+        assert "--threads: must be an integer from 1 to" in str(done.exception)
 
     def test_of_explain(self, school):
         teacher, data = school()
@@ -311,47 +311,57 @@ class TestTrust:
         assert not mark.exists()
 
     def test_no_run_writes_it(self, compare, tmp_path):
-        assert "trust_remote_code" not in Plan(model="m", data="d", trust_remote_code=True).to_toml()
+        assert (
+            "trust_remote_code"
+            not in CompareConfig(model="m", data="planted/sentiment", trust_remote_code=True).to_toml()
+        )
         compare(seeds=1, trust_remote_code=True)
         assert "trust_remote_code" not in (tmp_path / "run" / "plan.toml").read_text()
 
     def test_old_runs_resume_with_the_flag_alone(self, compare, tmp_path):
         """Their plan.toml says true: it counts only where the caller says so, too."""
-        compare(seeds=1, measure=None, trust_remote_code=True)
+        compare(seeds=1, eval_rows=None, trust_remote_code=True)
         path = tmp_path / "run" / "plan.toml"
         path.write_text("trust_remote_code = true\n" + path.read_text())
         with pytest.raises(OptionError, match="--trust-remote-code"):
-            compare(seeds=1, measure=None, plan=path)
-        compare(seeds=1, measure=None, plan=path, trust_remote_code=True)
+            compare(seeds=1, eval_rows=None, plan=path)
+        compare(seeds=1, eval_rows=None, plan=path, trust_remote_code=True)
 
 
 class TestFlagsAndPlans:
-    # Written by didact itself, or given by several flags.
-    EXCEPTIONS = ("fitted_from", "left_out", "training")
+    # Written by didact itself, or always on.
+    EXCEPTIONS = ("fitted_from", "left_out", "progress")
 
     def test_every_entry_of_a_plan_has_a_flag(self):
         from didact.cli.compare import compare as command
 
         flags = set(inspect.signature(command).parameters)
-        missing = [one.name for one in fields(Plan) if one.name not in flags and one.name not in self.EXCEPTIONS]
+        missing = [name for name in CompareConfig.model_fields if name not in flags and name not in self.EXCEPTIONS]
         assert not missing
 
     def test_the_new_ones_reach_the_plan(self, monkeypatch):
-        seen = {}
+        seen = []
 
-        def watched(request, **_):
-            seen.update(request)
-            make_plan(request)
+        def watched(plan, **_):
+            seen.append(plan)
             raise OptionError("enough")
 
-        monkeypatch.setattr(compare_module, "run_plan", watched)
-        flags = ["--data-seed", "3", "--sharpness", "1,0.5", "--leave-out", "trivial,matched", "--train-rows", "9"]
+        monkeypatch.setattr(compare_module, "run_config", watched)
+        flags = [
+            "--data-seed",
+            "3",
+            "--temperatures",
+            "1,0.5",
+            "--skip-controls",
+            "trivial,matched",
+            "--train-rows",
+            "9",
+        ]
         done = CliRunner().invoke(app, ["compare", "--model", "m", "--data", "planted/sentiment", *flags])
         assert str(done.exception) == "enough"
-        assert seen["data_seed"] == 3
-        assert seen["sharpness"] == [1.0, 0.5]
-        assert seen["leave_out"] == ["trivial", "matched"]
-        assert seen["train_rows"] == 9
+        assert (seen[0].data_seed, seen[0].train_rows) == (3, 9)
+        assert seen[0].temperatures == (1.0, 0.5)
+        assert seen[0].skip_controls == ("trivial", "matched")
 
     @pytest.mark.parametrize("name", ["cost", "sanity", "demo"])
     def test_commands_that_load_a_model_have_them(self, name):
@@ -362,14 +372,14 @@ class TestFlagsAndPlans:
 class TestRefused:
     def test_a_refused_plan_leaves_no_folder(self, compare, tmp_path):
         with pytest.raises(DidactError, match="rows were asked for"):
-            compare(sizes=[10_000], out=tmp_path / "a" / "b" / "run")
+            compare(train_sizes=[10_000], out=tmp_path / "a" / "b" / "run")
         assert not (tmp_path / "a").exists()
 
     def test_one_number_of_runs(self, compare, school, tmp_path):
         """Students of two strategies share the runs without explanations: the forecast counts them once."""
         teacher, data = school()
         asked = {
-            "sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "measure": 0,
+            "train_sizes": [12], "seeds": 2, "workers": 0, "training": {"epochs": 1}, "eval_rows": 0,
             "balance": False, "out": tmp_path / "run",
         }  # fmt: skip
         students = ["same/attention", "same/multitask"]

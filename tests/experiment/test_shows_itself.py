@@ -123,7 +123,7 @@ class TestFrame:
 
 class TestComparison:
     def test_the_table_of_the_terminal_as_html(self, compare):
-        result = compare(explainers=["gradient_norm", "lime(samples=8)"], sizes=[8, 12], seeds=3)
+        result = compare(explainers=["gradient_norm", "lime(samples=8)"], train_sizes=[8, 12], seeds=3)
         page = result._repr_html_()
         lines = cells_of(page)
         assert lines[0] == ["explainer", "same/attention8 rows", "same/attention12 rows", "meanrank"]

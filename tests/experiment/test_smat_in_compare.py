@@ -44,7 +44,7 @@ def test_companions_stand_beside_it_by_themselves(compare):
 
 
 def test_one_temperature_is_fixed_and_rows_are_spared(compare):
-    found = compare(explainers=["smat"], sharpness=[0.5], leave_out=["matched", "flattened"], **SMALL)
+    found = compare(explainers=["smat"], temperatures=[0.5], skip_controls=["matched", "flattened"], **SMALL)
     assert set(found.explainers) == {"none", "random", "trivial", "human"} | COMPANIONS - {
         "smat(flattened)", "attention_all(matched)",
     }  # fmt: skip
@@ -156,7 +156,7 @@ def test_what_cannot_be_asked_is_told_before_anything_is_computed(compare, schoo
         compare(explainers=["smat(outr=dev)", "smat(outer=test)", "smat(family=attention)"])
     assert len(told.value.faults) == 3
     with pytest.raises(PlanError, match="needs 8 rows to learn from"):
-        compare(explainers=["smat"], sizes=[6, 12], **SMALL)
+        compare(explainers=["smat"], train_sizes=[6, 12], **SMALL)
     with pytest.raises(PlanError, match="needs gradients or attention"):
         compare(black_box(), data, ["smat"], ["native/attention"], **SMALL)
     found = compare(explainers=["smat", "gradient_norm"], students=["same/attention(send=top)"], **SMALL)
@@ -188,7 +188,7 @@ def test_learned_alone_it_is_a_method_and_an_explainer(compare, school, tmp_path
 def test_a_plan_that_grows_learns_only_what_is_new(compare):
     first = compare(explainers=["smat"], seeds=1, **SMALL)
     keys = {path.stem for path in (first.folder / "cells").glob("*.json")}
-    again = compare(explainers=["smat"], seeds=2, sizes=[12, 16], **SMALL)
+    again = compare(explainers=["smat"], seeds=2, train_sizes=[12, 16], **SMALL)
     learned = [
         json.loads(path.read_text())["body"]["payload"]["cell"] for path in (again.folder / "cells").glob("*.json")
     ]
@@ -200,7 +200,7 @@ def test_a_plan_that_grows_learns_only_what_is_new(compare):
 @pytest.mark.slow
 def test_how_sharp_a_matched_row_is_sent_is_not_tuned(compare):
     found = compare(explainers=["smat"], students=["same/attention", "bilstm/multitask"], seeds=1,
-                    tune={"temperature": [1.0, 0.5]}, **SMALL)  # fmt: skip
+                    search_space={"temperature": [1.0, 0.5]}, **SMALL)  # fmt: skip
     assert not found.failed
     cells = [
         json.loads(path.read_text())["body"]["payload"]["cell"] for path in (found.folder / "cells").glob("*.json")

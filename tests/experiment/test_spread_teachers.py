@@ -14,11 +14,11 @@ import tiny
 from didact.cli.main import app
 from didact.errors import MissingExtraError, OptionError, PlanError
 from didact.experiment import compare as module
-from didact.experiment import plan as plan_module
+from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.distil import learn_l2e
 from didact.experiment.learn import learn_smat
-from didact.experiment.plan import Plan, make_plan, read_plan
 from didact.experiment.train_jobs import TrainRunner
+from didact.models import load as load_module
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import usual_device
 from didact.records.store import Store
@@ -30,7 +30,7 @@ PLACES = {
     "bert.embeddings": "cpu", "bert.encoder.layer.0": "cpu", "bert.encoder.layer.1": "disk", "bert.pooler": "disk",
     "classifier": "cpu",
 }  # fmt: skip
-SMALL = {"sizes": [16], "seeds": 1, "training": {"epochs": 1, "batch_size": 8}}
+SMALL = {"train_sizes": [16], "seeds": 1, "training": {"epochs": 1, "batch_size": 8}}
 PLAN = """
 explainers = ["gradient_norm"]
 students = ["pool(width=8)/attention"]
@@ -65,7 +65,7 @@ def spread(monkeypatch, tmp_path):
         return loaded
 
     monkeypatch.setattr(BertForSequenceClassification, "from_pretrained", placed)
-    monkeypatch.setattr(plan_module, "usual_device", lambda: "cpu")  # torch would say far, which tests have registered
+    monkeypatch.setattr(load_module, "usual_device", lambda: "cpu")  # torch would say far, which tests have registered
     return found
 
 
@@ -93,7 +93,7 @@ class TestComparisons:
     @pytest.mark.parametrize(
         "asked",
         [
-            {"students": ["same/attention"], "measure": 2},
+            {"students": ["same/attention"], "eval_rows": 2},
             pytest.param({"explainers": ["smat"], "students": ["same/attention"]}, marks=pytest.mark.slow),
         ],
         ids=["alone", "smat"],
@@ -119,7 +119,7 @@ class TestComparisons:
 
         monkeypatch.setattr(TrainRunner, "run", there)
         monkeypatch.setattr(module, "checked_device", lambda _: None)  # it is there for cells alone
-        monkeypatch.setattr(plan_module, "usual_device", lambda: NAME)
+        monkeypatch.setattr(load_module, "usual_device", lambda: NAME)
         asked = {"students": ["pool(width=8)/attention"], **SMALL}
         handed = didact.load_teacher(name, device="auto")
         for folder, teacher, device in (("auto", name, "auto"), ("far", handed, NAME)):
@@ -141,7 +141,7 @@ class TestComparisons:
         done = CliRunner().invoke(app, ["compare", "plan.toml", *said, "--out", "by plan", "--workers", "1"])
         assert done.exit_code == 0, done.output
         assert json.loads(told.stdout)["runs"] == json.loads(done.stdout)["about"]["cells"]
-        again = make_plan(read_plan(tmp_path / "by plan/plan.toml"))
+        again = CompareConfig.of(read_plan(tmp_path / "by plan/plan.toml"))
         assert (again.device, again.student_device) == ("auto", "cpu")
         (tmp_path / "plan.toml").write_text(PLAN)
         flags = ["--device", "auto", "--out", "by flag", "--workers", "0"]
@@ -215,10 +215,10 @@ def test_the_device_that_torch_would_choose(monkeypatch, kind):
 
 
 def test_gpus(monkeypatch):
-    assert module._gpus(Plan(device="auto"), None) == 0.0
-    monkeypatch.setattr(plan_module, "usual_device", lambda: "cuda")
-    assert module._gpus(Plan(device="auto"), None) == 1.0
-    assert module._gpus(Plan(device="auto"), 0.25) == 0.25
+    assert module._gpus(CompareConfig(device="auto")) == 0.0
+    monkeypatch.setattr(load_module, "usual_device", lambda: "cuda")
+    assert module._gpus(CompareConfig(device="auto")) == 1.0
+    assert module._gpus(CompareConfig(device="auto", gpus=0.25)) == 0.25
 
 
 @pytest.mark.slow

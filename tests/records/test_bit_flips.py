@@ -51,8 +51,8 @@ def written(tmp_path_factory):
     data = load_data(f"planted/sentiment({SIZES})")
     teacher = train_teacher(data, TINY, epochs=1, progress=False, out=root / "teacher")
     compare(
-        teacher, data, ["gradient_norm"], ["same/attention"], sizes=[8], seeds=1, workers=0, replicates=20,
-        training={"epochs": 1}, measure=2, balance=False, out=root / "run",
+        teacher, data, ["gradient_norm"], ["same/attention"], train_sizes=[8], seeds=1, workers=0, replicates=20,
+        training={"epochs": 1}, eval_rows=2, balance=False, out=root / "run",
     )  # fmt: skip
     mix = prepared("attention_mix", normaliser="softmax")
     mix.learned = {"data": "planted", "rows": ["a"]}

@@ -8,6 +8,7 @@ from didact.cli import options
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import option
 from didact.cli.output import console, print_json, print_table
+from didact.config import DataOptions, parse_columns
 from didact.data import DATASETS
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def show(
     as_json: options.Json = False,
 ) -> None:
     """Show rows of a data set, with the words that people marked."""
-    loaded = options.loaded_data(source, columns=columns, data_dir=data_dir, seed=seed)
+    config = DataOptions(data=source, columns=parse_columns(columns or ()), data_dir=data_dir)
+    loaded = options.loaded_data(config, seed=seed)
     chosen = loaded[options.chosen_split(loaded, split)][:rows]
     if as_json:
         print_json({"rows": [_document(row, loaded) for row in chosen]})

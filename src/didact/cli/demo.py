@@ -17,6 +17,7 @@ from didact.cli import options
 from didact.cli.options import flag, option
 from didact.cli.output import console, going_on, print_json, say
 from didact.errors import DidactError, OptionError
+from didact.registry import renamed_option
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
@@ -45,7 +46,8 @@ def demo(
     ] = None,
     data: Annotated[str | None, options.DATA_OPTION] = None,
     task: options.Task = None,
-    length: options.Length = None,
+    max_length: options.MaxLength = None,
+    length: Annotated[int | None, option("--length", "N", "Former name of --max-length.", hidden=True)] = None,
     truncate: options.Truncate = False,
     revision: options.Revision = None,
     trust_remote_code: options.TrustRemoteCode = False,
@@ -71,10 +73,9 @@ def demo(
     from didact.experiment import demo as steps
 
     size = steps.SIZES["quick" if quick else "full" if full else "default"]
-    loading = {
-        "task": task, "max_length": length, "truncate": truncate, "revision": revision,
-        "trust_remote_code": trust_remote_code,
-    }  # fmt: skip
+    loading: dict[str, Any] = {"task": task, "max_length": max_length, "length": length, "truncate": truncate}
+    loading |= {"revision": revision, "trust_remote_code": trust_remote_code}
+    loading = renamed_option(loading, "length", "max_length")
     _check_request(model, data, seed, device, loading)
     home = out or _home(data)
     folder = home if size.name == "default" else home / size.name  # a plain report lies where people look for it
@@ -87,7 +88,7 @@ def demo(
         else:
             loaded, teacher = _own(show, model, data, data_dir, seed, device, loading)
             subject = {"teacher": teacher, "data": loaded, **steps.LIMITS}
-        subject |= {"sizes": [min(size.rows, len(loaded["train"]))], "out": folder, "workers": workers}
+        subject |= {"train_sizes": [min(size.rows, len(loaded["train"]))], "out": folder, "workers": workers}
         subject |= {} if device is None else {"device": device}
         result = _compared(show, teacher, loaded, size, seed, subject)
         _end(show, result, folder, began, is_text=loaded.task.is_text)
@@ -129,7 +130,7 @@ def _check_request(
     if model == "human":
         raise OptionError("The teacher 'human' computes nothing that could be explained. Give a model.")
     if model is None and any(loading.values()):
-        names = [name.replace("max_", "").replace("_", "-") for name, value in loading.items() if value]
+        names = [name.replace("_", "-") for name, value in loading.items() if value]
         raise OptionError(f"--{', --'.join(names)} is about a model of your own: give --model and --data, too.")
     if not 0 <= seed < _MOST_SEEDS:
         raise OptionError(f"The seed of a demo is from 0 to {_MOST_SEEDS:,}, not {seed}.")
@@ -259,7 +260,7 @@ def _compared(
     from didact.results.gains import FEW
 
     imitation = _imitation(show, teacher, data, size, subject["out"] / "l2e", seed)
-    (rows,) = subject["sizes"]
+    (rows,) = subject["train_sizes"]
     seeds = "one seed" if size.seeds == 1 else f"{size.seeds} seeds"
     few = ", which is few" if size.seeds < FEW else ""
     show.heading(f"Students: which explanations teach? {rows} rows each, {seeds}{few}")
@@ -273,17 +274,17 @@ def _compared(
     reasons = [f"{name}: {why}" for name, why in left_out.items()]
     for reason in reasons:
         show.warn(f"Left out: {reason}")
-    if "smat" in methods and len(size.sharpness) == 1:
+    if "smat" in methods and len(size.temperatures) == 1:
         show.text(
             "SMaT is learned anew for each seed, from that seed's rows. Beside it stands static attention, "
-            f"sharpened at one temperature, {size.sharpness[0]:g}, fixed beforehand (--full tries several on dev)."
+            f"sharpened at one temperature, {size.temperatures[0]:g}, fixed beforehand (--full tries several on dev)."
         )
     if not methods:
         raise OptionError(f"None of the demo's methods can explain this model on these rows. {'; '.join(reasons)}")
     return didact.compare(
-        **subject, explainers=methods, measure=size.measure, progress=True,
+        **subject, explainers=methods, eval_rows=size.eval_rows, progress=True,
         seeds=list(range(seed * size.seeds, (seed + 1) * size.seeds)),  # no two seeds of a demo share one
-        leave_out=list(size.leave_out), sharpness=list(size.sharpness),
+        skip_controls=list(size.skip_controls), temperatures=list(size.temperatures),
     )  # fmt: skip
 
 

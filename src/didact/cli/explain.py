@@ -3,14 +3,16 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, no_type_check
+from typing import TYPE_CHECKING, Any, Final, no_type_check
 
 import typer
 
 from didact.cli import options
-from didact.cli.options import flag, option
+from didact.cli._options import configured
 from didact.cli.output import going_on, print_json, say, say_notes
+from didact.config import DataOptions
 from didact.errors import OptionError
+from didact.experiment.configs import AgreeConfig, ExplainConfig
 from didact.records.atomic import check_different, check_new_file, is_page
 
 if TYPE_CHECKING:
@@ -38,194 +40,81 @@ def _named_model(context: typer.Context, model: str) -> str:
     raise OptionError("Option --model is missing. Name the folder of a model, or its name on the Hugging Face hub.")
 
 
-def explain(
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Texts to explain; two per row for a model of pairs.")
-    ] = None,
-    model: Annotated[
-        str,
-        option("--model", "MODEL", "Folder or hub name of the model (required).", options.MODEL, callback=_named_model),
-    ] = "",
-    method: Annotated[
-        str | None,
-        option(
-            "--method",
-            "NAMES",
-            "Names from `didact methods`, or folders of learned explainers (default: lrp where its scores add up, "
-            "else integrated_gradients).",
-            options.METHODS,
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        option(
-            "--data",
-            "DATA",
-            "A file, or a name from `didact data list`; with --stream also owner/name on the hub.",
-            options.DATA,
-        ),
-    ] = None,
-    columns: options.Columns = None,
-    classes: options.Classes = None,
-    split: Annotated[
-        str | None,
-        option(
-            "--split",
-            "SPLIT",
-            "teach, explain, train, dev, test or all; on the hub one of its splits (default: all rows of a file, else "
-            "test).",
-            options.DATA,
-        ),
-    ] = None,
-    rows: options.FirstRows = None,
-    background: Annotated[
-        str | None,
-        option("--background", "DATA", "Background of gradient_shap etc. (default: --data).", options.DATA),
-    ] = None,
-    out: Annotated[Path | None, option("--out", "FILE", "Write the scores to a Parquet file.", options.OUTPUT)] = None,
-    html: Annotated[Path | None, option("--html", "FILE", "Write a page with heat maps.", options.OUTPUT)] = None,
-    overwrite: options.OverwriteFile = False,
-    stream: Annotated[
-        bool, flag("--stream", "Explain data larger than memory, shard by shard.", options.ADVANCED)
-    ] = False,
-    shard: Annotated[
-        int | None, option("--shard", "N", "Rows per shard with --stream (default: 256).", options.ADVANCED, min=1)
-    ] = None,
-    workers: Annotated[
-        int | None,
-        option("--workers", "N", "Worker processes with --stream (default: 0, none).", options.ADVANCED, min=0),
-    ] = None,
-    target: Annotated[
-        str | None,
-        option("--target", "TARGET", "predicted (default), gold, contrast, a class or all.", options.METHODS),
-    ] = None,
-    scale: Annotated[
-        str | None, option("--scale", "SCALE", "logit, probability or log_probability.", options.METHODS)
-    ] = None,
-    level: Annotated[
-        str | None,
-        option(
-            "--level",
-            "LEVEL",
-            "Score token (default, shown as words) or word; --level token shows the pieces.",
-            options.METHODS,
-        ),
-    ] = None,
-    special: Annotated[
-        bool | None, flag("--special/--no-special", "Score special tokens too.", options.METHODS)
-    ] = None,
-    absolute: Annotated[
-        bool | None, flag("--absolute/--signed", "Drop the signs of scores, or keep them.", options.METHODS)
-    ] = None,
-    normalise: Annotated[
-        str | None,
-        option("--normalise", "HOW", "raw (default), softmax(temperature=1), top(k=0.1).", options.METHODS),
-    ] = None,
-    preset: options.Preset = None,
-    batch_size: options.PassSize = None,
-    seed: options.DrawSeed = None,
-    task: options.Task = None,
-    length: options.Length = None,
-    truncate: options.Truncate = False,
-    data_dir: options.DataDir = None,
-    device: options.Device = None,
-    precision: options.Precision = None,
-    threads: Annotated[
-        int | None,
-        option(
-            "--threads",
-            "N",
-            "CPU threads (per process with --stream, default 1). Another number changes the last digits.",
-            options.ADVANCED,
-            min=1,
-            max=options.MOST,
-        ),
-    ] = None,
-    revision: options.Revision = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    summary: Annotated[bool, flag("--summary", "Print the strongest words of each class.", options.OUTPUT)] = False,
-    as_json: options.Json = False,
-) -> None:
+@configured(ExplainConfig, {"model": _named_model})
+def explain(config: ExplainConfig, as_json: options.Json = False) -> None:
     """Show which words made the model answer as it does.
 
     Explains texts given on the command line, or rows of a data set. Prints heat maps of the first rows, or JSON. The
     same command resumes a run with --out that was stopped.
     """
-    asked: Sequence[str | None] = [None] if method is None else options.methods_of(method)
-    if len(asked) > 1 and (out is not None or as_json):
-        raise OptionError(f"--out and --json keep one method, and {len(asked)} were named. Run them one by one.")
-    if bool(texts) == (data is not None):
-        raise OptionError("Give texts to explain, or --data with a name or a file; one of the two.")
-    options.parse_columns(columns)  # what is written wrongly is told before anything heavy is loaded
-    if data is None and (columns or classes):
-        raise OptionError("--columns and --classes are about --data, and texts were given.")
-
-    if not stream and (shard is not None or workers is not None):
-        raise OptionError("--shard and --workers are about data explained shard by shard: say --stream, too.")
-    check_different(out=out, html=html)
-    if out is not None:
-        from didact.records.parquet import is_explanations
-
-        check_new_file(out, reads=data, overwrite=overwrite, replaces=is_explanations)
-    if html is not None:
-        check_new_file(html, reads=data, overwrite=overwrite, replaces=is_page)
-    common: dict[str, Any] = {
-        "target": target, "scale": scale, "level": level, "special": special, "absolute": absolute,
-        "normalise": normalise, "batch_size": batch_size, "seed": seed, "precision": precision,
-    }  # fmt: skip
-    said = {name: value for name, value in common.items() if value is not None}  # the rest is a preset's to say
-    keeping: dict[str, Any] = {"out": out, "overwrite": overwrite}
-    if stream:
-        if data is None or out is None or html is not None or len(asked) > 1:
-            raise OptionError("--stream explains --data with one method into --out, and draws nothing.")
-        loading = {
-            "task": task, "device": device, "max_length": length, "truncate": truncate, "revision": revision,
-            "trust_remote_code": trust_remote_code,
-        }  # fmt: skip
+    _check(config, as_json=as_json)
+    if config.stream:
         with going_on():
-            _stream(
-                model, data, asked[0], keeping, loading, said | {"preset": preset}, split=split or "test",
-                columns=options.parse_columns(columns), classes=options.parse_classes(classes),
-                shard=shard or 256, rows=rows, workers=workers or 0, threads=threads, background=background,
-                data_dir=data_dir, as_json=as_json,
-            )  # fmt: skip
+            _stream(config, as_json=as_json)
         return
-
-    from didact.experiment.explain import explain as explained
-
-    teacher = options.teacher_of(
-        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
-        trust_remote_code=trust_remote_code,
-    )  # fmt: skip
-    chosen: Sequence[Any]
-    if data is None:
-        chosen, others = given_texts(teacher, texts or []), None
-    else:
-        chosen, others = chosen_rows(
-            teacher, data, split, rows, columns=columns, classes=classes, data_dir=data_dir, seed=seed or 0,
-            needs_labels=needs_labels(teacher, asked, said, preset=preset),
-        )  # fmt: skip
-    if background is not None:
-        others = compared_with(_data(teacher, background, None, data_dir, seed or 0, uses_splits=True))
-    maps: list[Explanations | ByClass] = [
-        explained(teacher, chosen, one, preset=preset, background_rows=others, progress=True, **keeping, **said)
-        for one in asked
-    ]
-    if method is None:
+    maps = _explained(config)
+    if not config.method:
         first = next(iter(maps[0].values())) if isinstance(maps[0], Mapping) else maps[0]
         say(f"note: explained with {first.method}, the default for this model. --method names another.")
-    if html is not None:
-        _page(maps, html, level or "word")
-    if out is not None:
-        say(f"{len(maps[0]):,} rows are kept in {out}. Open them with didact.Explanations.load({str(out)!r}).")
+    if config.html is not None:
+        _page(maps, config.html, config.level or "word")
+    if config.out is not None:
+        opening = f"didact.Explanations.load({str(config.out)!r})"
+        say(f"{len(maps[0]):,} rows are kept in {config.out}. Open them with {opening}.")
     if as_json:
-        print_json(_document(maps[0], summary=summary))
-        return
-    if summary:
-        for one in maps:
-            typer.echo(f"{one.summary()}\n")
-    elif (html is None and out is None) or len(chosen) <= 5:
-        _show(maps, level or "word")
+        print_json(_document(maps[0], summary=config.summary))
+    elif config.summary:
+        for explanations in maps:
+            typer.echo(f"{explanations.summary()}\n")
+    elif (config.html is None and config.out is None) or len(maps[0]) <= 5:
+        _show(maps, config.level or "word")
+
+
+def _check(config: ExplainConfig, *, as_json: bool) -> None:
+    """An error for what does not go together, before anything heavy is loaded."""
+    if config.method:
+        options.check_methods(config.method)
+    if len(config.method) > 1 and (config.out is not None or as_json):
+        count = len(config.method)
+        raise OptionError(f"--out and --json keep one method, and {count} were named. Run them one by one.")
+    if bool(config.texts) == (config.data is not None):
+        raise OptionError("Give texts to explain, or --data with a name or a file; one of the two.")
+    if config.data is None and (config.columns or config.classes):
+        raise OptionError("--columns and --classes are about --data, and texts were given.")
+    if not config.stream and (config.shard is not None or config.workers is not None):
+        raise OptionError("--shard and --workers are about data explained shard by shard: say --stream, too.")
+    check_different(out=config.out, html=config.html)
+    if config.out is not None:
+        from didact.records.parquet import is_explanations
+
+        check_new_file(config.out, reads=config.data, overwrite=config.overwrite, replaces=is_explanations)
+    if config.html is not None:
+        check_new_file(config.html, reads=config.data, overwrite=config.overwrite, replaces=is_page)
+    if config.stream and (config.data is None or config.out is None or config.html or len(config.method) > 1):
+        raise OptionError("--stream explains --data with one method into --out, and draws nothing.")
+
+
+def _explained(config: ExplainConfig) -> "list[Explanations | ByClass]":
+    """The explanations by each method."""
+    from didact.experiment.explain import explain as explained
+
+    teacher = options.teacher_of(config)
+    methods: Sequence[str | None] = config.method or [None]
+    given = config.explaining()
+    rows: Sequence[Any]
+    if config.data is None:
+        rows, background = given_texts(teacher, list(config.texts)), None
+    else:
+        labels = needs_labels(teacher, methods, given, preset=config.preset)
+        rows, background = chosen_rows(teacher, config, needs_labels=labels)
+    if config.background is not None:
+        others = DataOptions(data=config.background, data_dir=config.data_dir)
+        background = compared_with(_data(teacher, others, config.seed or 0, uses_splits=True))
+    keeping = config.pick("preset", "out", "overwrite")
+    return [
+        explained(teacher, rows, method, background_rows=background, progress=True, **keeping, **given)
+        for method in methods
+    ]
 
 
 def _show(maps: "Sequence[Explanations | ByClass]", level: str) -> None:
@@ -266,43 +155,31 @@ def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any
     return {"method": first.method, "options": dict(first.options), "rows": maps.to_documents(), **words}
 
 
-def _stream(
-    model: str,
-    data: str,
-    method: str | None,
-    keeping: dict[str, Any],
-    loading: dict[str, Any],
-    said: dict[str, Any],
-    *,
-    split: str,
-    columns: dict[str, str | None],
-    classes: list[str] | None,
-    shard: int,
-    rows: int | None,
-    workers: int,
-    threads: int | None,
-    background: str | None,
-    data_dir: str | None,
-    as_json: bool,
-) -> None:
+def _stream(config: ExplainConfig, *, as_json: bool) -> None:
     from didact.data.load import load_data
     from didact.data.stream import check_source
 
-    check_source(data)  # a path that is not there is told before torch is loaded
+    assert config.data is not None
+    assert config.out is not None
+    check_source(config.data)  # a path that is not there is told before torch is loaded
     from didact.experiment.stream import explain_stream
 
-    others = None if background is None else load_data(background, data_dir=data_dir, seed=said.get("seed") or 0)
-    found = explain_stream(
-        model, data, method, **keeping, split=split, columns=columns or None, classes=classes, notes=_note,
-        shard=shard, rows=rows, workers=workers, threads=threads or 1,
-        background_rows=None if others is None else compared_with(others), data_dir=data_dir, loading=loading,
-        progress=True, **said,
+    background = None
+    if config.background is not None:
+        background = compared_with(load_data(config.background, data_dir=config.data_dir, seed=config.seed or 0))
+    streamed = explain_stream(
+        config.model, config.data, config.method[0] if config.method else None, split=config.split or "test",
+        columns=config.columns or None, classes=list(config.classes) or None, notes=_note, shard=config.shard or 256,
+        workers=config.workers or 0, threads=config.threads or 1, background_rows=background, loading=config.loading(),
+        progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.explaining(),
     )  # fmt: skip
     if as_json:
-        print_json({"out": str(found.path), "rows": found.rows, "shards": found.shards, "kept": found.kept})
+        print_json(
+            {"out": str(streamed.path), **{name: getattr(streamed, name) for name in ("rows", "shards", "kept")}}
+        )
         return
-    before = f"; {found.kept:,} of {found.shards:,} shards had been kept before" if found.kept else ""
-    say(f"{found.rows:,} rows are kept in {found.path}{before}.")
+    before = f"; {streamed.kept:,} of {streamed.shards:,} shards had been kept before" if streamed.kept else ""
+    say(f"{streamed.rows:,} rows are kept in {streamed.path}{before}.")
 
 
 def given_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
@@ -319,21 +196,12 @@ def given_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
 
 
 def chosen_rows(
-    teacher: "Teacher",
-    data: str,
-    split: str | None,
-    count: int | None,
-    *,
-    columns: list[str] | None,
-    classes: str | None,
-    data_dir: str | None,
-    seed: int,
-    needs_labels: bool,
+    teacher: "Teacher", config: ExplainConfig | AgreeConfig, *, needs_labels: bool
 ) -> "tuple[Split, Split | None]":
     """What to explain, and what to compare it with: all rows of a file, or a split; and the split `explain`."""
-    loaded = _data(teacher, data, columns, data_dir, seed, uses_splits=split not in (None, "all"))
-    loaded = options.aligned(loaded, teacher, classes, required=needs_labels)
-    return loaded[options.chosen_split(loaded, split)][:count], compared_with(loaded)
+    loaded = _data(teacher, config, config.seed or 0, uses_splits=config.split not in (None, "all"))
+    loaded = options.aligned(loaded, teacher, config.classes, required=needs_labels)
+    return loaded[options.chosen_split(loaded, config.split)][: config.rows], compared_with(loaded)
 
 
 def compared_with(data: "Dataset") -> "Split | None":
@@ -353,12 +221,8 @@ def needs_labels(
     return any(resolve(teacher, method or "occlusion", common, preset=preset)[0].target == "gold" for method in methods)
 
 
-def _data(
-    teacher: "Teacher", name: str, columns: list[str] | None, data_dir: str | None, seed: int, *, uses_splits: bool
-) -> "Dataset":
-    loaded: Dataset = options.loaded_data(
-        name, columns=columns, data_dir=data_dir, seed=seed, task=teacher.task, uses_splits=uses_splits
-    )
+def _data(teacher: "Teacher", config: DataOptions, seed: int, *, uses_splits: bool) -> "Dataset":
+    loaded: Dataset = options.loaded_data(config, seed=seed, task=teacher.task, uses_splits=uses_splits)
     if loaded.task != teacher.task:
         raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
     return loaded

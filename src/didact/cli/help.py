@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from didact.cli.options import PANELS
 from didact.cli.output import console
+from didact.config import Group
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
 GAP: Final = 2  # columns between an option and its help
@@ -66,7 +66,7 @@ def print_help(shown: Any, ctx: Any) -> None:
 
 def _rank(title: str) -> int:
     """Arguments first, then panels of commands, then those of options."""
-    order = (ARGUMENTS, COMMANDS, OPTIONS, *PANELS)
+    order = (ARGUMENTS, COMMANDS, OPTIONS, *Group)
     return order.index(title) if title in order else order.index(COMMANDS)
 
 
@@ -137,7 +137,9 @@ def _notes(param: Any) -> Iterator[str]:
     if param.required and not isinstance(param, TyperArgument):  # usage shows an optional argument in brackets
         yield "required"
     default = param.default
-    if isinstance(default, bool):
+    if isinstance(param.show_default, str):
+        yield f"default: {param.show_default}"
+    elif isinstance(default, bool):
         if default and param.secondary_opts:
             yield f"default: {param.opts[0]}"
     elif isinstance(default, str | int | float) and default != "" and param.show_default:

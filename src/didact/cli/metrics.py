@@ -1,17 +1,17 @@
 """`didact metrics`: what explanations are worth, measured; without files, what can be measured."""
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from didact.cli import options
-from didact.cli.options import flag, option
+from didact.cli._options import configured
 from didact.cli.output import console, figure, interval, print_json, print_table, say
 from didact.errors import OptionError
+from didact.experiment.configs import MetricsConfig
 from didact.metrics import METRICS
-from didact.registry import parse_spec, split_list
+from didact.registry import parse_spec
 
 EXAMPLES: Final = (
     "didact metrics lrp.parquet lime.parquet --model my-model --tests",
@@ -19,97 +19,34 @@ EXAMPLES: Final = (
 )
 
 
-def metrics(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE", help="Files of `didact explain --out`, or (with --data) of another tool."),
-    ] = None,
-    explanations: Annotated[
-        list[Path] | None, option("--explanations", "FILE", "The same as FILE (repeatable).", options.DATA)
-    ] = None,
-    model: Annotated[
-        str | None, option("--model", "MODEL", "Folder or hub name of the model, for faithfulness.", options.MODEL)
-    ] = None,
-    data: Annotated[
-        str | None, option("--data", "DATA", "Data that were explained, for plausibility.", options.DATA)
-    ] = None,
-    columns: options.Columns = None,
-    classes: options.Classes = None,
-    split: Annotated[
-        str | None, option("--split", "SPLIT", "Split of the data, if ids are in several.", options.DATA)
-    ] = None,
-    asked: Annotated[
-        str | None, option("--metrics", "NAMES", "Comma-separated names (default: all that apply).", options.METHODS)
-    ] = None,
-    replace: Annotated[
-        str | None, option("--replace", "HOW", "Replace units by mask (default), delete, pad, zero.", options.METHODS)
-    ] = None,
-    remove: Annotated[str | None, option("--remove", "HOW", "Now --replace.", hidden=True)] = None,
-    preset: Annotated[
-        str | None, option("--preset", "NAME", "Removal of a paper: eraser (delete), l2e (mask).", options.METHODS)
-    ] = None,
-    level: Annotated[
-        str | None, option("--level", "LEVEL", "word joins the pieces of words first.", options.METHODS)
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        option("--encoder", "MODEL", "Finds similar rows: minilm (default: the model).", options.METHODS),
-    ] = None,
-    control: Annotated[bool, flag("--control/--no-control", "Add random scores as a control.", options.METHODS)] = True,
-    tests: Annotated[bool, flag("--tests", "Also test the difference of each two methods.", options.OUTPUT)] = False,
-    seed: Annotated[int, option("--seed", "N", "Seed of control and planted data.", options.ADVANCED)] = 0,
-    batch_size: Annotated[
-        int,
-        option(
-            "--batch-size", "N", "Perturbed rows per forward pass.", options.ADVANCED, min=1, max=options.MOST_AT_ONCE
-        ),
-    ] = 64,
-    task: options.Task = None,
-    length: options.Length = None,
-    truncate: options.Truncate = False,
-    data_dir: options.DataDir = None,
-    device: options.Device = None,
-    threads: options.Threads = None,
-    revision: options.Revision = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    as_json: options.Json = False,
-) -> None:
+@configured(MetricsConfig)
+def metrics(config: MetricsConfig, as_json: options.Json = False) -> None:
     """Score explanations with metrics, or list the metrics.
 
     Faithfulness needs --model, plausibility needs --data with rationales; stability is measured, too. Without files,
     lists the metrics.
     """
-    given = [*(explanations or []), *(files or [])]
-    if not given:
-        if model or data or asked:
+    files = [*config.explanations, *config.files]
+    if not files:
+        if config.model or config.data or config.metrics:
             raise OptionError("There is nothing to measure: give files of explanations (didact explain --out FILE).")
         _list(as_json)
         return
-    named = None if asked is None else split_list(asked)
-    for one in named or ():  # a wrong name is told before anything heavy is loaded
-        METRICS[parse_spec(one).name]
-    options.check_files(given, has_data=data is not None)
-    if data is None and (columns or classes):
+    for name in config.metrics:  # a wrong name is told before anything heavy is loaded
+        METRICS[parse_spec(name).name]
+    options.check_files(files, has_data=config.data is not None)
+    if config.data is None and (config.columns or config.classes):
         raise OptionError("--columns and --classes are about the data. Name them with --data.")
 
     from didact.experiment.evaluate import evaluated
 
-    loaded = None if data is None else options.data_of(data, split, data_dir=data_dir, seed=seed, columns=columns)
-    teacher = None
-    if model is not None:
-        teacher = options.teacher_of(
-            model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
-            trust_remote_code=trust_remote_code,
-        )  # fmt: skip
-    found = evaluated(
-        given, teacher, loaded, metrics=named, replace=replace, remove=remove, preset=preset, level=level,
-        encoder=encoder, control=control, seed=seed, batch_size=batch_size, progress=True,
-        classes=options.parse_classes(classes),
+    data = None if config.data is None else options.data_of(config, config.split, seed=config.seed)
+    result = evaluated(
+        files, None if config.model is None else options.teacher_of(config), data, metrics=config.metrics or None,
+        classes=config.classes or None, progress=True,
+        **config.pick("replace", "preset", "level", "encoder", "control", "seed", "batch_size"),
     )  # fmt: skip
-    if as_json:
-        print_json(found.to_document())
-        return
-    _print(found, tests=tests)
+    print_json(result.to_document()) if as_json else _print(result, tests=config.tests)
 
 
 def _list(as_json: bool) -> None:

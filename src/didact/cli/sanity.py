@@ -1,14 +1,14 @@
 """`didact sanity`: do explanations depend on the model, and can metrics be fooled?"""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import typer
 
 from didact.cli import options
-from didact.cli.options import option
+from didact.cli._options import configured
 from didact.cli.output import figure, interval, print_json, print_table, say
-from didact.registry import split_list
+from didact.experiment.configs import SanityConfig
 
 EXAMPLES: Final = (
     "didact sanity --model my-model --data reviews.csv",
@@ -16,73 +16,43 @@ EXAMPLES: Final = (
 )
 
 
-def sanity(
-    model: options.Model,
-    data: options.Data,
-    columns: options.Columns = None,
-    classes: options.Classes = None,
-    methods: options.Methods = "gradient_input,integrated_gradients,occlusion,attention_all",
-    checks: Annotated[
-        str | None,
-        option(
-            "--checks",
-            "NAMES",
-            "weights, trivial, labels (default: all but labels, which trains a second model).",
-            options.METHODS,
-        ),
-    ] = None,
-    split: options.Split = "test",
-    rows: Annotated[int, option("--rows", "N", "Use only the first N rows.", options.DATA, min=2)] = 100,
-    epochs: Annotated[
-        int | None, option("--epochs", "N", "Epochs of the model trained on shuffled labels.", options.ADVANCED, min=1)
-    ] = None,
-    seed: Annotated[int, option("--seed", "N", "Seed of random draws and planted data.", options.ADVANCED)] = 0,
-    task: options.Task = None,
-    length: options.Length = None,
-    truncate: options.Truncate = False,
-    revision: options.Revision = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    data_dir: options.DataDir = None,
-    device: options.Device = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-) -> None:
+@configured(SanityConfig)
+def sanity(config: SanityConfig, as_json: options.Json = False) -> None:
     """Check that explanations depend on what the model has learned.
 
     Randomises the weights from the output layer down to the embeddings: explanations that do not change do not explain
     the model. Also checks metrics: trivial explanations, which only give the label away, should not beat random ones.
     """
-    asked = options.methods_of(methods)
+    options.check_methods(config.methods)
 
     from didact.experiment.sanity import sanity as checked
 
-    loaded = options.loaded_data(data, columns=columns, data_dir=data_dir, seed=seed)
-    teacher = options.teacher_of(
-        model, threads=threads, task=task, device=device, max_length=length, truncate=truncate, revision=revision,
-        trust_remote_code=trust_remote_code,
-    )  # fmt: skip
-    found = checked(
-        teacher, loaded, asked, checks=None if checks is None else split_list(checks), split=split, rows=rows,
-        seed=seed, epochs=epochs, classes=options.parse_classes(classes), progress=True,
+    loaded = options.loaded_data(config, seed=config.seed)
+    result = checked(
+        options.teacher_of(config), loaded, config.methods, checks=config.checks or None,
+        classes=config.classes or None, progress=True, **config.pick("split", "rows", "seed", "epochs"),
     )  # fmt: skip
     if as_json:
-        print_json(found.to_document())
-        return
-    for title, lines in (("weights drawn anew", found.weights), ("labels shuffled", found.labels)):
+        print_json(result.to_document())
+    else:
+        _print(result, config.methods)
+
+
+def _print(result: Any, methods: Sequence[str]) -> None:
+    for title, lines in (("weights drawn anew", result.weights), ("labels shuffled", result.labels)):
         if lines:
-            _print_steps(title, lines, asked)
-    if found.trivial:
+            _print_steps(title, lines, methods)
+    if result.trivial:
         headings = ("metric", "trivial", "random", "difference", "95 % interval", "fooled")
-        shown = [one for one in found.trivial if one["rows"]]
-        print_table(headings, [_fooled(one) for one in shown])
+        print_table(headings, [_fooled(line) for line in result.trivial if line["rows"]])
         typer.echo(
             "Trivial explanations mark a place for each class. A metric that prefers them to random ones is fooled."
         )
-    for note in found.notes:
+    for note in result.notes:
         say(f"note: {note}")
 
 
-def _print_steps(title: str, lines: Any, methods: list[str]) -> None:
+def _print_steps(title: str, lines: Any, methods: Sequence[str]) -> None:
     """Steps down, methods across: how like the first explanations are, and how near to the rationales."""
     cells = {(one["step"], one["method"]): one for one in lines}
     known = any(one["roc_auc"] == one["roc_auc"] for one in lines)

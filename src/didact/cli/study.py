@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from didact.cli import options
+from didact.cli._options import configured
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import flag, option
 from didact.cli.output import figure, print_json, print_table, say
 from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
 from didact.registry import split_list
+from didact.study.config import DATABASE_VARIABLE, LOCAL, StudyConfig
 
 if TYPE_CHECKING:
     from didact.study.address import Links
@@ -41,10 +43,9 @@ Database = Annotated[
         "URL",
         "SQLAlchemy URL (default: answers.sqlite in STUDY).",
         options.ADVANCED,
-        envvar="DIDACT_STUDY_DATABASE",
+        envvar=DATABASE_VARIABLE,
     ),
 ]
-LOCAL = "http://127.0.0.1:8000"
 SHOWN = 20  # links that `serve` prints
 
 
@@ -56,100 +57,51 @@ SHOWN = 20  # links that `serve` prints
     "didact study new --kind simulation --explanations lrp.parquet --data sst \\\n"
     '    --annotators 10 --about "The model rates films." --out runs/simulation',
 )
-def new(
-    explanations: Annotated[
-        list[Path],
-        option("--explanations", "FILE", "File of `didact explain`, one per method.", options.DATA),
-    ],
-    data: options.Data,
-    out: Annotated[Path, option("--out", "STUDY", "Folder of the study; it must not exist yet.", options.OUTPUT)],
-    columns: options.Columns = None,
-    classes: options.Classes = None,
-    more: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE", help="More files, as with --explanations.")
-    ] = None,
-    kind: Annotated[str, option("--kind", "KIND", "ranking, simulation or rating.", options.STUDY)] = "ranking",
-    items: Annotated[int, option("--items", "N", "Rows that people are asked about.", options.STUDY, min=1)] = 60,
-    annotators: Annotated[
-        int,
-        option(
-            "--annotators",
-            "N",
-            "People to invite; in a simulation, for each method and the control.",
-            options.PARTICIPANTS,
-            min=1,
-        ),
-    ] = 3,
-    learn: Annotated[
-        int | None,
-        option("--learn", "N", "Simulation: items to learn from (default: 2/3).", options.STUDY, min=1),
-    ] = None,
-    errors: Annotated[float, option("--errors", "SHARE", "Simulation: share of wrong answers.", options.STUDY)] = 0.5,
-    points: Annotated[int, option("--points", "N", "Rating: points of the scale, 2 to 9.", options.STUDY)] = 5,
-    pause: Annotated[
-        int, option("--pause", "N", "Offer a break every N answers; 0: never.", options.PARTICIPANTS)
-    ] = 20,
-    signs: Annotated[
-        str,
-        option("--signs", "WHEN", "Signs in colour: show, hide or auto.", options.STUDY),
-    ] = "auto",
-    title: Annotated[str, option("--title", "TEXT", "Title of every page.", options.PARTICIPANTS)] = "",
-    about: Annotated[
-        str,
-        option("--about", "TEXT", "One sentence: what the model does (asked if missing).", options.PARTICIPANTS),
-    ] = "",
-    question: Annotated[str, option("--question", "TEXT", "What people are asked.", options.PARTICIPANTS)] = "",
-    consent: Annotated[
-        Path | None, option("--consent", "FILE", "Text file: what people agree to.", options.PARTICIPANTS)
-    ] = None,
-    contact: Annotated[str, option("--contact", "TEXT", "Whom people can ask.", options.PARTICIPANTS)] = "",
-    split: Annotated[
-        str | None, option("--split", "SPLIT", "Split of the data, if ids are in several.", options.DATA)
-    ] = None,
-    seed: Annotated[int, option("--seed", "N", "Seed of the choice and order of rows.", options.ADVANCED)] = 0,
-    url: Annotated[str, option("--url", "URL", "Address of the study, for the links.", options.PARTICIPANTS)] = LOCAL,
-    data_dir: options.DataDir = None,
-    database: Database = None,
-    as_json: options.Json = False,
-) -> None:
+@configured(StudyConfig)
+def new(config: StudyConfig, as_json: options.Json = False) -> None:
     """Make a study: choose rows and invite people.
 
     Freezes what is shown and makes a link for each person. Browsers never receive the names of methods; their order is
     shuffled for each person and row.
     """
     _check_extra()
-    files = [*explanations, *(more or [])]
+    files = [*config.explanations, *config.more]
     options.check_files(files, has_data=True)
     from didact.experiment.bring import opened
     from didact.records.explanations import Explanations
-    from didact.study.address import serve_flags
-    from didact.study.design import read_design
-    from didact.study.make import facts_of, new_study
+    from didact.study.make import new_study
 
-    dataset = options.data_of(data, split, data_dir=data_dir, seed=0, columns=columns)
-    sets, said = opened(files, dataset)
-    for line in said:
-        say(f"note: {line}")
-    maps = [one if isinstance(one, Explanations) else Explanations.load(one) for one in sets]
-    paragraphs = [] if consent is None else _paragraphs(consent)
+    dataset = options.data_of(config, config.split, seed=0)
+    sets, notes = opened(files, dataset)
+    for note in notes:
+        say(f"note: {note}")
+    maps = [item if isinstance(item, Explanations) else Explanations.load(item) for item in sets]
+    about = config.about
     if not about and sys.stdin.isatty() and not as_json:
         about = _ask_about(maps[0].task, maps[0].classes or dataset.classes)
+    consent = [] if config.consent is None else _paragraphs(config.consent)
     folder = new_study(
-        maps, dataset, out=out, kind=kind, items=items, annotators=annotators, learn=learn, errors=errors,
-        points=points, pause=pause, signs=signs, title=title, question=question, about=about, consent=paragraphs,
-        contact=contact, seed=seed, url=url, database=database, classes=options.parse_classes(classes),
-    )  # fmt: skip
+        maps, dataset, about=about, consent=consent, classes=list(config.classes) or None, **config.design()
+    )
+    _show_new(folder, config, as_json=as_json)
+
+
+def _show_new(folder: Path, config: StudyConfig, *, as_json: bool) -> None:
+    from didact.study.address import serve_flags
+    from didact.study.design import read_design
+    from didact.study.make import facts_of
+
     facts = facts_of(folder, read_design(folder))
     if as_json:
         print_json(facts)
         return
     answers = ", ".join(f"{count} {name!r}" for name, count in sorted((facts["answers"] or {}).items()))
     wrong = "" if facts["errors"] is None else f"; the model is wrong about {facts['errors']}"
-    typer.echo(f"{kind} of {len(facts['methods'])} methods: {', '.join(facts['methods'])}")
+    typer.echo(f"{config.kind} of {len(facts['methods'])} methods: {', '.join(facts['methods'])}")
     typer.echo(f"{facts['items']} items{f' ({answers})' if answers else ''}{wrong}")
     typer.echo(f"{facts['people']} people{_cohorts(facts['cohorts'])}; their links are in {facts['invites']}")
     typer.echo(f"participants read: {facts['about']}")
-    say(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(folder), *serve_flags(url)])}")
+    say(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(folder), *serve_flags(config.url)])}")
 
 
 @command(app, "serve", "didact study serve runs/study", "didact study serve runs/study --host 0.0.0.0 --port 8080")

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from didact.errors import DidactError
+from didact.experiment.config import CompareConfig
 from didact.experiment.costs import Costs
 from didact.experiment.estimate import Workload, expected_used, stages, total
 from didact.experiment.forecast import in_words
-from didact.experiment.plan import Plan
 from didact.experiment.roster import Roster
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import knows_option
@@ -41,8 +41,8 @@ _REFERENCE: Final = LEVELS[3]  # methods that do not fit at this level are left 
 
 
 def fit_plan(
-    roster: Roster, costs: Costs, asked: Plan, *, workers: int, seconds: float, test: int | None = None
-) -> Plan:
+    roster: Roster, costs: Costs, asked: CompareConfig, *, workers: int, seconds: float, test: int | None = None
+) -> CompareConfig:
     """The plan of the roster with methods, rows and samples that take at most `seconds`.
 
     `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
@@ -67,14 +67,16 @@ def metric_rows(roster: Roster, costs: Costs, *, workers: int) -> int:
 class _Fitter:
     """`methods` are those of the plan that are still in; `shares` the part of its samples that a method keeps."""
 
-    def __init__(self, roster: Roster, costs: Costs, asked: Plan, workers: int, seconds: float, test: int) -> None:
+    def __init__(
+        self, roster: Roster, costs: Costs, asked: CompareConfig, workers: int, seconds: float, test: int
+    ) -> None:
         self.roster, self.costs, self.asked, self.test = roster, costs, asked, test
         self.workers, self.seconds = max(workers, 1), seconds
         self.methods = list(roster.plan.explainers)
         self.shares = dict.fromkeys(self.methods, 1.0)
         self.left_out: list[str] = []
 
-    def fit(self) -> Plan:
+    def fit(self) -> CompareConfig:
         if self.roster.chosen:
             self._drop_methods(_REFERENCE, fewest=_FEWEST_METHODS)
         level = next((level for level in LEVELS if self._fits(level)), LEVELS[-1])
@@ -88,14 +90,14 @@ class _Fitter:
             )
         sized = self._sized(level)
         explainers = tuple(_with_share(name, self.shares[name]) for name in self.methods)
-        return replace(sized, explainers=explainers, left_out=tuple(self.left_out))
+        return sized.with_fields(explainers=explainers, left_out=tuple(self.left_out))
 
     def _remedy(self) -> str:
         """What helps where even the smallest plan takes too long. One method is left by then."""
         less = [
             f"fewer {name}" for name, count in (
                 ("students", len(self.roster.plan.students)), ("seeds", len(self.asked.seeds)),
-                ("sizes", len(self.asked.sizes)),
+                ("sizes", len(self.asked.train_sizes)),
             ) if count > 1
         ]  # fmt: skip
         return " or ".join(["give more time", *less])
@@ -131,31 +133,31 @@ class _Fitter:
         gone = set(self.roster.plan.explainers) - set(self.methods)
         labels = tuple(one.label for one in self.roster.entrants if one.label not in gone)
         work = Workload(
-            labels, sized.sizes, len(sized.seeds), self._used(sized), sized.dev_rows or len(self.roster.data["dev"]),
-            sized.test_rows or self.test, sized.measure or 0, self.workers,
+            labels, sized.train_sizes, len(sized.seeds), self._used(sized),
+            sized.dev_rows or len(self.roster.data["dev"]),
+            sized.test_rows or self.test, sized.eval_rows or 0, self.workers,
         )  # fmt: skip
         explain = {name: cost * self.shares.get(name, 1.0) for name, cost in self.costs.explain.items()}
         return total(stages(self.roster, replace(self.costs, explain=explain), work))
 
-    def _sized(self, level: Level) -> Plan:
+    def _sized(self, level: Level) -> CompareConfig:
         """The plan with the numbers of rows of a level; those that were asked for stay."""
         asked, roster = self.asked, self.roster
         dev, test = len(roster.data["dev"]), self.test
-        sizes = asked.sizes or (min(level.size, max(roster.plan.sizes)),)
+        sizes = asked.train_sizes or (min(level.size, max(roster.plan.train_sizes)),)
         pool = _POOL * max(sizes)
-        return replace(
-            roster.plan,
-            sizes=sizes,
+        return roster.plan.with_fields(
+            train_sizes=sizes,
             seeds=asked.seeds,
             train_rows=asked.train_rows or (pool if pool < len(roster.pool) else None),
             dev_rows=asked.dev_rows or (level.dev if level.dev < dev else None),
             test_rows=asked.test_rows or min(level.test, test),
-            measure=min(level.metrics, test) if asked.measure is None else asked.measure,
+            eval_rows=min(level.metrics, test) if asked.eval_rows is None else asked.eval_rows,
         )
 
-    def _used(self, sized: Plan) -> int:
+    def _used(self, sized: CompareConfig) -> int:
         pool = min(sized.train_rows or len(self.roster.pool), len(self.roster.pool))
-        return expected_used(pool, max(sized.sizes), len(sized.seeds))
+        return expected_used(pool, max(sized.train_sizes), len(sized.seeds))
 
 
 def _samples(spec: Spec) -> tuple[str, int] | None:

@@ -69,7 +69,7 @@ def measure_costs(roster: Roster, *, progress: bool = False) -> Costs:
         for student in roster.students:
             students[str(student)] = _student_cost(roster, student)
             bar.advance()
-        evaluating = 0.0 if roster.plan.measure == 0 else _evaluate_cost(roster, explaining, rows)
+        evaluating = 0.0 if roster.plan.eval_rows == 0 else _evaluate_cost(roster, explaining, rows)
     return Costs(answer, explaining, students, evaluating, time.perf_counter() - began)
 
 
@@ -127,7 +127,7 @@ def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
     torch.set_num_threads(roster.plan.threads)
     try:
         model = start.build(seed_from("costs")).to(roster.plan.student_device)
-        examples = Examples.of(model, rows, outputs, soft=roster.plan.soft)
+        examples = Examples.of(model, rows, outputs, soft=roster.plan.soft_labels)
         few = examples.select(np.arange(min(8, len(rows))))
         strategy = build_strategy(student.strategy)
         maps = None

@@ -27,7 +27,7 @@ IMITATED: Final = "lime(samples=100)"  # by L2E
 # How much of somebody's own data is used: a demo is for looking, not for the last digit.
 LIMITS: Final[Mapping[str, int]] = {"train_rows": 2000, "dev_rows": 200, "test_rows": 1000}
 _NETWORK: Final[Mapping[str, Any]] = {"layers": 2, "width": 64}  # of L2E
-_L2E_TRAINING: Final[Mapping[str, Any]] = {"epochs": 10, "rate": 2e-3}
+_L2E_TRAINING: Final[Mapping[str, Any]] = {"epochs": 10, "learning_rate": 2e-3}
 _SMAT_ROWS: Final = 64  # a batch to teach SMaT's student with, and another to judge it by
 
 
@@ -40,9 +40,9 @@ class DemoSize:
     students: tuple[str, ...] = ("same/attention",)
     rows: int = 250
     seeds: int = 3
-    measure: int = 100
-    leave_out: tuple[str, ...] = ()
-    sharpness: tuple[float, ...] = (0.5,)
+    eval_rows: int = 100
+    skip_controls: tuple[str, ...] = ()
+    temperatures: tuple[float, ...] = (0.5,)
     imitated: int = 400
 
 
@@ -50,10 +50,10 @@ _FEW: Final = ("gradient_norm", "integrated_gradients", IMITATED, "attention_all
 _MORE: Final = ("gradient_input", "lrp", "occlusion", "kernel_shap(samples=200)", "attention_rollout")
 _BOTH: Final = ("same/attention", "bilstm_attention/attention")
 SIZES: Final[dict[str, DemoSize]] = {
-    "quick": DemoSize("quick", _FEW[:1] + _FEW[3:4], seeds=1, measure=50, leave_out=("trivial",), imitated=0),
-    "default": DemoSize("default", _FEW, leave_out=("flattened", "matched")),
+    "quick": DemoSize("quick", _FEW[:1] + _FEW[3:4], seeds=1, eval_rows=50, skip_controls=("trivial",), imitated=0),
+    "default": DemoSize("default", _FEW, skip_controls=("flattened", "matched")),
     "full": DemoSize(
-        "full", (*_FEW, *_MORE, "smat(outer=dev)"), _BOTH, seeds=8, measure=200, sharpness=(1.0, 0.5, 0.2, 0.1)
+        "full", (*_FEW, *_MORE, "smat(outer=dev)"), _BOTH, seeds=8, eval_rows=200, temperatures=(1.0, 0.5, 0.2, 0.1)
     ),
 }
 

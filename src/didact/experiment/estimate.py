@@ -36,7 +36,7 @@ class Workload:
     def of(cls, roster: Roster, *, workers: int, measured: int) -> "Workload":
         plan = roster.plan
         return cls(
-            tuple(one.label for one in roster.entrants), plan.sizes, len(plan.seeds), len(roster.used),
+            tuple(one.label for one in roster.entrants), plan.train_sizes, len(plan.seeds), len(roster.used),
             len(roster.data["dev"]), len(roster.data["test"]), measured, max(workers, 1),
         )  # fmt: skip
 
@@ -84,7 +84,7 @@ def _training_seconds(roster: Roster, costs: Costs, work: Workload, entrant: Ent
         epochs = roster.training(student).epochs
         trials = len(roster.plan.trials(student.strategy))
         if entrant.role == "sharpened" and "temperature" in strategy_options(student.strategy):
-            trials *= len(roster.plan.sharpness)
+            trials *= len(roster.plan.temperatures)
         factor = _LEARNING if entrant.role == "cotrained" else trials
         for size in work.sizes:
             epoch = size * cost.train + work.dev * cost.predict

@@ -17,6 +17,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
 from didact.experiment.columns import gold_labels
+from didact.experiment.config_checks import Method
 from didact.experiment.explain import (
     FillStore,
     Work,
@@ -29,7 +30,6 @@ from didact.experiment.explain import (
 )
 from didact.experiment.judge import warn_of_scores
 from didact.experiment.parts import parts_of
-from didact.experiment.plan import Method
 from didact.explainers import EXPLAINERS
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix

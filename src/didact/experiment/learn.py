@@ -1,6 +1,7 @@
 """Explainers learned by themselves, outside a comparison: `didact learn smat`."""
 
 import json
+import logging
 import math
 import shutil
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,8 @@ from didact.records.parts import Parts
 from didact.records.store import key_of
 from didact.registry import check_types, unknown
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+
+log = logging.getLogger(__name__)
 
 METRICS: Final = "metrics.json"
 
@@ -126,12 +129,17 @@ def _split(data: Dataset) -> str:
 
 
 def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Entries of a training as people give them; unknown ones are refused."""
+    """Entries of a training as people give them, under the names of `Training`; unknown ones are refused."""
     asked = dict(training or {})
-    known = [one.name for one in fields(Training) if one.name != "seed"]
+    names = {one.name: one.name for one in fields(Training) if one.name not in ("seed", "rate")}
+    names |= {"learning_rate": "rate"}
+    if "rate" in asked:
+        log.warning("rate is now named learning_rate. The former name still works.")
+        asked = {("learning_rate" if name == "rate" else name): value for name, value in asked.items()}
     for name in asked:
-        if name not in known:
-            raise OptionError(unknown("entry of training", name, known))
+        if name not in names:
+            raise OptionError(unknown("entry of training", name, list(names)))
+    asked = {names[name]: value for name, value in asked.items()}
     check_types(asked, Training, of="training")
     return asked
 

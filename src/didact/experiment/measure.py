@@ -19,11 +19,11 @@ from didact.errors import DidactError, RecordError
 from didact.experiment.agree import agreements
 from didact.experiment.agreement import Agreement
 from didact.experiment.classroom import Labelled
+from didact.experiment.config_checks import Method
 from didact.experiment.cost import cost_of
 from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import FillStore
 from didact.experiment.explained import keep_explanations
-from didact.experiment.plan import Method
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.subset import subset
 from didact.metrics import METRICS

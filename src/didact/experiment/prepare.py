@@ -29,6 +29,8 @@ from didact.experiment.answers import RECHECKED, AnswerFile
 from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
 from didact.experiment.classroom import Labelled
+from didact.experiment.config import CompareConfig, read_plan
+from didact.experiment.config_checks import Method
 from didact.experiment.costs import Costs, measure_costs
 from didact.experiment.estimate import EXPLAINING, SCORING, Workload, stages, total
 from didact.experiment.explained import (
@@ -43,7 +45,6 @@ from didact.experiment.explained import (
 )
 from didact.experiment.forecast import Forecast, Stage, in_words
 from didact.experiment.measure import Measuring
-from didact.experiment.plan import RETIRED, Method, Plan, make_plan, read_plan
 from didact.experiment.roster import Roster, check_fit
 from didact.experiment.run import Run
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
@@ -62,7 +63,7 @@ class Prepared:
 
 
 def prepare(
-    plan: Plan,
+    plan: CompareConfig,
     teacher: Any,
     data: Dataset,
     methods: Sequence[Method],
@@ -89,9 +90,9 @@ def prepare(
     fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request, plan)
     plan = fitted or plan
     is_fitted = plan.fitted_from is not None
-    if plan.measure is None and folder is None:
-        plan = replace(plan, measure=0)
-    needs_fit = not is_fitted and (plan.budget is not None or plan.measure is None)
+    if plan.eval_rows is None and folder is None:
+        plan = plan.with_fields(eval_rows=0)
+    needs_fit = not is_fitted and (plan.budget is not None or plan.eval_rows is None)
     announce(notes, shown=progress)
     file = _answer_file(teacher, folder, writes=estimate != "always")
     if file is not None:
@@ -111,7 +112,7 @@ def prepare(
         sample = _sampled(plan, teacher, data, progress=progress, answers=sample.answers, balanced=roster.is_balanced)
         sample = replace(sample, notes=(*notes, *sample.notes))
         roster = _again(roster, plan, methods, sample)
-    work = Workload.of(roster, workers=workers, measured=roster.plan.measure or 0)
+    work = Workload.of(roster, workers=workers, measured=roster.plan.eval_rows or 0)
     runs = work.runs(roster)
     done = Done(0, False, {}, False) if folder is None else done_work(roster, folder)
     parts = [_left(part, done, runs) for part in stages(roster, costs, work)]
@@ -134,14 +135,14 @@ def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
     plan = roster.plan
     controls = [one.label for one in roster.entrants if one.is_control]
     methods = [one.label for one in roster.entrants if not one.is_control]
-    sizes = " and ".join(f"{size:,}" for size in plan.sizes)
-    times = f" × {len(plan.sizes)} sizes" if len(plan.sizes) > 1 else ""
+    sizes = " and ".join(f"{size:,}" for size in plan.train_sizes)
+    times = f" × {len(plan.train_sizes)} sizes" if len(plan.train_sizes) > 1 else ""
     students = "; ".join(f"{student} ({roster.sentence(student)})" for student in roster.students)
     product = (
         f"({_count(methods, 'method')} + {_count(controls, 'control')}) × {_count(roster.students, 'student')} × "
         f"{_count(plan.seeds, 'seed')}{times}"
     )
-    combinations = len(roster.entrants) * len(roster.students) * len(plan.seeds) * len(plan.sizes)
+    combinations = len(roster.entrants) * len(roster.students) * len(plan.seeds) * len(plan.train_sizes)
     if combinations == runs:
         first = f"Plan: {runs:,} runs = {product}; about {in_words(seconds)}."
     else:
@@ -155,8 +156,8 @@ def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
         f"Students: {students}; each learns from {sizes} of {len(roster.pool):,} rows and is tested on "
         f"{len(roster.data['test']):,}.",
     ]
-    if plan.measure:
-        lines.append(f"Other metrics: on {plan.measure:,} test rows.")
+    if plan.eval_rows:
+        lines.append(f"Other metrics: on {plan.eval_rows:,} test rows.")
     if plan.left_out:
         lines.append(f"Left out to fit the budget of {in_words(plan.budget or 0)}: {' '.join(plan.left_out)}")
     return lines
@@ -166,9 +167,9 @@ def _count(things: Sequence[Any], name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
-def _request(plan: Plan, teacher: Teacher, methods: Sequence[Method]) -> str:
+def _request(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -> str:
     """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
-    plain = replace(plan, fitted_from=None, left_out=())
+    plain = plan.with_fields(fitted_from=None, left_out=())
     names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
     # Older plans had two more entries. With their defaults in the text, a run that was fitted then is recognised.
     retired = 'test = "wilcoxon"\nreplicates = 2000\nthreads = '
@@ -176,22 +177,22 @@ def _request(plan: Plan, teacher: Teacher, methods: Sequence[Method]) -> str:
     return key_of({"plan": text, "teacher": teacher.name, "methods": names})
 
 
-def _stored(folder: Path, request: str, plan: Plan) -> Plan | None:
+def _stored(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | None:
     """The plan that an earlier call of the same request fitted; None if there is none."""
     path = folder / "plan.toml"
     if not path.is_file():
         return None
     try:
         entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
-        current = {name: value for name, value in entries.items() if name not in RETIRED}  # an older didact wrote them
-        known = make_plan(current, objects=("model", "data"))
+        current = CompareConfig.current(entries, [], warns=False)  # an older didact wrote other names
+        known = CompareConfig.of(current, objects=("model", "data"))
     except DidactError:
         return None
-    return replace(known, trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None
+    return known.with_fields(trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None
 
 
 def _sampled(
-    plan: Plan,
+    plan: CompareConfig,
     teacher: Teacher,
     data: Dataset,
     *,
@@ -208,17 +209,19 @@ def _sampled(
     return draw_sample(teacher, data, limits, balance=balance, answers=answers, progress=progress)
 
 
-def _fitted(roster: Roster, costs: Costs, plan: Plan, request: str, workers: int, began: float, *, test: int) -> Plan:
+def _fitted(
+    roster: Roster, costs: Costs, plan: CompareConfig, request: str, workers: int, began: float, *, test: int
+) -> CompareConfig:
     """The plan with everything chosen. Without a budget, only the rows for metrics are."""
     if plan.budget is None:
-        fitted = replace(roster.plan, measure=metric_rows(roster, costs, workers=workers))
+        fitted = roster.plan.with_fields(eval_rows=metric_rows(roster, costs, workers=workers))
     else:
         seconds = TARGET * plan.budget - (time.perf_counter() - began)
         fitted = fit_plan(roster, costs, plan, workers=workers, seconds=seconds, test=test)
-    return replace(fitted, students=roster.students, balance=roster.is_balanced, fitted_from=request)
+    return fitted.with_fields(students=roster.students, balance=roster.is_balanced, fitted_from=request)
 
 
-def _again(roster: Roster, plan: Plan, methods: Sequence[Method], sample: Sample) -> Roster:
+def _again(roster: Roster, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Roster:
     """The roster of the fitted plan. Its parts were tried already."""
     again = Roster(plan, roster.teacher, sample.data, methods, sample=sample, probe=False)
     again.skipped, again.chosen = roster.skipped, roster.chosen
@@ -281,7 +284,7 @@ def done_work(roster: Roster, folder: Path) -> Done | None:
         runs = sum(finished(store, key) is not None for key in keys)
         labels = folder / "classroom" / run.name_of_rows({"train": roster.used, **run.held_out()})
         measuring = Measuring(roster, folder, run.fingerprint, (), {})
-        scored = runs == len(keys) and bool(roster.plan.measure) and measuring.has(roster.plan.measure or 0)
+        scored = runs == len(keys) and bool(roster.plan.eval_rows) and measuring.has(roster.plan.eval_rows or 0)
         return Done(runs, labels.is_file(), missing, scored)
 
 

@@ -14,12 +14,13 @@ from didact.core.model import Model
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
+from didact.experiment.config import CONTROLS, CompareConfig
+from didact.experiment.config_checks import Method
 from didact.experiment.defaults import TRAIN_SIZE, default_methods, default_student, student_sentence
 from didact.experiment.explain import explain, resolve
 from didact.experiment.explained import chosen
 from didact.experiment.judge import unjudged
 from didact.experiment.learner import Learner, is_learner, parse_learner
-from didact.experiment.plan import CONTROLS, Method, Plan
 from didact.experiment.sampling import Answers, Sample
 from didact.experiment.subset import balanced_counts, balanced_subset, subset
 from didact.explainers import is_learned
@@ -70,7 +71,7 @@ class Roster:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: CompareConfig,
         teacher: Any,
         data: Dataset,
         methods: Sequence[Method],
@@ -90,7 +91,7 @@ class Roster:
         if not plan.explainers and not methods:
             names = default_methods(self.teacher)
             self.chosen = set(names)
-            self.plan = replace(plan, explainers=names)
+            self.plan = plan.with_fields(explainers=names)
         self.entrants = self._entrants(methods)
         self._add_companions()
         self._tell_choices()
@@ -118,7 +119,7 @@ class Roster:
         self.notes.append(f"{label} is left out, since this model cannot serve it: {error}")
         self.entrants = [one for one in getattr(self, "entrants", []) if one.label != label]
         explainers = tuple(name for name in self.plan.explainers if name != label)
-        self.plan = replace(self.plan, explainers=explainers)
+        self.plan = self.plan.with_fields(explainers=explainers)
         return True
 
     def _entrants(self, methods: Sequence[Method]) -> list[Entrant]:
@@ -180,13 +181,14 @@ class Roster:
 
     def _tell_choices(self) -> None:
         """What a reader of the table would take for granted, and the plan has otherwise."""
-        left = [name for name in self.plan.leave_out if name not in {one.label for one in self.entrants}]
+        left = [name for name in self.plan.skip_controls if name not in {one.label for one in self.entrants}]
         if left:
             self.notes.append(f"Left out as the plan asks: {', '.join(left)}.")
         sharp = [one.label for one in self.entrants if one.role == "sharpened"]
-        if sharp and len(self.plan.sharpness) == 1:
+        if sharp and len(self.plan.temperatures) == 1:
             self.notes.append(
-                f"{', '.join(sharp)}: the temperature is {self.plan.sharpness[0]:g}, fixed beforehand and not chosen "
+                f"{', '.join(sharp)}: the temperature is {self.plan.temperatures[0]:g}, fixed beforehand and "
+                "not chosen "
                 "on dev."
             )
 
@@ -223,7 +225,7 @@ class Roster:
             return ()
 
     def _is_left_out(self, name: str) -> bool:
-        return name in self.plan.leave_out
+        return name in self.plan.skip_controls
 
     def _is_possible(self, control: str) -> bool:
         """Whether a control has a meaning here. What has none is left out, and the table says so."""
@@ -268,21 +270,23 @@ class Roster:
         most = len(rows)
         if self.is_balanced:
             most = sum(balanced_counts(list(Counter(self._pool_labels).values()), len(rows)))
-        if not self.plan.sizes:
-            self.plan = replace(self.plan, sizes=(max(min(TRAIN_SIZE, most), 1),))
-        if max(self.plan.sizes) > most and self.is_balanced:
+        if not self.plan.train_sizes:
+            self.plan = self.plan.with_fields(train_sizes=(max(min(TRAIN_SIZE, most), 1),))
+        if max(self.plan.train_sizes) > most and self.is_balanced:
             self.notes.append(f"Only {most:,} rows can be drawn balanced: sizes above that are cut to it.")
-            self.plan = replace(self.plan, sizes=tuple(sorted({min(size, most) for size in self.plan.sizes})))
-        elif max(self.plan.sizes) > most:
+            self.plan = self.plan.with_fields(
+                train_sizes=tuple(sorted({min(size, most) for size in self.plan.train_sizes}))
+            )
+        elif max(self.plan.train_sizes) > most:
             self.faults.append(
-                f"sizes: {max(self.plan.sizes):,} rows were asked for, and {self.data.name!r} has {most:,} to draw "
-                "from. Take smaller sizes."
+                f"train_sizes: {max(self.plan.train_sizes):,} rows were asked for, and {self.data.name!r} has {most:,} "
+                "to draw from. Take smaller sizes."
             )
         return rows
 
     def seed_rows(self, seed: int, size: int | None = None) -> list[Row]:
         """The rows that a student of this seed sees; the largest student, where no size is given."""
-        size = size or max(self.plan.sizes)
+        size = size or max(self.plan.train_sizes)
         ids = [row.id for row in self.pool]
         if self.is_balanced:
             places = balanced_subset(ids, self._pool_labels, size=size, seed=seed)
@@ -403,11 +407,11 @@ class Roster:
                 training = self.training(student)
                 size = learner.smat.outer_batch or training.batch_size
                 needed = training.batch_size + (size if learner.smat.outer == "train" else 0)
-                if min(self.plan.sizes) < needed:
+                if min(self.plan.train_sizes) < needed:
                     self.faults.append(
                         f"sizes: {entrant.label} needs {needed} rows to learn from ({training.batch_size} to teach "
                         f"{student} and {needed - training.batch_size} others to judge it by), and "
-                        f"{min(self.plan.sizes)} were asked for. Take larger sizes, or a smaller batch_size."
+                        f"{min(self.plan.train_sizes)} were asked for. Take larger sizes, or a smaller batch_size."
                     )
 
     def sentence(self, student: StudentSpec) -> str:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -101,13 +100,13 @@ class Run:
             students = [cell for cell in cells if cell.learner is None]
             self._train(executor, manifest, students, store, "training students")
             found = self._summary(cells, store, splits["test"])
-            if self.plan.measure:
+            if self.plan.eval_rows:
                 self.place.pull("measured/*", "measured/pictures/*", "measured.json")
                 learned = self._learned(cells, store)
                 Measuring(
                     self.roster, self.folder, self.fingerprint, self.background(), learned, progress=self.progress,
                     labelled=splits["test"], fill=self._fill,
-                ).done(self.plan.measure)  # fmt: skip
+                ).done(self.plan.eval_rows)  # fmt: skip
         return found
 
     def _learned(self, cells: Sequence[Cell], store: Store) -> dict[str, Mix]:
@@ -122,7 +121,7 @@ class Run:
         return found
 
     def _plan_text(self) -> str:
-        plan = replace(self.plan, students=self.roster.students)
+        plan = self.plan.with_fields(students=self.roster.students)
         extra = [
             one.label for one in self.roster.entrants if one.method is not None and not isinstance(one.method, str)
         ]
@@ -238,13 +237,14 @@ class Run:
         prepared = {str(student): self._prepared(student) for student in self.roster.students}
         cells = []
         for seed in plan.seeds:
-            for size in plan.sizes:
+            for size in plan.train_sizes:
                 rows_key = fingerprint_of(self.roster.seed_rows(seed, size))
                 for student in self.roster.students:
                     start, training = prepared[str(student)]
                     common = {
                         "version": VERSION, "teacher": self.fingerprint, "train": rows_key, **held_out, "start": start,
-                        "training": training, "size": size, "seed": seed, "soft": plan.soft, "threads": plan.threads,
+                        "training": training, "size": size, "seed": seed, "soft": plan.soft_labels,
+                        "threads": plan.threads,
                         "device": plan.student_device, **({"balanced": True} if self.roster.is_balanced else {}),
                     }  # fmt: skip
                     learned: dict[str, str] = {}
@@ -292,7 +292,7 @@ class Run:
             others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
             trials = [trial for place, trial in enumerate(others) if trial not in others[:place]]
         if one.role == "sharpened":
-            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in self.plan.sharpness]
+            trials = [{**trial, "temperature": sharp} for trial in trials for sharp in self.plan.temperatures]
         if one.role == "extra":
             trials, facts["extra"] = [{}], True
         facts |= {
@@ -428,7 +428,7 @@ class Run:
     def _summary(self, cells: Sequence[Cell], store: Store, test: Labelled) -> Comparison:
         records = {cell.key: store.load(cell.key) for cell in cells}
         scores = scores_of(cells, records, store, test)
-        columns = [(str(student), size) for student in self.roster.students for size in self.plan.sizes]
+        columns = [(str(student), size) for student in self.roster.students for size in self.plan.train_sizes]
         controls = [one.label for one in self.roster.entrants if one.is_control]
         measure = BALANCED if self.roster.is_balanced else self.roster.data.task.measure
         strata = test.outputs.labels if self.roster.is_balanced else None
@@ -457,7 +457,8 @@ class Run:
             "didact": __version__, "teacher": self.roster.teacher.name, "teacher_fingerprint": self.fingerprint,
             "data": self.roster.data.name, "data_fingerprint": self.roster.data.fingerprint,
             "task": self.roster.data.task.name,
-            "measure": measure, "controls": controls, "seeds": list(self.plan.seeds), "tune": dict(self.plan.tune),
+            "measure": measure, "controls": controls, "seeds": list(self.plan.seeds),
+            "tune": dict(self.plan.search_space),
             "starts": {name: start.origin for name, start in self.roster.starts.items()}, "torch": torch.__version__,
             "cells": len({cell.key for cell in cells}), "train_rows": len(self.roster.pool), "plan": self._plan_text(),
             "dev_rows": len(self._known("dev")), "test_rows": len(test.rows), "balance": self.roster.sample.balance,

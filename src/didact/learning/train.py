@@ -46,7 +46,7 @@ def train_teacher(
     seed: int = 0,
     epochs: int | None = None,
     batch_size: int | None = None,
-    rate: float | None = None,
+    learning_rate: float | None = None,
     weight_decay: float | None = None,
     warmup: float | None = None,
     clip: float | None = None,
@@ -58,15 +58,18 @@ def train_teacher(
     revision: str | None = None,
     trust_remote_code: bool = False,
     progress: bool = True,
+    rate: float | None = None,
 ) -> Model:
     """Train a model on `teach`, choose its epoch on `dev`, measure it on `test`, and keep it in `out` if given.
 
     `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`. What was
     measured is in the model's `record["metrics"]`; planted data also says whether the model is verified, i.e. whether
     it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
-    transformers.
+    transformers. `rate` is the former name of `learning_rate`.
     """
     began = time.monotonic()
+    if rate is not None:
+        log.warning("rate is now named learning_rate. The former name still works.")
     if out is not None:
         check_new_folder(Path(out), overwrite=overwrite)
     if not -(2**63) <= seed < 2**63:
@@ -74,7 +77,7 @@ def train_teacher(
     options: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
-        "rate": rate,
+        "rate": rate if learning_rate is None else learning_rate,
         "weight_decay": weight_decay,
         "warmup": warmup,
         "clip": clip,

@@ -1,0 +1,147 @@
+"""Commands from config classes: every field is an option, its docstring the help, its group the panel."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic.fields import FieldInfo
+
+from didact.config import Config, Option, flag_of, option_of
+from didact.errors import DidactError, PlanError
+
+C = TypeVar("C", bound=Config)
+_SIMPLE = (bool, int, float, str, Path)
+
+
+def configured(
+    kind: type[C], callbacks: Mapping[str, Callable[..., Any]] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a function `f(config, …)` the options of a config class, beside those it declares itself.
+
+    `callbacks` are typer's, by field. Former names are hidden options. All faults are reported at once, each with its
+    flag where the value came from one.
+    """
+
+    def wrap(function: Callable[..., None]) -> Callable[..., None]:
+        _, *others = inspect.signature(function, eval_str=True).parameters.values()
+        parameters = [
+            _parameter(name, field, option, (callbacks or {}).get(name))
+            for name, field in kind.model_fields.items()
+            if (option := option_of(field)) is not None
+        ]
+        parameters += [*_former(kind), *others]
+        own = {parameter.name for parameter in others}
+
+        @wraps(function)
+        def command(**values: Any) -> None:
+            entries = {name: value for name, value in values.items() if name not in own}
+            function(config_of(kind, entries), **{name: values[name] for name in own})
+
+        keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+        return command
+
+    return wrap
+
+
+def config_of(kind: type[C], values: Mapping[str, Any]) -> C:
+    """The config of what was given on the command line."""
+    entries: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        option = _option(kind, name)
+        if value is None or value == []:
+            continue
+        try:
+            entries[name] = value if option is None or option.read is None else option.read(value)
+        except DidactError as error:
+            faults.append(str(error) if str(error).startswith("--") else f"{name}: {error}")
+    try:
+        return kind.of(entries, faults=faults)
+    except PlanError as error:
+        flags = {kind.RENAMED.get(name, name): flag_of(name) for name in entries}
+        raise PlanError(str(error).partition("\n")[0], [_with_flag(fault, flags) for fault in error.faults]) from None
+
+
+def _with_flag(fault: str, flags: Mapping[str, str]) -> str:
+    name, sign, text = fault.partition(": ")
+    return f"{flags[name]}: {text}" if sign and name in flags else fault
+
+
+def _option(kind: type[Config], name: str) -> Option | None:
+    field = kind.model_fields.get(kind.RENAMED.get(name, name))
+    return None if field is None else option_of(field)
+
+
+def _parameter(name: str, field: FieldInfo, option: Option, callback: Callable[..., Any] | None) -> inspect.Parameter:
+    """The option of a field. Its default is None, so that a value in a file is not overridden."""
+    annotation = _type(field, option)
+    more: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
+    is_required = field.is_required() and callback is None
+    if option.is_argument:
+        declared: Any = typer.Argument(**more)
+    else:
+        names = option.flag or flag_of(name)
+        declared = typer.Option(
+            names, rich_help_panel=option.group, callback=callback, envvar=option.envvar, show_envvar=True,
+            show_default=_default(field, option), **more,
+        )  # fmt: skip
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if is_required else None,
+        annotation=Annotated[annotation if is_required else annotation | None, declared],
+    )
+
+
+def _default(field: FieldInfo, option: Option) -> str | bool:
+    """The default as the help shows it; a text that names one already is left alone."""
+    default = field.default
+    if option.default:
+        return False if option.default == "-" else option.default
+    if isinstance(default, bool):
+        return option.flag.partition("/")[0] or flag_of("") if default else False
+    is_shown = isinstance(default, str | int | float) and default != "" and "default" not in (field.description or "")
+    return str(default).replace(",", ", ") if is_shown else False
+
+
+def _type(field: FieldInfo, option: Option) -> Any:
+    """What typer reads: text, where the field or its option reads it further."""
+    if option.repeatable:
+        return list[Path] if Path in typing.get_args(field.annotation) else list[str]
+    if option.read is not None:
+        return str
+    return next((plain for plain in _SIMPLE if plain in _types(field.annotation)), str)
+
+
+def _types(annotation: Any) -> set[Any]:
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union, Annotated):
+        return {kind for part in typing.get_args(annotation) for kind in _types(part)}
+    return {annotation} if isinstance(annotation, type) else set()
+
+
+def _former(kind: type[Config]) -> list[inspect.Parameter]:
+    """Hidden options: former names of fields, and options that are ignored."""
+    parameters = []
+    for old, new in kind.RENAMED.items():
+        field = kind.model_fields.get(new)
+        option = None if field is None else option_of(field)
+        if field is not None and option is not None:
+            flag = flag_of(old)  # `--hard` belongs to the present name
+            parameters.append(_hidden(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
+    for name, (type_, _) in kind.RETIRED.items():
+        parameters.append(_hidden(name, type_, flag_of(name), "Ignored."))
+    return parameters
+
+
+def _hidden(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
+    option = typer.Option(flag, hidden=True, help=text, metavar="VALUE")
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )

@@ -1,0 +1,185 @@
+"""Checks of a comparison's config that know explainers, students, data sets and devices."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from didact.config import check_word, each
+from didact.core.explainer import Explainer
+from didact.core.precision import SINGLE, check_precision, no_gradients
+from didact.data import DATASETS
+from didact.errors import DidactError, OptionError, PlanError
+from didact.experiment.config import SEARCHED
+from didact.experiment.explain import COMMON, Asked
+from didact.experiment.learner import is_learner, parse_learner
+from didact.explainers import EXPLAINERS, is_learned
+from didact.explainers.build import build_explainer, knows_option
+from didact.models import MODELS
+from didact.models.load import named_device
+from didact.models.spread import AUTO
+from didact.records.explanations import Explanations
+from didact.registry import Spec, check_types, checked_options, parse_spec, unknown
+from didact.students import STRATEGIES
+from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+
+# How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
+Method = str | Explainer | Explanations | Callable[..., Any]
+
+
+def check_method(text: str) -> str:
+    """The spec of an explainer in its one spelling, if name and options exist; files and folders as they are."""
+    if text.endswith(".parquet"):
+        if not Path(text).is_file():
+            raise OptionError(f"There is no file {text!r} with explanations.")
+        return text
+    if is_learned(text):
+        build_explainer(text)
+        return text
+    if is_learner(text):
+        return parse_learner(text).label
+    spec = parse_spec(text)
+    EXPLAINERS[spec.name]
+    common = {name: value for name, value in spec.options.items() if name in COMMON}
+    own = {name: value for name, value in spec.options.items() if name not in COMMON}
+    if "level" in common and knows_option(spec.name, "level"):
+        own["level"] = common["level"]
+    check_types(common, Asked, of="every method")
+    precision = Asked(**common).precision
+    if precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
+        raise no_gradients(spec.name, precision)
+    build_explainer(spec.name, **own)
+    return str(spec)
+
+
+def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise OptionError(f"an explainer is written as its name, not {value!r}.")
+        return "none" if value.strip() == "none" else check_method(value)
+
+    return each(values, check, "explainers")
+
+
+def _student(value: Any) -> StudentSpec:
+    if isinstance(value, StudentSpec):
+        return value
+    if not isinstance(value, str):
+        raise OptionError(f"a student is written architecture/strategy, not {value!r}.")
+    student = parse_student(value)
+    build_strategy(student.strategy)
+    name = student.architecture.partition("(")[0].strip()
+    if "(" in student.architecture and name not in MODELS:
+        raise OptionError(unknown("architecture with options", name, [*MODELS]))
+    if "(" in student.architecture:
+        spec = parse_spec(student.architecture)
+        options = {option: value for option, value in spec.options.items() if option != "patch"}  # of images
+        checked_options(options, MODELS.load(name), of=f"model {name!r}")
+    return student
+
+
+def _students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
+    students = each(values, _student, "students")
+    if not students:
+        raise OptionError("name at least one, e.g. same/attention.")
+    return students
+
+
+def _search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    if values is True:
+        values = SEARCHED
+    if not values:
+        return {}
+    if not isinstance(values, Mapping):
+        raise OptionError(
+            f"a table of options and their values is wanted, e.g. temperature = [1.0, 0.5], not {values!r}."
+        )
+    faults = []
+    known = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
+    taken = [strategy_options(student.strategy) for student in fields.get("students", ())]
+    for name, choices in values.items():
+        if name not in known:
+            faults.append(unknown("option of a strategy", name, sorted(known)))
+        elif isinstance(choices, str) or not isinstance(choices, Sequence) or not choices:
+            faults.append(f"{name} needs a list of values to try, not {choices!r}.")
+        elif taken and not any(name in options for options in taken):
+            faults.append(f"{name!r} is an option of none of the students' strategies.")
+        else:
+            for choice in choices:
+                faults += _bad_choice(name, choice)
+    if faults:
+        raise PlanError("", faults)
+    return {name: tuple(choices) for name, choices in values.items()}
+
+
+def _bad_choice(name: str, value: Any) -> list[str]:
+    if isinstance(value, float) and not math.isfinite(value):  # TOML can write inf and nan, and no key can hold them
+        return [f"{name} is tried with numbers, and {value!r} is none."]
+    for strategy in STRATEGIES:
+        if name in strategy_options(Spec(strategy)):
+            try:
+                build_strategy(Spec(strategy), **{name: value})
+            except DidactError as error:
+                return [str(error)]
+    return []
+
+
+def _data(value: Any, _: Mapping[str, Any]) -> str:
+    name = check_word(value)
+    if name.partition("(")[0].strip() in DATASETS:
+        spec = parse_spec(name)
+        checked_options(spec.options, DATASETS.load(spec.name), of=spec.name)
+    elif not Path(name).exists() and Path(name).suffix:
+        raise OptionError(f"There is no file or folder {name!r}.")
+    elif not Path(name).exists():
+        raise OptionError(f"{unknown('data set', name, list(DATASETS))} No file or folder of that name exists either.")
+    return name
+
+
+def _device(value: Any, _: Mapping[str, Any]) -> str:
+    """A device by name, or all there are. Whether it is here is checked when the work begins."""
+    name = check_word(str(value) if isinstance(value, torch.device) else value)
+    return name if name == AUTO else str(named_device(name))
+
+
+def _precision(value: Any, fields: Mapping[str, Any]) -> str:
+    precision = check_precision(check_word(value))
+    learned = [name for name in fields.get("explainers", ()) if is_learner(name)]
+    if learned and precision != SINGLE:
+        raise OptionError(f"{', '.join(learned)} is learned through second derivatives, in single alone.")
+    return precision
+
+
+def _base(value: Any, fields: Mapping[str, Any]) -> str:
+    """A base that some student starts from. Which student is the default is known with the teacher."""
+    base, students = check_word(value), fields.get("students", ())
+    if not students or any(one.architecture == "same" or "embeddings" in one.architecture for one in students):
+        return base
+    names = ", ".join(sorted({student.architecture for student in students}))
+    raise OptionError(
+        f"no student starts from {base!r}: {names} is trained from scratch or from weights of its own. "
+        f"Leave base out, or name the student same/…, or {base}/…."
+    )
+
+
+def _reported(check: Callable[[Any, Mapping[str, Any]], Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """The check with errors of every kind as pydantic collects them."""
+
+    def run(value: Any, fields: Mapping[str, Any]) -> Any:
+        try:
+            return check(value, fields)
+        except PlanError:
+            raise
+        except DidactError as error:
+            raise OptionError(str(error)) from None
+
+    return run
+
+
+# By field: what checks a value, given the fields that were checked before it.
+CHECKS: Final = {
+    name.__name__.removeprefix("_"): _reported(name)
+    for name in (_explainers, _students, _search_space, _data, _device, _precision, _base)
+}

@@ -1,0 +1,123 @@
+"""Values of a comparison's options: how the command line reads them, and checks that need no model code."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from didact.config import Integer, check_seed, each
+from didact.errors import OptionError, RequestError
+from didact.limits import MOST_ROWS, MOST_SEEDS, shown
+from didact.registry import parse_spec, plain, split_list, unknown
+
+# Rows that stand in a table by themselves.
+SKIPPABLE: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
+_UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+# -- how the command line reads text ----------------------------------------------------------------------------------
+
+
+def _number(text: str, kind: type) -> Any:
+    """A number; other text stays as it is, and is reported with the other faults."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def parse_integers(text: str) -> list[Any]:
+    return [_number(part, int) for part in split_list(text)]
+
+
+def parse_decimals(text: str) -> list[Any]:
+    return [_number(part, float) for part in split_list(text)]
+
+
+def parse_seeds(text: str) -> Any:
+    """`3` is a number of seeds; `3,` and `3,4` are lists of them."""
+    numbers = parse_integers(text)
+    is_count = len(numbers) == 1 and isinstance(numbers[0], int) and "," not in text
+    return numbers[0] if is_count else numbers
+
+
+def parse_search_space(text: str) -> Any:
+    """`yes`, `no`, or options with the values to try: `temperature=[1,0.5]`."""
+    if text.lower() in ("yes", "true", "no", "false"):
+        return text.lower() in ("yes", "true")
+    try:
+        return dict(parse_spec(f"space({text})").options)
+    except RequestError:
+        return text  # reported with the other faults
+
+
+def parse_balance(text: str) -> Any:
+    return {"auto": None, "yes": True, "no": False}.get(text.lower(), text)
+
+
+# -- checks that need no model code -----------------------------------------------------------------------------------
+
+
+def _some(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+    if not values:
+        raise OptionError(f"at least one {kind} is needed.")
+    return values
+
+
+def check_train_sizes(values: Any) -> tuple[int, ...]:
+    values = [values] if isinstance(plain(values), int) else values
+    return tuple(sorted(_some(each(values, Integer(1, MOST_ROWS), "sizes"), "size")))
+
+
+def check_seeds(values: Any) -> tuple[int, ...]:
+    values = plain(values)
+    if isinstance(values, int) and not isinstance(values, bool):
+        return tuple(range(Integer(1, MOST_SEEDS)(values)))
+    if isinstance(values, list | tuple) and len(values) > MOST_SEEDS:
+        raise OptionError(f"at most {MOST_SEEDS:,} seeds are possible, got {len(values):,}.")
+    return _some(each(values, check_seed, "seeds"), "seed")
+
+
+def check_temperatures(values: Any) -> tuple[float, ...]:
+    def check(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise OptionError(f"a temperature is a number above 0, not {shown(value)}.")
+        return float(value)
+
+    return _some(each(values, check, "temperatures"), "temperature")
+
+
+def check_skip_controls(values: Any) -> tuple[str, ...]:
+    def check(value: Any) -> str:
+        if value not in SKIPPABLE:
+            raise OptionError(unknown("row that can be left out", str(value), list(SKIPPABLE)))
+        return str(value)
+
+    return each(values, check, "rows")
+
+
+def check_test_rows(value: Any) -> int:
+    if plain(value) == 1 and not isinstance(value, bool):
+        raise OptionError("one test row gives no interval: choose at least 2, or 0 for all.")
+    return Integer(0, MOST_ROWS)(value)
+
+
+def check_budget(value: Any) -> float:
+    """Seconds from `20m`, `2h`, `90s`, or a number of seconds."""
+    value = plain(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
+        written = "".join(number + unit for number, unit in parts)
+        if not parts or written != re.sub(r"\s", "", str(value).lower()) or any(u not in _UNITS for _, u in parts):
+            raise OptionError(f"a time is written 20m, 2h, 1h30m or 90s, not {shown(value)}.")
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not 1 <= seconds < math.inf:
+        raise OptionError(f"a budget is at least a second, not {shown(value)}.")
+    return seconds
+
+
+def check_out(value: Any) -> str | Path:
+    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+        raise OptionError(f"must be the path of a folder, or a URL, got {shown(value)}.")
+    return value

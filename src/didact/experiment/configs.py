@@ -1,0 +1,283 @@
+"""The options of explaining, measuring and learning explainers, one class per command."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from didact.config import (
+    BatchSize,
+    Config,
+    Count,
+    DataOptions,
+    Epochs,
+    Group,
+    Integer,
+    ModelOptions,
+    Option,
+    Positive,
+    Seed,
+    Switch,
+    Threads,
+    TrainingOptions,
+    Word,
+    Words,
+)
+from didact.limits import MOST_ROWS
+from didact.registry import parse_spec, split_list
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """`name=value,name=value`, as in the brackets of a spec."""
+    return dict(parse_spec(f"options({text})").options)
+
+
+class ExplainingOptions(Config):
+    """How explanations are computed, where commands share it. Unset fields leave it to the preset or the method."""
+
+    batch_size: Annotated[BatchSize | None, Option(Group.ADVANCED, "N")] = None
+    """Perturbed rows per forward pass (default: 64)."""
+    seed: Annotated[Seed | None, Option(Group.ADVANCED, "N")] = None
+    """Seed of random draws and planted data (default: 0)."""
+
+
+class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
+    """The options of `didact explain`. Those of the method reach `explain` by the same names."""
+
+    texts: Annotated[tuple[str, ...], Option(Group.DATA, "TEXT", repeatable=True, is_argument=True)] = ()
+    """Texts to explain; two per row for a model of pairs."""
+    model: Annotated[Word, Option(Group.MODEL, "MODEL")]
+    """Folder or hub name of the model (required)."""
+    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    """A file, or a name from `didact data list`; with --stream also owner/name on the hub."""
+    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    """teach, explain, train, dev, test or all; on the hub one of its splits
+    (default: all rows of a file, else test)."""
+    rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
+    """Use only the first N rows."""
+    background: Annotated[Word | None, Option(Group.DATA, "DATA")] = None
+    """Background of gradient_shap etc. (default: --data)."""
+    method: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    """Names from `didact methods`, or folders of learned explainers
+    (default: lrp where its scores add up, else integrated_gradients)."""
+    target: Annotated[Word | None, Option(Group.METHOD, "TARGET")] = None
+    """predicted (default), gold, contrast, a class or all."""
+    scale: Annotated[Word | None, Option(Group.METHOD, "SCALE")] = None
+    """logit, probability or log_probability."""
+    level: Annotated[Word | None, Option(Group.METHOD, "LEVEL")] = None
+    """Score token (default, shown as words) or word; --level token shows the pieces."""
+    special: Annotated[Switch | None, Option(Group.METHOD, flag="--special/--no-special")] = None
+    """Score special tokens too."""
+    absolute: Annotated[Switch | None, Option(Group.METHOD, flag="--absolute/--signed")] = None
+    """Drop the signs of scores, or keep them."""
+    normalise: Annotated[Word | None, Option(Group.METHOD, "HOW")] = None
+    """raw (default), softmax(temperature=1), top(k=0.1)."""
+    preset: Annotated[Word | None, Option(Group.METHOD, "NAME")] = None
+    """Settings of a paper: pruthi, smat, l2e or neely."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
+    """Write the scores to a Parquet file."""
+    html: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
+    """Write a page with heat maps."""
+    overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Replace files that exist."""
+    summary: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Print the strongest words of each class."""
+    stream: Annotated[Switch, Option(Group.ADVANCED)] = False
+    """Explain data larger than memory, shard by shard."""
+    shard: Annotated[Count | None, Option(Group.ADVANCED, "N")] = None
+    """Rows per shard with --stream (default: 256)."""
+    workers: Annotated[Annotated[int, Integer(0, 10_000)] | None, Option(Group.ADVANCED, "N")] = None
+    """Worker processes with --stream (default: 0, none)."""
+    precision: Annotated[Word | None, Option(Group.ADVANCED, "NAME")] = None
+    """single (default), bfloat16 or float16."""
+    threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
+    """CPU threads (per process with --stream, default 1). Another number changes the last digits."""
+
+    def explaining(self) -> dict[str, Any]:
+        """The options of the method that were given. The rest is for a preset to say."""
+        names = ("target", "scale", "level", "special", "absolute", "normalise", "batch_size", "seed", "precision")
+        return {name: value for name, value in self.pick(*names).items() if value is not None}
+
+
+class MetricsConfig(DataOptions, ModelOptions):
+    """The options of `didact metrics`. Those of the metrics reach `evaluate` by the same names."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"remove": "replace"}
+
+    files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
+    """Files of `didact explain --out`, or (with --data) of another tool."""
+    explanations: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True)] = ()
+    """The same as FILE (repeatable)."""
+    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
+    """Folder or hub name of the model, for faithfulness."""
+    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    """Data that were explained, for plausibility."""
+    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    """Split of the data, if ids are in several."""
+    metrics: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    """Comma-separated names (default: all that apply)."""
+    replace: Annotated[Word | None, Option(Group.METHOD, "HOW")] = None
+    """Replace units by mask (default), delete, pad, zero."""
+    preset: Annotated[Word | None, Option(Group.METHOD, "NAME")] = None
+    """Removal of a paper: eraser (delete), l2e (mask)."""
+    level: Annotated[Word | None, Option(Group.METHOD, "LEVEL")] = None
+    """word joins the pieces of words first."""
+    encoder: Annotated[Word | None, Option(Group.METHOD, "MODEL")] = None
+    """Finds similar rows: minilm (default: the model)."""
+    control: Annotated[Switch, Option(Group.METHOD, flag="--control/--no-control")] = True
+    """Add random scores as a control."""
+    tests: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Also test the difference of each two methods."""
+    seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
+    """Seed of control and planted data."""
+    batch_size: Annotated[BatchSize, Option(Group.ADVANCED, "N")] = 64
+    """Perturbed rows per forward pass."""
+
+
+class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
+    """The options of `didact agree`."""
+
+    files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
+    """Files of `didact explain --out`, or (with --data) of another tool."""
+    measure: Annotated[Words, Option(Group.STATISTICS, "NAMES", split_list, default="kendall")] = ("kendall",)
+    """kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign,
+    or (with --model) prediction(k=0.3, replace=mask)."""
+    by: Annotated[Word, Option(Group.STATISTICS, "WHAT")] = "auto"
+    """size, signed, or auto (default): size except for sign and prediction."""
+    level: Annotated[Word | None, Option(Group.STATISTICS, "LEVEL")] = None
+    """word joins word pieces first; token refuses words."""
+    each: Annotated[Word | None, Option(Group.STATISTICS, "PART")] = None
+    """Also by task, group (teachers) or length of rows."""
+    together: Annotated[Switch, Option(Group.STATISTICS)] = False
+    """Compare explanations of different teachers."""
+    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
+    """Model to explain with --methods, or for prediction."""
+    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    """Data to explain, or that foreign files are about."""
+    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    """teach, explain, train, dev, test or all (default to explain: all rows of a file, else test)."""
+    rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
+    """Use only the first N rows."""
+    methods: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    """Explain with these names from `didact methods`."""
+    preset: Annotated[Word | None, Option(Group.METHOD, "NAME")] = None
+    """Settings of a paper: pruthi, smat, l2e or neely."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
+    """Draw the heat map: .png, .svg or .html."""
+    overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Replace files that exist."""
+
+
+class SanityConfig(DataOptions, ModelOptions):
+    """The options of `didact sanity`. They reach `sanity` by the same names."""
+
+    split: Annotated[Word, Option(Group.DATA, "SPLIT")] = "test"
+    """teach, explain, train, dev or test."""
+    rows: Annotated[Annotated[int, Integer(2, MOST_ROWS)], Option(Group.DATA, "N")] = 100
+    """Use only the first N rows."""
+    methods: Annotated[
+        Words,
+        Option(
+            Group.METHOD, "NAMES", split_list, default="gradient_input, integrated_gradients, occlusion, attention_all"
+        ),
+    ] = ("gradient_input", "integrated_gradients", "occlusion", "attention_all")
+    """Names from `didact methods`."""
+    checks: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    """weights, trivial, labels (default: all but labels, which trains a second model)."""
+    epochs: Annotated[Epochs | None, Option(Group.ADVANCED, "N")] = None
+    """Epochs of the model trained on shuffled labels."""
+    seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
+    """Seed of random draws and planted data."""
+
+
+class CostConfig(DataOptions, ModelOptions):
+    """The options of `didact cost`."""
+
+    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
+    rows: Annotated[Count, Option(Group.DATA, "N")] = 32
+    """Use only the first N rows."""
+    methods: Annotated[
+        Words,
+        Option(
+            Group.METHOD,
+            "NAMES",
+            split_list,
+            default="gradient_input, integrated_gradients, occlusion, lime, kernel_shap",
+        ),
+    ] = ("gradient_input", "integrated_gradients", "occlusion", "lime", "kernel_shap")
+    """Names from `didact methods`."""
+    batch_size: Annotated[BatchSize | None, Option(Group.ADVANCED, "N")] = None
+    """Perturbed rows per forward pass (default: 64)."""
+    seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
+    """Seed of planted data."""
+
+
+class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
+    """What both learned explainers take."""
+
+    data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
+    """Seed of planted data."""
+    device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None
+    """cpu, cuda, mps, or auto (training uses one GPU)."""
+    seed: Annotated[Seed, Option(Group.TRAINING, "N")] = 0
+    """Seed of rows, weights and order."""
+    overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Replace the folder if didact made it."""
+    threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
+    """CPU threads (another number changes the weights)."""
+
+
+class SmatConfig(LearnOptions):
+    """The options of `didact learn smat`. They reach `learn_smat` by the same names."""
+
+    family: Annotated[Word, Option(Group.METHOD, "NAME")] = "attention_mix"
+    """attention_mix (default), gradient_mix or blend."""
+    options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012
+    """More options of the explainer: normaliser=softmax, members='lime + occlusion', and others."""
+    student: Annotated[Word | None, Option(Group.TRAINING, "NAME")] = None
+    """architecture/attention (default: by the model's kind)."""
+    base: Annotated[Word | None, Option(Group.TRAINING, "MODEL")] = None
+    """Pretrained model that students start from."""
+    size: Annotated[Count, Option(Group.TRAINING, "N")] = 500
+    """Number of rows to learn from."""
+    epochs: Annotated[Epochs | None, Option(Group.TRAINING, "N")] = None
+    """Epochs of a student."""
+    learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
+    """Learning rate of a student."""
+    outer: Annotated[Word, Option(Group.TRAINING, "SPLIT")] = "train"
+    """Rows that judge a step: train or dev."""
+    outer_rate: Annotated[float | None, Option(Group.TRAINING, "RATE")] = None
+    """Explainer's learning rate (default: 0.04 / its parts)."""
+    outer_batch: Annotated[int | None, Option(Group.TRAINING, "N")] = None
+    """Rows that judge a step (default: --batch-size)."""
+    pilot: Annotated[Switch, Option(Group.TRAINING, flag="--pilot/--no-pilot")] = True
+    """Look ahead as in the paper."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
+    """Folder for the explainer (default: runs/smat-DATA)."""
+
+    def learner(self) -> dict[str, Any]:
+        """The options of the learner that differ from its defaults, with the family, which `options` may name."""
+        names = ("outer", "outer_rate", "outer_batch", "pilot")
+        changed = {name: value for name, value in self.pick(*names).items() if value != self.default(name)}
+        return {"family": self.family, **self.options, **changed}
+
+
+class L2eConfig(LearnOptions):
+    """The options of `didact learn l2e`. They reach `learn_l2e` by the same names."""
+
+    imitate: Annotated[Words, Option(Group.METHOD, "NAMES", split_list, default="kernel_shap")] = ("kernel_shap",)
+    """Methods, learned folders or files of scores."""
+    formulation: Annotated[Word, Option(Group.METHOD, "NAME")] = "labelling"
+    """labelling, ranking or regression."""
+    combine: Annotated[Word, Option(Group.METHOD, "HOW")] = "ranks"
+    """Several methods: ranks (default, mean ranks) or heads."""
+    preset: Annotated[Word, Option(Group.METHOD, "NAME", default="-")] = "default"
+    """default, or paper: train as the paper's code does."""
+    options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012
+    """Of the network: width=256,positions=false,level=word."""
+    size: Annotated[Annotated[int, Integer(2, MOST_ROWS)] | None, Option(Group.TRAINING, "N")] = None
+    """Number of rows to learn from (default: all)."""
+    initialisations: Annotated[Count, Option(Group.TRAINING, "N")] = 3
+    """Networks to train; the best one is saved."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
+    """Folder for the explainer (default: runs/l2e-DATA)."""
