@@ -54,7 +54,7 @@ With fewer than five seeds intervals say little.""",
     data,
     ["attention_all", "gradient_norm", "gradient_input"],
     ["same/attention"],
-    sizes=[300],
+    train_sizes=[300],
     seeds=5,
     out="runs/notebook",
 )

@@ -93,7 +93,11 @@ def _train_little(monkeypatch):
     real = CompareConfig.of.__func__
 
     def small(kind, entries, **others):
-        little = {"epochs": 1, "batch_size": 8, **({} if "sizes" in entries else {"train_sizes": [20]})}
+        little = {
+            "epochs": 1,
+            "batch_size": 8,
+            **({} if entries.keys() & {"sizes", "train_sizes"} else {"train_sizes": [20]}),
+        }
         return real(kind, little | {name: value for name, value in entries.items() if value is not None}, **others)
 
     monkeypatch.setattr(CompareConfig, "of", classmethod(small))

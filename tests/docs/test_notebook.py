@@ -57,7 +57,7 @@ def test_it_runs_again(script, tmp_path, monkeypatch):
     made = script["notebook"]()
     small = {
         '"planted/sentiment"': '"planted/sentiment(teach=600, explain=50, train=100, dev=50, test=100)"',
-        "sizes=[300]": "sizes=[60]", '"same/attention", 300': '"same/attention", 60', "seeds=5": "seeds=2",
+        "train_sizes=[300]": "train_sizes=[60]", '"same/attention", 300': '"same/attention", 60', "seeds=5": "seeds=2",
     }  # fmt: skip
     for cell in made.cells:
         for much, little in small.items():

@@ -36,7 +36,9 @@ def test_smat_takes_finite_numbers(name):
 
 
 def test_weights_that_overflow_in_the_last_step_are_an_error(tmp_path):
-    with pytest.raises(TrainingError, match=r"in epoch 1, and nothing is kept.*lower it \(rate, --rate\)"):
+    with pytest.raises(
+        TrainingError, match=r"in epoch 1, and nothing is kept.*lower it \(learning_rate, --learning-rate\)"
+    ):
         train_teacher(SMALL, TINY, out=tmp_path / "model", epochs=1, batch_size=64, rate=1e300, progress=False)
     assert not any(tmp_path.iterdir())
 

@@ -170,7 +170,7 @@ class TestFit:
 
     def test_a_loss_that_is_no_number_stops_with_the_likely_cause(self):
         data = small(teach=128)
-        with pytest.raises(TrainingError, match=r"loss became (nan|inf) in epoch.*--rate"):
+        with pytest.raises(TrainingError, match=r"loss became (nan|inf) in epoch.*--learning-rate"):
             train_teacher(data, rate=1e30, epochs=3, progress=False)
 
     def test_all_faults_of_the_training_at_once(self):

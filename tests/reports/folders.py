@@ -76,7 +76,7 @@ def write_run(
     about: Mapping[str, object] | None = None,
     seed: int = 0,
 ) -> Path:
-    """Write the folder of a run as `didact compare … --measure` does, and give it back.
+    """Write the folder of a run as `didact compare … --eval-rows` does, and give it back.
 
     Of the comparison: `methods` and `controls` are labels (`none` is always there), each with all `students`, `sizes`
     and so many `seeds`; `gains` sets the mean gain of a label, else it is drawn, with intervals of `spread` around it;

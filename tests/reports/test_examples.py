@@ -235,7 +235,7 @@ def test_nothing_was_measured(tmp_path):
 def test_no_methods_or_no_rows(what, tmp_path):
     folder = write_run(tmp_path)
     change(folder / "measured.json", **{what: []})
-    assert "--measure 200" in examples.part(Comparison.load(folder)).body
+    assert "--eval-rows 200" in examples.part(Comparison.load(folder)).body
 
 
 def test_files_that_are_missing_or_damaged_are_named(tmp_path):

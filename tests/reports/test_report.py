@@ -221,7 +221,9 @@ class TestWhatIsMissing:
 
     def test_not_measured(self, tmp_path):
         found = page_of(write_run(tmp_path / "run", measured=False))
-        assert "No other measure was taken. Give the same didact compare command again with --measure 200" in found.text
+        assert (
+            "No other measure was taken. Give the same didact compare command again with --eval-rows 200" in found.text
+        )
         assert "taught, not measured otherwise" in found.text
         for title in ("Do the methods say the same?", "Examples", "What it costs", "Words that count most"):
             assert title not in found.text  # a section without content is left out
@@ -238,7 +240,7 @@ class TestWhatIsMissing:
     def test_one_size_has_no_curve(self, tmp_path):
         found = page_of(write_run(tmp_path / "r"))
         assert "With more rows to learn from" not in found.text
-        assert "One size was tried. --sizes 125,250,500" in found.text
+        assert "One size was tried. --train-sizes 125,250,500" in found.text
 
     def test_an_unknown_metric_stands_apart(self, tmp_path):
         folder = write_run(tmp_path / "run")

@@ -403,7 +403,7 @@ def test_no_student_learned(tmp_path):
     assert found.title == "The students did not learn; this run says nothing about the explanations"
     assert found.best is None
     assert "gains are chance. All answer one class." in found.summary
-    for word in ("--sizes", "--epochs", "--students", "--base"):
+    for word in ("--train-sizes", "--epochs", "--students", "--base"):
         assert word in found.text
     assert "No method helped" not in found.text
 

@@ -101,7 +101,7 @@ def _panel(title: str, lines: Iterable[Any], width: int) -> Any:
 
 
 def _name(line: Any) -> Any:
-    """`--rows N`, `--soft/--hard`, an argument, or the name of a command."""
+    """`--rows N`, `--soft-labels/--hard`, an argument, or the name of a command."""
     from rich.text import Text
 
     if isinstance(line, TyperArgument):

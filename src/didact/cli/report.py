@@ -37,7 +37,7 @@ def report(
     """Write one HTML page about a comparison.
 
     It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
-    neither the model nor the data. Run `didact compare` with `--measure 200` to add all other metrics and examples.
+    neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
     """
     from didact.records.remote import Remote, is_url
     from didact.reports.build import FILE, parts_of, write

@@ -138,7 +138,7 @@ def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: fl
     if not np.isfinite(outputs.values).all():
         raise TrainingError(
             "The student's answers are not numbers. The learning rate "
-            f"({cell.training['rate']:g}) is probably too high: lower it (rate, --rate)."
+            f"({cell.training['rate']:g}) is probably too high: lower it (learning_rate, --learning-rate)."
         )
     payload = {
         "cell": cell.plain(),

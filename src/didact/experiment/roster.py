@@ -409,8 +409,8 @@ class Roster:
                 needed = training.batch_size + (size if learner.smat.outer == "train" else 0)
                 if min(self.plan.train_sizes) < needed:
                     self.faults.append(
-                        f"sizes: {entrant.label} needs {needed} rows to learn from ({training.batch_size} to teach "
-                        f"{student} and {needed - training.batch_size} others to judge it by), and "
+                        f"train_sizes: {entrant.label} needs {needed} rows to learn from ({training.batch_size} to "
+                        f"teach {student} and {needed - training.batch_size} others to judge it by), and "
                         f"{min(self.plan.train_sizes)} were asked for. Take larger sizes, or a smaller batch_size."
                     )
 

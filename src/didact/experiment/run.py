@@ -288,7 +288,7 @@ class Run:
             explained = kept[one.label, common["seed"]]
         else:
             strategy, trials = Spec("none"), [{} for _ in trials]
-        if one.role in ("sharpened", "flattened", "matched"):  # how sharp these are sent is not for `tune` to say
+        if one.role in ("sharpened", "flattened", "matched"):  # how sharp these are is not for `search_space` to say
             others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
             trials = [trial for place, trial in enumerate(others) if trial not in others[:place]]
         if one.role == "sharpened":
@@ -414,7 +414,7 @@ class Run:
         full = [row for row in rows if row.explainer == "none" and (row.mean or 0.0) >= _CEILING]
         self.roster.notes += [
             f"Students of {row.student} reach {100 * (row.mean or 0.0):.1f} % without any explanation, so there is "
-            "next to nothing to gain. Compare with fewer rows to learn from (--sizes)."
+            "next to nothing to gain. Compare with fewer rows to learn from (--train-sizes)."
             for row in full
         ]
 

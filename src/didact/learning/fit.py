@@ -236,7 +236,7 @@ def check_finite(parameters: Iterable[Tensor], training: Training, epoch: int) -
 def diverged(what: str, training: Training, epoch: int) -> TrainingError:
     return TrainingError(
         f"{what} in epoch {epoch}, and nothing is kept. The learning rate ({training.rate:g}) is probably too high: "
-        "lower it (rate, --rate)."
+        "lower it (learning_rate, --learning-rate)."
     )
 
 

@@ -261,7 +261,7 @@ class SmatLoop:
         if not found.inner_loss.isfinite() or not found.outer_loss.isfinite():
             raise TrainingError(
                 f"The student's loss became {float(found.inner_loss)} {where}. Its learning rate "
-                f"({self.training.rate:g}) is probably too high: lower it (rate, --rate)."
+                f"({self.training.rate:g}) is probably too high: lower it (learning_rate, --learning-rate)."
             )
         if not all(one.isfinite().all() for one in found.of):
             raise TrainingError(

@@ -53,7 +53,7 @@ def load_teacher(
     single texts.
     """
     if max_length is not None and (not isinstance(max_length, int) or max_length < 1):
-        raise OptionError(f"max_length (--length) must be a whole number >= 1, not {max_length!r}.")
+        raise OptionError(f"max_length (--max-length) must be a whole number >= 1, not {max_length!r}.")
     if task is not None and not isinstance(task, str | Task):
         raise OptionError(f"task must be the name of a task, not {task!r}.")
     check_class_names(classes)

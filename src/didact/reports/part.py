@@ -31,7 +31,7 @@ class Part:
         )
 
 
-AGAIN = "Give the same didact compare command again with --measure 200: nothing that is done is computed twice."
+AGAIN = "Give the same didact compare command again with --eval-rows 200: nothing that is done is computed twice."
 
 
 def lead(text: str) -> str:

@@ -85,8 +85,8 @@ def _unlearned(run: Comparison) -> Verdict:
         f"No student learned to predict the model, with explanations or without, so gains are chance.{known}",
         sure=(
             "No gain, rank or interval of this run can be read as a result.",
-            "Try more rows (--sizes), more epochs (--epochs), another student (--students), or a pretrained base for "
-            "the students (--base).",
+            "Try more rows (--train-sizes), more epochs (--epochs), another student (--students), or a pretrained base "
+            "for the students (--base).",
         ),
         beside=_leading(run, ()),
     )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from didact.results.comparison import Comparison
 
 ADVICE: Final = (
-    "Try more rows to learn from (--sizes), more epochs (--epochs), another student (--students), or a pretrained base "
-    "for them (--base)."
+    "Try more rows to learn from (--train-sizes), more epochs (--epochs), another student (--students), or a "
+    "pretrained base for them (--base)."
 )
 _STYLES: Final = {"above": "bold green", "below": "red", "": ""}
 

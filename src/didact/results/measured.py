@@ -197,7 +197,7 @@ class Measured:
     def load(cls, folder: Path) -> "Measured | None":
         """What was measured in a run; None if nothing was."""
         path = folder / FILE
-        advice = f"Run the same comparison again with --measure, or remove {path} for a report without it."
+        advice = f"Run the same comparison again with --eval-rows, or remove {path} for a report without it."
         try:
             document = read_json(path, advice=advice)
             check_version(document, VERSION, path)

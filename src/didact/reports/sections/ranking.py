@@ -175,7 +175,9 @@ def _notes(run: Comparison) -> list[str]:
         said.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")
     said += incomplete_notes(run)
     if len(run.sizes) == 1:
-        said.append("One size was tried. --sizes 125,250,500 shows how gains change with more rows to learn from.")
+        said.append(
+            "One size was tried. --train-sizes 125,250,500 shows how gains change with more rows to learn from."
+        )
     if any(row.lost_rows for row in run.rows):
         said.append(
             "Some rows lost part of their explanation on its way to a student that reads less; point at a number."
