@@ -86,7 +86,7 @@ class TestFaults:
     @pytest.mark.usefixtures("unloaded")
     def test_all_are_told_at_once_and_nothing_is_loaded(self, tmp_path):
         with pytest.raises(PlanError) as caught:
-            CompareConfig.of(BAD | {"out": tmp_path / "run"})
+            module.compare(**BAD, out=tmp_path / "run")
         text = str(caught.value)
         assert [one for one in WANTED if one not in text] == []
         assert len(caught.value.faults) == len(WANTED)
