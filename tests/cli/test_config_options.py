@@ -80,6 +80,16 @@ def test_a_former_name_is_a_hidden_flag(configs, caplog):
     assert "--length" not in invoke("sanity", "--help").output.replace("--max-length", "")
 
 
+def test_a_former_name_of_metrics(configs, caplog, tmp_path):
+    (tmp_path / "maps.parquet").touch()
+    invoke("metrics", str(tmp_path / "maps.parquet"), "--model", "m", "--data", "planted/sentiment", "--remove", "pad")
+    assert configs[0].replace == "pad"
+    assert "remove is now named replace" in caplog.text
+    shown = invoke("metrics", "--help").output
+    assert "--replace" in shown
+    assert "--remove" not in shown
+
+
 def test_a_former_name_of_training(caplog):
     assert TrainConfig(data="planted/sentiment", rate=0.5).learning_rate == 0.5
     assert SmatConfig(model="m", data="d", rate=0.5).training == {"learning_rate": 0.5}

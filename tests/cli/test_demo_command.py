@@ -213,6 +213,8 @@ class TestOnesOwn:
         (["--data", "planted/sentiment"], "--data was given without --model"),
         (["--model", "human", "--data", "planted/sentiment"], "'human' computes nothing"),
         (["--truncate"], "--truncate is about a model of your own"),
+        (["--length", "5"], "--max-length is about a model of your own"),  # the former name
+        (["--length", "5", "--max-length", "5"], "both were given"),
         (["--device", "quantum"], "cannot be used here"),
         (["--seed", str(2**40)], "The seed of a demo"),
         (["--model", "nowhere", "--data", "planted/sentimnt"], "sentiment"),

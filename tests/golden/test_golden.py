@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from didact.cli.main import app
+from didact.experiment.config import CompareConfig
 from golden.scenario import COMMANDS, EXPECTED, HERE, NO_JSON, machine, page_text, prepare, run_commands
 
 DOCUMENTS = sorted(path.stem for path in EXPECTED.glob("*.json"))
@@ -100,7 +102,11 @@ def invoke(*arguments: str) -> Any:
 def test_an_old_run_is_still_reported(old_run):
     invoke("report", "run")
     expected = json.loads((EXPECTED / "report-text.json").read_text(encoding="utf-8"))
-    assert differences(expected, page_text(old_run / "report.html")) == []
+    lines = page_text(old_run / "report.html")
+    assert "sizes = [" in lines, "the page shows the plan as the run has it, with the names of its day"
+    former = re.compile(rf"^({'|'.join(CompareConfig.RENAMED)})(?= = )")
+    present = [former.sub(lambda name: CompareConfig.RENAMED[name[0]], line) for line in lines]
+    assert differences(expected, present) == []
 
 
 def test_an_old_run_is_resumed_without_training_again(old_run):
