@@ -197,12 +197,15 @@ class TestRequests:
     def test_gpus(self, device, asked, wanted):
         assert module._gpus(CompareConfig(device=device, gpus=asked)) == wanted
 
-    @pytest.mark.parametrize(
-        ("device", "asked"), [("cpu", 1), ("cuda:1", None), ("cuda", 1.5), ("cuda", 0), ("cuda", float("inf"))]
-    )
+    @pytest.mark.parametrize(("device", "asked"), [("cpu", 1), ("cuda:1", None), ("cuda", 1.5)])
     def test_gpus_that_cannot_be_given(self, device, asked):
         with pytest.raises(OptionError):
             module._gpus(CompareConfig(device=device, gpus=asked))
+
+    @pytest.mark.parametrize("asked", [0, -1, float("inf")])
+    def test_gpus_that_nobody_has_are_a_fault_of_the_plan(self, asked):
+        with pytest.raises(PlanError, match="gpus: must be a number above 0"):
+            CompareConfig(device="cuda", gpus=asked)
 
 
 def cell_of(key: str, **others) -> Cell:
