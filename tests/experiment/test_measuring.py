@@ -166,5 +166,5 @@ class TestWhatCannotBeMeasured:
         assert kept["rows"][0]["rationale"] == []
 
     def test_a_number_that_is_none(self, compare):
-        with pytest.raises(PlanError, match="measure: must be an integer from 0 to 10,000,000, got -3"):
-            compare(measure=-3)
+        with pytest.raises(PlanError, match="eval_rows: must be an integer from 0 to 10,000,000, got -3"):
+            compare(eval_rows=-3)
