@@ -220,7 +220,8 @@ class TestLibrary:
 
     def test_streams(self, model, data, tmp_path):
         for source in (tmp_path / "films.jsonl", data["all"], iter(data["all"].rows)):
-            found = didact.explain_stream(model, source, "gradient_norm", out=tmp_path / "m.parquet", target="gold")
+            out = tmp_path / "m.parquet"
+            found = didact.explain_stream(model, source, "gradient_norm", out=out, target="gold", overwrite=True)
             told = didact.Explanations.load(found.path).targets
             swapped = not isinstance(source, type(data["all"])) and source != tmp_path / "films.jsonl"
             assert told[:2] == (("bad", "acceptable") if swapped else ("acceptable", "bad"))

@@ -27,8 +27,8 @@ from didact.records.table import read_table
 def planned(monkeypatch):
     """The cells of every run, as they were planned."""
     found = []
-    plain = Run._cells
-    monkeypatch.setattr(Run, "_cells", lambda *given: found.append(plain(*given)) or found[-1])
+    plain = Run.cells
+    monkeypatch.setattr(Run, "cells", lambda *given: found.append(plain(*given)) or found[-1])
     return found
 
 

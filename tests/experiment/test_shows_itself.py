@@ -142,11 +142,11 @@ class TestComparison:
 
     def test_marks_and_missing_cells(self, compare):
         result = compare(seeds=3)
-        rows = [dict(row) for row in result.rows]
-        assert rows[0]["explainer"] == "none"
-        rows[1] |= {"gain": 0.1, "low": 0.05, "high": 0.15, "p": 0.01, "claimed": True}
-        rows[2] |= {"gain": -0.1, "low": -0.15, "high": -0.05, "claimed": True}
-        rows[3] |= {"median": None, "mean": None, "gain": None}
+        rows = list(result.rows)
+        assert rows[0].explainer == "none"
+        rows[1] = replace(rows[1], gain=0.1, low=0.05, high=0.15, p=0.01, claimed=True)
+        rows[2] = replace(rows[2], gain=-0.1, low=-0.15, high=-0.05, claimed=True)
+        rows[3] = replace(rows[3], median=None, mean=None, gain=None)
         page = replace(result, rows=tuple(rows))._repr_html_()
         assert "+10.0 [+5.0, +15.0] ▲°" in page
         assert 'class="above"' in page
@@ -156,7 +156,7 @@ class TestComparison:
 
     def test_everything_is_escaped(self, compare):
         result = compare()
-        rows = tuple({**row, "explainer": BAD, "student": BAD} for row in result.rows[:1])
+        rows = tuple(replace(row, explainer=BAD, student=BAD) for row in result.rows[:1])
         page = replace(result, rows=rows, notes=(BAD,))._repr_html_()
         assert "<script" not in page
         assert page.count("&lt;script&gt;") >= 3

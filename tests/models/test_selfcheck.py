@@ -12,7 +12,7 @@ import didact
 from didact.core.row import Row
 from didact.data.load import load_data
 from didact.errors import UnsupportedError
-from didact.experiment import parcel
+from didact.experiment.saved_teacher import TeacherSource
 from didact.models import selfcheck
 from didact.models.attention import NAME, attend, split_mask
 from didact.models.build import build_model
@@ -444,11 +444,9 @@ class TestTheCheckItself:
         model.save_pretrained(tmp_path)
         tokenizer.save_pretrained(tmp_path)
         monkeypatch.setattr(selfcheck, "check_model", lambda _: pytest.fail("a worker checked"))
-        about = {
-            "folder": ".", "task": "classification", "classes": None, "max_length": None, "truncate": False,
-            "device": "cpu", "said": {}, "name": "teacher",
-        }  # fmt: skip
-        assert parcel._opened(tmp_path, about).name == "teacher"
+        loading = {"task": "classification", "device": "cpu"}
+        assert TeacherSource(".", loading, name="teacher").open(tmp_path).name == "teacher"
+        assert TeacherSource(str(tmp_path), loading).open(tmp_path / "unused").name == str(tmp_path)
 
     def test_two_ragged_rows_whatever_the_tokenizer_and_the_task(self):
         network, tokenizer = huggingface("bert")

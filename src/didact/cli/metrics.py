@@ -1,7 +1,7 @@
 """`didact metrics`: what explanations are worth, measured; without files, what can be measured."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -12,6 +12,9 @@ from didact.errors import OptionError
 from didact.experiment.configs import MetricsConfig
 from didact.metrics import METRICS
 from didact.registry import parse_spec
+
+if TYPE_CHECKING:
+    from didact.results.measured import MetricRow, MetricTest
 
 EXAMPLES: Final = (
     "didact metrics lrp.parquet lime.parquet --model my-model --tests",
@@ -69,8 +72,7 @@ def _list(as_json: bool) -> None:
 
 def _print(found: Any, *, tests: bool) -> None:
     """Metrics down, methods across: the mean with its interval, where the terminal is wide enough for it."""
-    lines = found.summary()
-    cells = {(line["metric"], line["method"]): line for line in lines}
+    cells = {(row.metric, row.method): row for row in found.summary()}
     rooms: dict[str, list[str]] = {}
     for metric in found.metrics:
         rooms.setdefault(METRICS[parse_spec(metric).name].measures, []).append(metric)
@@ -81,10 +83,10 @@ def _print(found: Any, *, tests: bool) -> None:
         for name in names:
             entry = METRICS[parse_spec(name).name]
             own = [cells[name, method] for method in found.methods]
-            counts = sorted({(line["rows"], line["skipped"]) for line in own}, reverse=True)
+            counts = sorted({(row.rows, row.skipped) for row in own}, reverse=True)
             measured = ", ".join(f"{known} ({skipped})" if skipped else str(known) for known, skipped in counts)
             sign = "↑" if entry.better == "higher" else "↓"
-            rows.append([f"{name} {sign}", *(_cell(line, narrow) for line in own), measured])
+            rows.append([f"{name} {sign}", *(_cell(row, narrow) for row in own), measured])
         print_table((heading, *found.methods, "rows (skipped)"), rows)
     said = dict.fromkeys(found.how[name] for name in found.metrics if found.how.get(name))
     intervals = "; 95 % intervals with --json, or in a wider window" if narrow else ", with 95 % intervals over rows"
@@ -96,17 +98,18 @@ def _print(found: Any, *, tests: bool) -> None:
         print_table(columns, [_test(one) for one in found.tests()])
 
 
-def _test(one: dict[str, Any]) -> tuple[str, ...]:
-    p = "–" if one["p"] is None else f"{one['p']:.2g}"
-    names = one["metric"], one["method"], one["other"]
-    return *names, figure(one["difference"], "+.3f"), interval(one, "+.3f"), p
+def _test(test: "MetricTest") -> tuple[str, ...]:
+    p = "–" if test.p is None else f"{test.p:.2g}"
+    ends = interval(test.low, test.high, "+.3f")
+    return test.metric, test.method, test.other, figure(test.difference, "+.3f"), ends, p
 
 
 def _sentences(parts: Iterable[str]) -> str:
     return " ".join(f"{one[0].upper()}{one[1:]}." for one in parts)
 
 
-def _cell(line: dict[str, Any], narrow: bool) -> str:
-    if not line["rows"]:
+def _cell(row: "MetricRow", narrow: bool) -> str:
+    if not row.rows:
         return "–"
-    return figure(line["value"], ".3f") if narrow else f"{figure(line['value'], '.3f')} {interval(line, '.3f')}"
+    mean = figure(row.value, ".3f")
+    return mean if narrow else f"{mean} {interval(row.low, row.high, '.3f')}"

@@ -86,15 +86,15 @@ def _narrowest(column: str) -> int:
     return max((len(word) for word in column.split()), default=0)
 
 
-def figure(value: float, form: str) -> str:
+def figure(value: float | None, form: str) -> str:
     """A number for people; a dash where there is none."""
-    return format(value, form) if math.isfinite(value) else "–"
+    return "–" if value is None or not math.isfinite(value) else format(value, form)
 
 
-def interval(line: Mapping[str, Any], form: str) -> str:
-    """The interval of a line from `low` to `high`; a dash where there is none, as of one row alone."""
-    low, high = line["low"], line["high"]
-    return f"[{low:{form}}, {high:{form}}]" if math.isfinite(low) and math.isfinite(high) else "–"
+def interval(low: float | None, high: float | None, form: str) -> str:
+    """An interval for people; a dash where there is none, as of one row alone."""
+    ends = figure(low, form), figure(high, form)
+    return "–" if "–" in ends else f"[{ends[0]}, {ends[1]}]"
 
 
 def console(width: int | None = None) -> Any:

@@ -74,4 +74,10 @@ def _fooled(one: Mapping[str, Any]) -> tuple[str, ...]:
     sign = "↑" if one["better"] == "higher" else "↓"
     means = f"{one['trivial']:.3f}", f"{one['random']:.3f}"
     fooled = "yes" if one["fooled"] else "no"
-    return f"{one['metric']} {sign}", *means, f"{one['difference']:+.3f}", interval(one, "+.3f"), fooled
+    return (
+        f"{one['metric']} {sign}",
+        *means,
+        f"{one['difference']:+.3f}",
+        interval(one["low"], one["high"], "+.3f"),
+        fooled,
+    )

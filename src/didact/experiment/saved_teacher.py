@@ -2,8 +2,9 @@
 
 import logging
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,10 +19,8 @@ from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.models.frozen import FrozenWords
-from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import RECORD, load_teacher
 from didact.models.native import NativeModel
-from didact.models.pretrained import quietly
 from didact.records.sealed import write_json
 
 _WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
@@ -52,12 +51,12 @@ class TeacherSource:
         """The teacher. The calling process has checked it."""
         if self.name is None:
             return load_teacher(self.source, **self.loading, check=False)
-        with quietly():
+        with _quietly(bool(self.config)):
             teacher = load_teacher(folder / self.source, **self.loading, check=False)
         teacher.name = self.name
-        if isinstance(teacher, HuggingFaceModel):
-            for name, value in self.config.items():
-                setattr(teacher.model.config, name, value)
+        config = _config_of(teacher)
+        for name, value in self.config.items():
+            setattr(config, name, value)
         if self.aligned and isinstance(teacher, Model):
             for tensor in teacher.state_dict(keep_vars=True).values():
                 tensor.data = tensor.data.clone()
@@ -70,12 +69,14 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
     Hooks, subclasses and tokenizers can be lost on the way, and a fingerprint does not see all of that. So the copy
     must be of the same class and answer some rows with the same bits, together and one by one.
     """
-    if not isinstance(teacher, NativeModel | HuggingFaceModel) or teacher.device.type not in ("cpu", "cuda"):
+    own_config = _config_of(teacher)
+    is_known = isinstance(teacher, NativeModel) or own_config is not None
+    if not isinstance(teacher, Model) or not is_known or teacher.device.type not in ("cpu", "cuda"):
         return None
     words = getattr(teacher, "words", None)
     if teacher.is_spread or (isinstance(words, FrozenWords) and Path(words.base).is_dir()):
         return None  # other machines may have less memory, and may not have the folder of its embeddings
-    config = teacher.facts()["config"] if isinstance(teacher, HuggingFaceModel) else {}
+    config = {} if own_config is None else teacher.facts()["config"]
     loading = {
         "task": teacher.task.name,
         "classes": None if teacher.classes is None else list(teacher.classes),
@@ -88,7 +89,7 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
     place = folder / copy.source
     place.mkdir(parents=True, exist_ok=True)
     try:
-        with _config_restored(teacher), quietly():
+        with _config_restored(teacher), _quietly(own_config is not None):
             teacher.save(place)
         if isinstance(teacher, NativeModel):
             write_json(place / RECORD, {"kind": "native"})
@@ -113,10 +114,28 @@ def _is_aligned(teacher: Model) -> bool:
     return all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
 
 
+def _quietly(is_hugging_face: bool) -> AbstractContextManager[None]:
+    """Without the progress bars of transformers, which workers of other teachers do not import."""
+    if not is_hugging_face:
+        return nullcontext()
+    from didact.models.pretrained import quietly
+
+    return quietly()
+
+
+def _config_of(teacher: Teacher) -> Any:
+    """The configuration of a Hugging Face model, None for other teachers. Workers of others do without transformers."""
+    if "transformers" not in sys.modules:
+        return None
+    from didact.models.huggingface import HuggingFaceModel
+
+    return teacher.model.config if isinstance(teacher, HuggingFaceModel) else None
+
+
 @contextmanager
 def _config_restored(teacher: Model) -> Iterator[None]:
     """Saving leaves no trace in a live model's configuration."""
-    config = teacher.model.config if isinstance(teacher, HuggingFaceModel) else None
+    config = _config_of(teacher)
     before = {name: getattr(config, name, None) for name in _WRITTEN}
     try:
         yield
