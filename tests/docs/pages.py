@@ -21,6 +21,7 @@ SMALL = (
     (r"--seeds 12\b", "--seeds 2"),
     (r"\bsizes=\[500\]", "sizes=[20]"),
     (r"\bsizes=160\b", "sizes=20"),
+    (r"\bdidact learn smat\b", "didact learn smat --size 10 --batch-size 4"),
     (r"--sizes 160\b", "--sizes 20"),
     (r"\b(sizes|seeds) = (\[250, 500\]|8)", lambda found: f"{found[1]} = {'[20]' if found[1] == 'sizes' else '1'}"),
     (r", 500\)", ", 20)"),
