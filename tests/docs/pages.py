@@ -24,6 +24,7 @@ SMALL = (
     (r"\btrain_sizes=\[500\]", "train_sizes=[20]"),
     (r"\btrain_sizes = \[250, 500\]", "train_sizes = [20]"),
     (r"\bseeds = 8\b", "seeds = 1"),
+    (r"\bdidact learn smat\b", "didact learn smat --size 10 --batch-size 4"),
     (r", 500\)", ", 20)"),
     (r"\bsamples=(200|1000)\b", "samples=16"),
     (r"\beval_rows ?= ?200\b", "eval_rows=6"),

@@ -32,7 +32,10 @@ def test_it_was_executed_without_an_error(kept):
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     for cell in code:
         assert cell.outputs, cell.source
-        assert {one.output_type for one in cell.outputs} == {"execute_result"}, cell.source  # no error, no warning
+        assert {one.output_type for one in cell.outputs} == {"execute_result"}, (
+            cell.source,
+            cell.outputs,
+        )  # no error, no warning
 
 
 def test_results_show_themselves_and_nothing_runs(kept):
@@ -65,4 +68,4 @@ def test_it_runs_again(script, tmp_path, monkeypatch):
     made = script["executed"](made, tmp_path)
     for cell in made.cells:
         if cell.cell_type == "code":
-            assert {one.output_type for one in cell.outputs} == {"execute_result"}, cell.source
+            assert {one.output_type for one in cell.outputs} == {"execute_result"}, (cell.source, cell.outputs)

@@ -286,7 +286,8 @@ class TestSafety:
             teacher=image, notes=HOSTILE, skipped={style: image}, classes=(script, style), learned=True,
             about={"data": control, "plan": "".join(HOSTILE), "starts": {right: emoji}},
         )  # fmt: skip
-        failed = [{"explainer": one, "student": one, "error": one, "seed": one} for one in HOSTILE]
+        numbers = {"size": 1, "seed": 0}
+        failed = [{"key": one, "explainer": one, "student": one, "error": one, **numbers} for one in HOSTILE]
         change(folder / "comparison.json", failed=failed)
         plain = page_of(write_run(tmp_path / "plain", sizes=(125, 250), failed=1, notes=("n",), learned=True))
         found = page_of(folder)

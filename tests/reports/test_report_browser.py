@@ -31,7 +31,8 @@ def hostile(tmp_path_factory):
         teacher=image, texts=texts, ids=[*HOSTILE, "long"], notes=HOSTILE, skipped={style: image},
         classes=(script, style), about={"data": control, "plan": "".join(HOSTILE), "starts": {right: emoji}},
     )  # fmt: skip
-    change(folder / "comparison.json", failed=[{"explainer": script, "student": image, "error": style, "seed": 0}])
+    failed = {"key": script, "explainer": script, "student": image, "error": style, "size": 1, "seed": 0}
+    change(folder / "comparison.json", failed=[failed])
     assert len(texts[-1][0]) > 10_000
     return folder
 
