@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import didact
+from didact.comparing.assemble import assemble
 from didact.errors import PlanError
 from didact.experiment import prepare as preparing
 from didact.experiment.budget import LEVELS, METRIC_ROWS, fit_plan, metric_rows
@@ -13,7 +14,6 @@ from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.costs import Costs, StudentCost, measure_costs
 from didact.experiment.estimate import Workload, expected_used, stages, total
 from didact.experiment.forecast import Forecast, Stage, in_words
-from didact.experiment.roster import Roster
 from didact.experiment.subset import subset
 
 METHODS = ["gradient_norm", "lrp", "occlusion", "lime"]
@@ -25,13 +25,13 @@ def roster(school):
 
     def make(explainers=METHODS, **asked):
         plan = CompareConfig.of({"model": "m", "data": "planted/sentiment", "explainers": explainers} | asked)
-        return Roster(plan, *school(), [], probe=False), plan
+        return assemble(plan, *school(), [], probe=False), plan
 
     return make
 
 
 def costs(roster, *, explain=0.001, train=1e-4, evaluate=0.01, **slow) -> Costs:
-    labels = [one.label for one in roster.entrants if one.method is not None]
+    labels = [one.label for one in roster.methods if one.method is not None]
     students = {str(student): StudentCost(train, train / 4) for student in roster.students}
     return Costs(0.001, {name: slow.get(name, explain) for name in labels}, students, evaluate, 0.0)
 
@@ -63,7 +63,7 @@ class TestEstimate:
         plan = CompareConfig.of(
             {"model": "m", "data": "planted/sentiment", "explainers": ["gradient_norm"], "train_sizes": [12]}
         )
-        found = Roster(plan, *school(), [])
+        found = assemble(plan, *school(), [])
         known = measure_costs(found)
         assert set(known.explain) == {"random", "trivial", "human", "gradient_norm"}
         assert min(known.answer, known.evaluate, *known.explain.values()) > 0
@@ -100,7 +100,7 @@ class TestFitting:
         """A larger level is taken wherever it fits, and nothing is left out for it."""
         found, asked = roster(["gradient_norm", "lrp"])
         monkeypatch.setattr(found, "pool", found.pool * 100)
-        found.plan = found.plan.with_fields(train_sizes=(500,))
+        found.config = found.config.with_fields(train_sizes=(500,))
         known = costs(found, explain=0.01, train=1e-3, evaluate=0.0)
         sizes = [fit_plan(found, known, asked, workers=2, seconds=s).train_sizes[0] for s in (30, 60, 120, 1000)]
         assert sizes == sorted(sizes)

@@ -192,8 +192,8 @@ class TestOnePlanSaidThreeWays:
 
     def test_python_and_the_file(self, tmp_path, monkeypatch):
         seen = []
-        monkeypatch.setattr(module, "Run", lambda roster, *_, **__: seen.append(roster) or _Nothing())
-        monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: SimpleNamespace(roster=plan, forecast=None))
+        monkeypatch.setattr(module, "ComparisonRunner", lambda setup, *_, **__: seen.append(setup) or _Nothing())
+        monkeypatch.setattr(module, "prepare", lambda plan, *_, **__: SimpleNamespace(setup=plan, forecast=None))
         for name in ("_loaded_data", "_loaded_teacher", "announce_notes"):
             monkeypatch.setattr(module, name, lambda *_, **__: None)
         (tmp_path / "plan.toml").write_text(FILE)
@@ -500,5 +500,5 @@ def test_trials_are_the_grid_of_what_the_strategy_knows():
 
 
 class _Nothing:
-    def comparison(self, _):
+    def run(self, _):
         return Comparison(rows=(), failed=(), notes=(), about={}, agreement={}, folder=Path())

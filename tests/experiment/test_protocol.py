@@ -8,6 +8,8 @@ import pytest
 
 import tiny
 from didact import Explanations, explain
+from didact.comparing import runner
+from didact.comparing.training import TrainingStage
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
@@ -17,7 +19,6 @@ from didact.experiment import cell as cells_module
 from didact.experiment import explained, train_jobs
 from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
-from didact.experiment.run import Run
 from didact.experiment.subset import subset
 from didact.records.store import Store
 from didact.records.table import read_table
@@ -27,8 +28,14 @@ from didact.records.table import read_table
 def planned(monkeypatch):
     """The cells of every run, as they were planned."""
     found = []
-    plain = Run.cells
-    monkeypatch.setattr(Run, "cells", lambda *given: found.append(plain(*given)) or found[-1])
+    plain = runner.build_grid
+
+    def recorded(*given):
+        grid = plain(*given)
+        found.append(list(grid.runs))
+        return grid
+
+    monkeypatch.setattr(runner, "build_grid", recorded)
     return found
 
 
@@ -406,11 +413,11 @@ class TestKeys:
         """The keys of a plan's cells by explainer; nothing is taught."""
         found = {}
 
-        def planned(self, engine, manifest, cells, store, what):  # noqa: ARG001
+        def planned(self, cells, *_, **__):  # noqa: ARG001
             found.update({cell.explainer.partition("(")[0]: cell.key for cell in cells})
             raise _PlannedError
 
-        monkeypatch.setattr(Run, "_train", planned)
+        monkeypatch.setattr(TrainingStage, "run", planned)
         with pytest.raises(_PlannedError):
             compare(*arguments, **{"explainers": ["lime(samples=8)"], "seeds": [0]} | options)
         return found

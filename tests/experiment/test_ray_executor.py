@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from didact.comparing.training import _Training
 from didact.errors import (
     DidactError,
     MissingExtraError,
@@ -30,7 +31,6 @@ from didact.execution.ray import RayExecutor, node_folder
 from didact.experiment import compare as module
 from didact.experiment.cell import Cell
 from didact.experiment.config import CompareConfig
-from didact.experiment.run import _Training
 from didact.experiment.train_jobs import TrainJobs
 from didact.records.store import Record, Store
 from processes import is_alive, waited
@@ -222,10 +222,10 @@ class TestRecords:
         store.save(Record("b", "failed", {"value": None}))
         training = _Training([cell_of("b")], store)
         failed = JobResult("b", JobStatus.FAILED, files={"cells/b.txt": b"x"})
-        monkeypatch.setattr("didact.experiment.run.finished", lambda *_: Record("b", "done", {"value": 0.7}))
+        monkeypatch.setattr("didact.comparing.training.finished", lambda *_: Record("b", "done", {"value": 0.7}))
         training.keep(failed, tmp_path)
         assert not (tmp_path / "cells" / "b.txt").exists()
-        monkeypatch.setattr("didact.experiment.run.finished", lambda *_: None)
+        monkeypatch.setattr("didact.comparing.training.finished", lambda *_: None)
         training.keep(failed, tmp_path)
         assert (tmp_path / "cells" / "b.txt").exists()
 

@@ -93,7 +93,8 @@ class TestRuns:
         assert str(tmp_path) not in Remote(place).read("plan.toml").decode()
 
     def test_explanations_and_answers_are_not_made_again(self, compare, url, tmp_path, monkeypatch):
-        from didact.experiment import explained, run
+        from didact.comparing import runner
+        from didact.experiment import explained
 
         compare(out=url, cache=tmp_path / "first")
 
@@ -101,7 +102,7 @@ class TestRuns:
             raise AssertionError("it was to be fetched")
 
         monkeypatch.setattr(explained, "explain_shards", never)
-        monkeypatch.setattr(run, "write_rows", never)
+        monkeypatch.setattr(runner, "write_rows", never)
         compare(out=url, cache=tmp_path / "second")
 
     def test_a_forecast_asks_the_store(self, compare, school, url, tmp_path):
@@ -282,13 +283,14 @@ class TestRuns:
 
     @pytest.mark.slow
     def test_what_was_learned_is_not_learned_again(self, compare, counted, url, tmp_path, monkeypatch):
-        from didact.experiment import explained, run
+        from didact.comparing import explanations
+        from didact.experiment import explained
 
         options = {"explainers": ["smat"], "train_sizes": [16], "training": {"epochs": 1, "batch_size": 8}}
         compare(out=tmp_path / "local", **options)
         compare(out=url, cache=tmp_path / "first", **options)
         counted.clear()
-        for place, name in ((explained, "explain_shards"), (explained, "parts_of"), (run, "explained_by")):
+        for place, name in ((explained, "explain_shards"), (explained, "parts_of"), (explanations, "explained_by")):
             monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("it was to be fetched"))
         compare(out=url, cache=tmp_path / "second", **options)
         assert counted == []

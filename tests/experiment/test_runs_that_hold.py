@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from didact.cli.main import app
+from didact.comparing import runner as run_module
 from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError, RecordError
 from didact.experiment import compare as compare_module
 from didact.experiment import measure as measure_module
-from didact.experiment import run as run_module
 from didact.experiment.answers import AnswerFile
 from didact.experiment.compare import forecast
 from didact.experiment.config import CompareConfig, read_plan
@@ -86,9 +86,9 @@ class TestVersions:
         done = measure_module.Measuring.done
 
         def watched(self, rows):
-            predict = type(self.roster.teacher).predict
+            predict = type(self.setup.teacher).predict
             with monkeypatch.context() as patch:
-                patch.setattr(type(self.roster.teacher), "predict", lambda *a, **k: seen.append(1) or predict(*a, **k))
+                patch.setattr(type(self.setup.teacher), "predict", lambda *a, **k: seen.append(1) or predict(*a, **k))
                 return done(self, rows)
 
         compare(teacher, data, seeds=1, eval_rows=2)

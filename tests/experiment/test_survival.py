@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from didact.comparing.training import TrainingStage
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
 from didact.experiment import cell as cells_module
 from didact.experiment import compare as module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
-from didact.experiment.run import Run
 from didact.records.store import Store
 from didact.records.table import read_table
 
@@ -336,6 +336,6 @@ def test_progress_counts_what_was_done_before_but_not_its_time():
 
 def test_the_summary_needs_every_cell(compare, monkeypatch):
     """An executor that forgets a cell is our mistake, and no table hides it."""
-    monkeypatch.setattr(Run, "_train", lambda *_: None)
+    monkeypatch.setattr(TrainingStage, "run", lambda *_, **__: None)
     with pytest.raises(RecordError, match="There is no record"):
         compare(seeds=1)

@@ -4,12 +4,12 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import Final
 
+from didact.comparing.setup import Setup
 from didact.errors import DidactError
 from didact.experiment.config import CompareConfig
 from didact.experiment.costs import Costs
 from didact.experiment.estimate import Workload, expected_used, stages, total
 from didact.experiment.forecast import in_words
-from didact.experiment.roster import Roster
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import knows_option
 from didact.explainers.kernel_shap import AUTO_SAMPLES
@@ -41,24 +41,24 @@ _REFERENCE: Final = LEVELS[3]  # methods that do not fit at this level are left 
 
 
 def fit_plan(
-    roster: Roster, costs: Costs, asked: CompareConfig, *, workers: int, seconds: float, test: int | None = None
+    setup: Setup, costs: Costs, asked: CompareConfig, *, workers: int, seconds: float, test: int | None = None
 ) -> CompareConfig:
-    """The plan of the roster with methods, rows and samples that take at most `seconds`.
+    """The config of the setup with methods, rows and samples that take at most `seconds`.
 
     `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
-    else helps. `left_out` says what had to go. `test` is the number of test rows that there are; the roster may hold
+    else helps. `left_out` says what had to go. `test` is the number of test rows that there are; the setup may hold
     fewer.
     """
-    return _Fitter(roster, costs, asked, workers, seconds, len(roster.data["test"]) if test is None else test).fit()
+    return _Fitter(setup, costs, asked, workers, seconds, len(setup.data["test"]) if test is None else test).fit()
 
 
-def metric_rows(roster: Roster, costs: Costs, *, workers: int) -> int:
+def metric_rows(setup: Setup, costs: Costs, *, workers: int) -> int:
     """How many test rows are scored with other metrics without a budget: at most half as long as all else takes."""
     fewest, most = METRIC_ROWS
-    test = len(roster.data["test"])
-    rest = total(stages(roster, costs, Workload.of(roster, workers=workers, measured=0)))
+    test = len(setup.data["test"])
+    rest = total(stages(setup, costs, Workload.of(setup, workers=workers, measured=0)))
     for rows in range(min(most, test), min(fewest, test), -10):
-        whole = total(stages(roster, costs, Workload.of(roster, workers=workers, measured=rows)))
+        whole = total(stages(setup, costs, Workload.of(setup, workers=workers, measured=rows)))
         if whole - rest <= max(60.0, _METRIC_SHARE * rest):
             return rows
     return min(fewest, test)
@@ -68,16 +68,16 @@ class _Fitter:
     """`methods` are those of the plan that are still in; `shares` the part of its samples that a method keeps."""
 
     def __init__(
-        self, roster: Roster, costs: Costs, asked: CompareConfig, workers: int, seconds: float, test: int
+        self, setup: Setup, costs: Costs, asked: CompareConfig, workers: int, seconds: float, test: int
     ) -> None:
-        self.roster, self.costs, self.asked, self.test = roster, costs, asked, test
+        self.setup, self.costs, self.asked, self.test = setup, costs, asked, test
         self.workers, self.seconds = max(workers, 1), seconds
-        self.methods = list(roster.plan.explainers)
+        self.methods = list(setup.config.explainers)
         self.shares = dict.fromkeys(self.methods, 1.0)
         self.left_out: list[str] = []
 
     def fit(self) -> CompareConfig:
-        if self.roster.chosen:
+        if self.setup.defaults:
             self._drop_methods(_REFERENCE, fewest=_FEWEST_METHODS)
         level = next((level for level in LEVELS if self._fits(level)), LEVELS[-1])
         self._draw_fewer_samples(level)
@@ -96,7 +96,7 @@ class _Fitter:
         """What helps where even the smallest plan takes too long. One method is left by then."""
         less = [
             f"fewer {name}" for name, count in (
-                ("students", len(self.roster.plan.students)), ("seeds", len(self.asked.seeds)),
+                ("students", len(self.setup.config.students)), ("seeds", len(self.asked.seeds)),
                 ("sizes", len(self.asked.train_sizes)),
             ) if count > 1
         ]  # fmt: skip
@@ -130,33 +130,33 @@ class _Fitter:
 
     def _seconds_of(self, level: Level) -> float:
         sized = self._sized(level)
-        gone = set(self.roster.plan.explainers) - set(self.methods)
-        labels = tuple(one.label for one in self.roster.entrants if one.label not in gone)
+        gone = set(self.setup.config.explainers) - set(self.methods)
+        labels = tuple(one.label for one in self.setup.methods if one.label not in gone)
         work = Workload(
             labels, sized.train_sizes, len(sized.seeds), self._used(sized),
-            sized.dev_rows or len(self.roster.data["dev"]),
+            sized.dev_rows or len(self.setup.data["dev"]),
             sized.test_rows or self.test, sized.eval_rows or 0, self.workers,
         )  # fmt: skip
         explain = {name: cost * self.shares.get(name, 1.0) for name, cost in self.costs.explain.items()}
-        return total(stages(self.roster, replace(self.costs, explain=explain), work))
+        return total(stages(self.setup, replace(self.costs, explain=explain), work))
 
     def _sized(self, level: Level) -> CompareConfig:
         """The plan with the numbers of rows of a level; those that were asked for stay."""
-        asked, roster = self.asked, self.roster
-        dev, test = len(roster.data["dev"]), self.test
-        sizes = asked.train_sizes or (min(level.size, max(roster.plan.train_sizes)),)
+        asked, setup = self.asked, self.setup
+        dev, test = len(setup.data["dev"]), self.test
+        sizes = asked.train_sizes or (min(level.size, max(setup.config.train_sizes)),)
         pool = _POOL * max(sizes)
-        return roster.plan.with_fields(
+        return setup.config.with_fields(
             train_sizes=sizes,
             seeds=asked.seeds,
-            train_rows=asked.train_rows or (pool if pool < len(roster.pool) else None),
+            train_rows=asked.train_rows or (pool if pool < len(setup.pool) else None),
             dev_rows=asked.dev_rows or (level.dev if level.dev < dev else None),
             test_rows=asked.test_rows or min(level.test, test),
             eval_rows=min(level.metrics, test) if asked.eval_rows is None else asked.eval_rows,
         )
 
     def _used(self, sized: CompareConfig) -> int:
-        pool = min(sized.train_rows or len(self.roster.pool), len(self.roster.pool))
+        pool = min(sized.train_rows or len(self.setup.pool), len(self.setup.pool))
         return expected_used(pool, max(sized.train_sizes), len(sized.seeds))
 
 

@@ -17,7 +17,7 @@ from didact.errors import RecordError, TrainingError
 from didact.experiment.classroom import Classroom
 from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
-from didact.experiment.subset import balanced_subset, subset
+from didact.experiment.subset import draw
 from didact.explainers.mix import Mix
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
@@ -73,9 +73,8 @@ class Cell:
 
     def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
         """Which of the rows that the teacher answered this student learns from."""
-        if self.balanced:
-            return balanced_subset(outputs.ids, outputs.labels.tolist(), size=self.size, seed=self.seed)
-        return subset(outputs.ids, size=self.size, seed=self.seed)
+        labels = outputs.labels.tolist() if self.balanced else None
+        return draw(outputs.ids, size=self.size, seed=self.seed, labels=labels)
 
 
 def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from didact.comparing.runner import ComparisonRunner
 from didact.core.dataset import Dataset
 from didact.core.precision import check_trainable
 from didact.core.teacher import Teacher
@@ -27,7 +28,6 @@ from didact.experiment.config_checks import Method
 from didact.experiment.config_fields import CompareFields
 from didact.experiment.forecast import Forecast
 from didact.experiment.prepare import prepare
-from didact.experiment.run import Run
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url
@@ -205,7 +205,8 @@ def run_config(
             if prepared.forecast is not None:
                 announce(prepared.forecast.summary, shown=plan.progress)
                 announce((f"note: {note}" for note in prepared.forecast.notes), shown=plan.progress)
-            return Run(prepared.roster, place, progress=plan.progress, command=command).comparison(executor)
+            runner = ComparisonRunner(prepared.setup, place, progress=plan.progress, command=command)
+            return runner.run(executor)
 
 
 @contextlib.contextmanager

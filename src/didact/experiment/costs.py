@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from didact.comparing.setup import Setup
 from didact.core.row import Row
 from didact.core.seeds import seed_from
 from didact.errors import DidactError
@@ -15,7 +16,6 @@ from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
 from didact.experiment.explained import batches_of
 from didact.experiment.judge import unjudged
-from didact.experiment.roster import Roster
 from didact.experiment.subset import subset
 from didact.learning.fit import Examples, answers
 from didact.learning.teach import teach
@@ -50,26 +50,26 @@ class Costs:
     spent: float
 
 
-def measure_costs(roster: Roster, *, progress: bool = False) -> Costs:
+def measure_costs(setup: Setup, *, progress: bool = False) -> Costs:
     """Time the parts of a comparison on some of its rows. Takes seconds; nothing is kept."""
     began = time.perf_counter()
-    rows = _typical(roster.used, _ROWS)
-    labels = [one.label for one in roster.entrants if one.method is not None]
-    labels.sort(key=lambda label: roster.probe_seconds.get(label, 0.0))
-    steps = len(labels) + len(roster.students) + 2
+    rows = _typical(setup.used, _ROWS)
+    labels = [one.label for one in setup.methods if one.method is not None]
+    labels.sort(key=lambda label: setup.probe_seconds.get(label, 0.0))
+    steps = len(labels) + len(setup.students) + 2
     with Progress("measuring costs", total=steps, shown=progress) as bar, torch.inference_mode(False):
-        answer = _seconds(lambda: roster.teacher.predict(rows)) / len(rows)
+        answer = _seconds(lambda: setup.teacher.predict(rows)) / len(rows)
         bar.advance()
         explaining = {}
         for label in labels:
             is_late = time.perf_counter() - began > _LONG
-            explaining[label] = _explain_cost(roster, label, rows, is_late=is_late)
+            explaining[label] = _explain_cost(setup, label, rows, is_late=is_late)
             bar.advance()
         students = {}
-        for student in roster.students:
-            students[str(student)] = _student_cost(roster, student)
+        for student in setup.students:
+            students[str(student)] = _student_cost(setup, student)
             bar.advance()
-        evaluating = 0.0 if roster.plan.eval_rows == 0 else _evaluate_cost(roster, explaining, rows)
+        evaluating = 0.0 if setup.config.eval_rows == 0 else _evaluate_cost(setup, explaining, rows)
     return Costs(answer, explaining, students, evaluating, time.perf_counter() - began)
 
 
@@ -87,28 +87,28 @@ def _length(rows: Sequence[Row]) -> float:
     return sum(len(text) for row in rows for text in row.texts) / max(len(rows), 1) or 1.0
 
 
-def _explain_cost(roster: Roster, label: str, rows: Sequence[Row], *, is_late: bool) -> float:
+def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: bool) -> float:
     """Per row: one row once more, now that everything is loaded, then as many as take a second.
 
     When measuring has taken long already, what two rows took when the method was tried has to do. That is too much
     rather than too little: a first call also loads code.
     """
-    entrant = next(one for one in roster.entrants if one.label == label)
-    method = entrant.for_seed(roster.plan.seeds[0])
+    compared = next(one for one in setup.methods if one.label == label)
+    method = compared.for_seed(setup.config.seeds[0])
     if method is None or isinstance(method, Explanations) or str(method).endswith(".parquet"):
         return 0.0
-    tried = roster.probe_seconds.get(label, 0.0) / 2 * _length(roster.used) / _length(roster.used[:2])
+    tried = setup.probe_seconds.get(label, 0.0) / 2 * _length(setup.used) / _length(setup.used[:2])
     if is_late and tried > 0:
         return tried
-    batch_size = batches_of(roster.teacher).get("batch_size")
+    batch_size = batches_of(setup.teacher).get("batch_size")
 
     def per_row(chosen: Sequence[Row]) -> float:
         began = time.perf_counter()
         with unjudged():
-            explain(roster.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
+            explain(setup.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
         return (time.perf_counter() - began) / len(chosen)
 
-    able = [row for row in rows if entrant.label != "human" or row.rationale is not None]
+    able = [row for row in rows if compared.label != "human" or row.rationale is not None]
     try:
         each = per_row(able[:1])
         count = min(len(able), int(_SECONDS / each))
@@ -117,22 +117,22 @@ def _explain_cost(roster: Roster, label: str, rows: Sequence[Row], *, is_late: b
         return tried
 
 
-def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
+def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
     """One epoch with random explanations, on one thread as workers train."""
-    rows = tuple(_typical(roster.used, _STUDENT_ROWS))
-    outputs = roster.sample.answers.of(rows)
-    start = roster.starts[student.architecture]
-    training = replace(roster.training(student), epochs=1)
+    rows = tuple(_typical(setup.used, _STUDENT_ROWS))
+    outputs = setup.sample.answers.of(rows)
+    start = setup.starts[student.architecture]
+    training = replace(setup.training(student), epochs=1)
     threads = torch.get_num_threads()
-    torch.set_num_threads(roster.plan.threads)
+    torch.set_num_threads(setup.config.threads)
     try:
-        model = start.build(seed_from("costs")).to(roster.plan.student_device)
-        examples = Examples.of(model, rows, outputs, soft=roster.plan.soft_labels)
+        model = start.build(seed_from("costs")).to(setup.config.student_device)
+        examples = Examples.of(model, rows, outputs, soft=setup.config.soft_labels)
         few = examples.select(np.arange(min(8, len(rows))))
         strategy = build_strategy(student.strategy)
         maps = None
         if student.strategy.name not in ("none", "alignment"):
-            maps = replace(explain(roster.teacher, rows, "random", outputs=outputs), images=None)
+            maps = replace(explain(setup.teacher, rows, "random", outputs=outputs), images=None)
         teach(model, strategy, maps, examples, few, training)  # the first time is slower
         train = _seconds(lambda: teach(model, build_strategy(student.strategy), maps, examples, few, training))
         predict = _seconds(lambda: answers(model, examples.parts(256)))
@@ -141,15 +141,15 @@ def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
     return StudentCost(train / len(rows), predict / len(rows))
 
 
-def _evaluate_cost(roster: Roster, explaining: Mapping[str, float], rows: Sequence[Row]) -> float:
+def _evaluate_cost(setup: Setup, explaining: Mapping[str, float], rows: Sequence[Row]) -> float:
     """Per row and method: all metrics on explanations of the cheapest method."""
-    known = [one for one in roster.entrants if one.label in explaining and one.label != "human"]
+    known = [one for one in setup.methods if one.label in explaining and one.label != "human"]
     cheapest = min(known, key=lambda one: explaining[one.label], default=None)
     if cheapest is None or cheapest.method is None:
         return 0.0
     chosen = rows[:_EVALUATED]
     try:
-        maps = explain(roster.teacher, chosen, "random")
-        return _seconds(lambda: evaluated([maps], roster.teacher, chosen, control=False)) / len(chosen)
+        maps = explain(setup.teacher, chosen, "random")
+        return _seconds(lambda: evaluated([maps], setup.teacher, chosen, control=False)) / len(chosen)
     except DidactError:
         return 0.0

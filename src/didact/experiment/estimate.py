@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from didact.comparing.methods import ComparedMethod, Role
+from didact.comparing.setup import Setup
 from didact.experiment.costs import Costs
 from didact.experiment.forecast import Stage
 from didact.experiment.measure import TIMED
-from didact.experiment.roster import Entrant, Roster
 from didact.students.build import strategy_options
 
 EXPLAINING: Final = "explaining: "  # before the label of a method
@@ -16,7 +17,6 @@ _START: Final = 6.0  # seconds until worker processes have imported torch and re
 _REPORT: Final = 5.0
 _SHARED: Final = 1.15  # a core that shares its memory with busy ones is slower than the one that was timed
 _LEARNING: Final = 4.0  # learning an explainer beside a student, in epochs of plain training
-_SAME: Final = ("cotrained", "flattened", "matched", "sharpened", "extra")  # rows measured by another row's scores
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,22 @@ class Workload:
     workers: int
 
     @classmethod
-    def of(cls, roster: Roster, *, workers: int, measured: int) -> "Workload":
-        plan = roster.plan
+    def of(cls, setup: Setup, *, workers: int, measured: int) -> "Workload":
+        config = setup.config
         return cls(
-            tuple(one.label for one in roster.entrants), plan.train_sizes, len(plan.seeds), len(roster.used),
-            len(roster.data["dev"]), len(roster.data["test"]), measured, max(workers, 1),
-        )  # fmt: skip
+            labels=tuple(setup.labels),
+            sizes=config.train_sizes,
+            seeds=len(config.seeds),
+            used=len(setup.used),
+            dev=len(setup.data["dev"]),
+            test=len(setup.data["test"]),
+            measured=measured,
+            workers=max(workers, 1),
+        )
 
-    def runs(self, roster: Roster) -> int:
+    def runs(self, setup: Setup) -> int:
         """The different runs, each counted once however many rows of the table show it."""
-        return roster.kinds_of_runs(self.labels) * len(self.sizes) * self.seeds
+        return setup.count_runs(self.labels) * len(self.sizes) * self.seeds
 
 
 def expected_used(pool: int, size: int, seeds: int) -> int:
@@ -50,19 +56,19 @@ def expected_used(pool: int, size: int, seeds: int) -> int:
     return round(pool * (1 - (1 - min(size, pool) / pool) ** seeds)) if pool else 0
 
 
-def stages(roster: Roster, costs: Costs, work: Workload) -> list[Stage]:
+def stages(setup: Setup, costs: Costs, work: Workload) -> list[Stage]:
     """The parts of the work that lie ahead, with their seconds."""
-    entrants = [one for one in roster.entrants if one.label in work.labels]
-    explained = [one for one in entrants if one.label in costs.explain]
+    methods = [one for one in setup.methods if one.label in work.labels]
+    explained = [one for one in methods if one.label in costs.explain]
     rows = work.used + work.dev + work.test
     found = [Stage("labelling", rows, "rows", costs.answer * rows)]
     for one in explained:
-        count = work.seeds * max(work.sizes) if one.redrawn else work.used
+        count = work.seeds * max(work.sizes) if one.resample_per_seed else work.used
         found.append(Stage(f"{EXPLAINING}{one.label}", count, "rows", costs.explain[one.label] * count))
-    seconds = sum(_training_seconds(roster, costs, work, one) for one in entrants) * work.seeds
-    found.append(Stage("training students", work.runs(roster), "runs", _START + seconds / work.workers))
+    seconds = sum(_training_seconds(setup, costs, work, one) for one in methods) * work.seeds
+    found.append(Stage("training students", work.runs(setup), "runs", _START + seconds / work.workers))
     if work.measured:
-        own = [one for one in explained if one.role not in _SAME]
+        own = [one for one in explained if one.has_own_scores]
         explaining = sum(costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED)) for one in own)
         scoring = costs.evaluate * work.measured * len(own)
         found.append(Stage(SCORING, work.measured, "rows", explaining + scoring))
@@ -74,18 +80,18 @@ def total(parts: Sequence[Stage]) -> float:
     return sum(part.seconds for part in parts)
 
 
-def _training_seconds(roster: Roster, costs: Costs, work: Workload, entrant: Entrant) -> float:
+def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: ComparedMethod) -> float:
     """Of one seed, over students and sizes."""
     seconds = 0.0
-    for student in roster.students:
-        if not roster.takes_part(entrant, student):
+    for student in setup.students:
+        if not setup.takes_part(method, student):
             continue
         cost = costs.students[str(student)]
-        epochs = roster.training(student).epochs
-        trials = len(roster.plan.trials(student.strategy))
-        if entrant.role == "sharpened" and "temperature" in strategy_options(student.strategy):
-            trials *= len(roster.plan.temperatures)
-        factor = _LEARNING if entrant.role == "cotrained" else trials
+        epochs = setup.training(student).epochs
+        trials = len(setup.config.trials(student.strategy))
+        if method.role is Role.SHARPENED and "temperature" in strategy_options(student.strategy):
+            trials *= len(setup.config.temperatures)
+        factor = _LEARNING if method.role is Role.COTRAINED else trials
         for size in work.sizes:
             epoch = size * cost.train + work.dev * cost.predict
             seconds += factor * epochs * epoch + work.test * cost.predict

@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from didact import __version__
+from didact.comparing.methods import ComparedMethod, Role
+from didact.comparing.setup import Setup
 from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
@@ -24,7 +26,6 @@ from didact.experiment.cost import cost_of
 from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import FillStore
 from didact.experiment.explained import keep_explanations
-from didact.experiment.roster import Entrant, Roster
 from didact.experiment.subset import subset
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
@@ -39,18 +40,16 @@ VERSION: Final = 2  # of the document; raise it when the same explanations would
 _FOLDER: Final = "measured"
 _MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
 TIMED: Final = 16  # rows on which cost is measured
-# Rows of a table that rank units as another row's explanations do, only sharper or flatter.
-_SAME: Final = ("cotrained", "flattened", "matched", "sharpened", "extra")
 
 
 @dataclass
 class Measuring:
-    """The methods of a roster on some rows of `test`. `learned` are explainers that cells of the run have learned.
+    """The methods of a comparison on some rows of `test`. `learned` are explainers that cells of the run have learned.
 
     `labelled` is the split with the teacher's answers, where they are known. `fill` may explain shards elsewhere.
     """
 
-    roster: Roster
+    setup: Setup
     folder: Path
     fingerprint: str
     background: Sequence[Row]
@@ -67,7 +66,7 @@ class Measuring:
         outputs = self._outputs(chosen)
         files: dict[str, str] = {}
         maps: dict[str, Explanations] = {}
-        for one in self.roster.entrants:
+        for one in self.setup.methods:
             found = self._explained(one, chosen, outputs)
             if found is not None:
                 files[one.label] = found
@@ -78,14 +77,14 @@ class Measuring:
         if stored is not None and stored.key == key:
             return stored
         matrices = self._agreement(maps)
-        classes = self.roster.teacher.classes
+        classes = self.setup.teacher.classes
         measured = Measured(
             split="test",
-            task=self.roster.data.task.name,
+            task=self.setup.data.task.name,
             rows=tuple(self._told(chosen, outputs, matrices)),
             methods=tuple(
                 MeasuredMethod(one.label, files[one.label], maps[one.label].kind, one.is_control)
-                for one in self.roster.entrants
+                for one in self.setup.methods
                 if one.label in files
             ),
             skipped=tuple(self.skipped),
@@ -104,7 +103,7 @@ class Measuring:
     def _outputs(self, rows: Sequence[Row]) -> Outputs:
         """The teacher's answers to these rows: those it gave when the split was labelled."""
         if self.labelled is None:
-            return self.roster.teacher.predict(rows)
+            return self.setup.teacher.predict(rows)
         places = {row: place for place, row in enumerate(self.labelled.outputs.ids)}
         return self.labelled.outputs.select(np.array([places[row.id] for row in rows], dtype=np.int64))
 
@@ -114,20 +113,20 @@ class Measuring:
         if stored is None or [row.id for row in stored.rows] != [row.id for row in self._rows(count)]:
             return False
         labels = {method.label for method in stored.methods} | {method.label for method in stored.skipped}
-        return labels >= {one.label for one in self.roster.entrants if one.label != "none" and one.role not in _SAME}
+        return labels >= {one.label for one in self.setup.methods if one.has_own_scores}
 
     def _rows(self, count: int) -> list[Row]:
         """Drawn at random, since some sets are sorted, and in the order of the data."""
-        pool = [row for row in self.roster.data["test"] if self.roster.is_known(row)]
+        pool = self.setup.held_out("test")
         return [pool[place] for place in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
 
-    def _explained(self, one: Entrant, rows: Sequence[Row], outputs: Outputs) -> str | None:
+    def _explained(self, one: ComparedMethod, rows: Sequence[Row], outputs: Outputs) -> str | None:
         """The file of an entrant's explanations; None where it has none of its own, or none of these rows."""
-        if one.label == "none" or one.role in _SAME:
+        if not one.has_own_scores:
             return None
         try:
             found = keep_explanations(
-                self.folder / _FOLDER, self.roster.teacher, self.fingerprint, rows, self._method(one), label=one.label,
+                self.folder / _FOLDER, self.setup.teacher, self.fingerprint, rows, self._method(one), label=one.label,
                 background=self.background, outputs=outputs, progress=self.progress, fill=self.fill,
             )  # fmt: skip
         except DidactError as error:
@@ -135,25 +134,25 @@ class Measuring:
             return None
         return f"{_FOLDER}/{found.file}"
 
-    def _method(self, one: Entrant) -> Method:
+    def _method(self, one: ComparedMethod) -> Method:
         """What explains the rows: of a learned explainer, what one cell has learned."""
-        if one.role == "fresh":
+        if one.role is Role.FRESH:
             if one.label not in self.learned:
                 raise RecordError("no cell of the run has learned it")
             return self.learned[one.label]
-        found = one.for_seed(self.roster.plan.seeds[0])
+        found = one.for_seed(self.setup.config.seeds[0])
         assert found is not None
         return found
 
     def _told(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[MeasuredRow]:
         """What the report says of each row."""
-        classes = self.roster.teacher.classes
+        classes = self.setup.teacher.classes
         shared = self._shared(matrices, len(rows))
         found = []
         for place, row in enumerate(rows):
             has_class = classes is not None and outputs.answers is None
             label = int(outputs.labels[place]) if has_class else None
-            gold = _gold(row, self.roster.data.classes)
+            gold = _gold(row, self.setup.data.classes)
             said = _answer(outputs, place) if label is None or classes is None else classes[label]
             is_right = None if gold is None or label is None else gold == said
             sureness = float(outputs.probabilities[place].max()) if has_class else None
@@ -165,7 +164,7 @@ class Measuring:
         """Of each row the mean τ between methods that are no controls."""
         if not matrices:
             return [None] * rows
-        controls = {one.label for one in self.roster.entrants if one.is_control}
+        controls = {one.label for one in self.setup.methods if one.is_control}
         own = [place for place, name in enumerate(matrices[0].methods) if name not in controls]
         first, second = np.triu_indices(len(own), 1)
         values = matrices[0].values[:, own][:, :, own][:, first, second]
@@ -188,9 +187,9 @@ class Measuring:
         """Every metric that can be measured here."""
         if not maps:
             return MetricTable()
-        teacher = None if isinstance(self.roster.teacher, HumanTeacher) else self.roster.teacher
+        teacher = None if isinstance(self.setup.teacher, HumanTeacher) else self.setup.teacher
         try:
-            found = evaluated(list(maps.values()), teacher, self.roster.data, progress=self.progress)
+            found = evaluated(list(maps.values()), teacher, self.setup.data, progress=self.progress)
         except DidactError as error:
             self.notes.append(f"Metrics could not be measured: {error}")
             return MetricTable()
@@ -209,8 +208,8 @@ class Measuring:
         """Of every method that explains by itself: what was read from a file cost something elsewhere."""
         names = {skipped.label for skipped in self.skipped}
         timed = [
-            one for one in self.roster.entrants
-            if not one.is_control and one.label not in names and (one.method is not None or one.role == "fresh")
+            one for one in self.setup.methods
+            if not one.is_control and one.label not in names and (one.method is not None or one.role is Role.FRESH)
         ]  # fmt: skip
         found = []
         with Progress("measuring what it costs", total=len(timed), shown=self.progress) as bar:
@@ -218,7 +217,7 @@ class Measuring:
                 method = self._method(one)
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
                     try:
-                        cost = cost_of(self.roster.teacher, rows[:TIMED], [method])[0]
+                        cost = cost_of(self.setup.teacher, rows[:TIMED], [method])[0]
                         found.append(replace(cost, method=one.label))
                     except DidactError as error:
                         self.notes.append(f"What {one.label} costs could not be measured: {error}")

@@ -5,7 +5,6 @@ trained, and a run that is resumed reads it from there instead of measuring agai
 """
 
 import re
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,40 +12,28 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
+from didact.comparing.assemble import assemble, check_fit
+from didact.comparing.explanations import FOLDER, find_explanations
+from didact.comparing.grid import build_grid
+from didact.comparing.runner import rows_file
+from didact.comparing.setup import Setup
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
-from didact.core.outputs import Outputs
-from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
-from didact.execution.run_dir import RunDirectory
 from didact.experiment.answers import RECHECKED, AnswerFile
 from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
-from didact.experiment.classroom import Labelled
 from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.config_checks import Method
 from didact.experiment.costs import Costs, measure_costs
 from didact.experiment.estimate import EXPLAINING, SCORING, Workload, stages, total
-from didact.experiment.explained import (
-    Kept,
-    chosen,
-    given_maps,
-    kept_as,
-    located,
-    located_parts,
-    teacher_fingerprint,
-    unexplained,
-)
+from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.forecast import Forecast, Stage, in_words
 from didact.experiment.measure import Measuring
-from didact.experiment.roster import Roster, check_fit
-from didact.experiment.run import Run
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
 from didact.records.store import Store, key_of
 from didact.render.progress import announce
@@ -58,7 +45,7 @@ _FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted
 class Prepared:
     """A comparison ready to run, and what it is estimated to take; None where nothing was measured."""
 
-    roster: Roster
+    setup: Setup
     forecast: Forecast | None
 
 
@@ -103,24 +90,24 @@ def prepare(
     first_look = needs_fit and plan.budget is not None
     sample = _sampled(plan, teacher, data, progress=progress, first_look=first_look, answers=answers)
     sample = replace(sample, notes=(*notes, *sample.notes))
-    roster = Roster(plan, teacher, data, methods, sample=sample)
-    if not needs_fit and (estimate == "never" or (estimate == "open" and _is_done(roster, folder))):
-        return Prepared(roster, None)
-    costs = measure_costs(roster, progress=progress)
+    setup = assemble(plan, teacher, data, methods, sample=sample)
+    if not needs_fit and (estimate == "never" or (estimate == "open" and _is_done(setup, folder))):
+        return Prepared(setup, None)
+    costs = measure_costs(setup, progress=progress)
     if needs_fit:
-        plan = _fitted(roster, costs, plan, request, workers, began, test=len(data["test"]))
-        sample = _sampled(plan, teacher, data, progress=progress, answers=sample.answers, balanced=roster.is_balanced)
+        plan = _fitted(setup, costs, plan, request, workers, began, test=len(data["test"]))
+        sample = _sampled(plan, teacher, data, progress=progress, answers=sample.answers, balanced=setup.is_balanced)
         sample = replace(sample, notes=(*notes, *sample.notes))
-        roster = _again(roster, plan, methods, sample)
-    work = Workload.of(roster, workers=workers, measured=roster.plan.eval_rows or 0)
-    runs = work.runs(roster)
-    done = Done(0, False, {}, False) if folder is None else done_work(roster, folder)
-    parts = [_left(part, done, runs) for part in stages(roster, costs, work)]
+        setup = _again(setup, plan, methods, sample)
+    work = Workload.of(setup, workers=workers, measured=setup.config.eval_rows or 0)
+    runs = work.runs(setup)
+    done = Done(0, False, {}, False) if folder is None else done_work(setup, folder)
+    parts = [_left(part, done, runs) for part in stages(setup, costs, work)]
     forecast = Forecast(
-        tuple(summary(roster, runs, total(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
-        costs.spent, tuple(note for note in roster.notes if note not in notes),
+        tuple(summary(setup, runs, total(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
+        costs.spent, tuple(note for note in setup.notes if note not in notes),
     )  # fmt: skip
-    return Prepared(roster, forecast)
+    return Prepared(setup, forecast)
 
 
 def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> AnswerFile | None:
@@ -130,19 +117,19 @@ def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> Answ
     return AnswerFile(folder, teacher, writes=writes)
 
 
-def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
+def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     """The plan in a few lines for people."""
-    plan = roster.plan
-    controls = [one.label for one in roster.entrants if one.is_control]
-    methods = [one.label for one in roster.entrants if not one.is_control]
+    plan = setup.config
+    controls = setup.controls
+    methods = [label for label in setup.labels if label not in controls]
     sizes = " and ".join(f"{size:,}" for size in plan.train_sizes)
     times = f" × {len(plan.train_sizes)} sizes" if len(plan.train_sizes) > 1 else ""
-    students = "; ".join(f"{student} ({roster.sentence(student)})" for student in roster.students)
+    students = "; ".join(f"{student} ({setup.describe(student)})" for student in setup.students)
     product = (
-        f"({_count(methods, 'method')} + {_count(controls, 'control')}) × {_count(roster.students, 'student')} × "
+        f"({_count(methods, 'method')} + {_count(controls, 'control')}) × {_count(setup.students, 'student')} × "
         f"{_count(plan.seeds, 'seed')}{times}"
     )
-    combinations = len(roster.entrants) * len(roster.students) * len(plan.seeds) * len(plan.train_sizes)
+    combinations = len(setup.methods) * len(setup.students) * len(plan.seeds) * len(plan.train_sizes)
     if combinations == runs:
         first = f"Plan: {runs:,} runs = {product}; about {in_words(seconds)}."
     else:
@@ -153,8 +140,8 @@ def summary(roster: Roster, runs: int, seconds: float) -> list[str]:
     lines = [
         first,
         f"Methods: {', '.join(methods)}. Controls: {', '.join(controls)}.",
-        f"Students: {students}; each learns from {sizes} of {len(roster.pool):,} rows and is tested on "
-        f"{len(roster.data['test']):,}.",
+        f"Students: {students}; each learns from {sizes} of {len(setup.pool):,} rows and is tested on "
+        f"{len(setup.data['test']):,}.",
     ]
     if plan.eval_rows:
         lines.append(f"Other metrics: on {plan.eval_rows:,} test rows.")
@@ -210,23 +197,22 @@ def _sampled(
 
 
 def _fitted(
-    roster: Roster, costs: Costs, plan: CompareConfig, request: str, workers: int, began: float, *, test: int
+    setup: Setup, costs: Costs, plan: CompareConfig, request: str, workers: int, began: float, *, test: int
 ) -> CompareConfig:
     """The plan with everything chosen. Without a budget, only the rows for metrics are."""
     if plan.budget is None:
-        fitted = roster.plan.with_fields(eval_rows=metric_rows(roster, costs, workers=workers))
+        fitted = setup.config.with_fields(eval_rows=metric_rows(setup, costs, workers=workers))
     else:
         seconds = TARGET * plan.budget - (time.perf_counter() - began)
-        fitted = fit_plan(roster, costs, plan, workers=workers, seconds=seconds, test=test)
-    return fitted.with_fields(students=roster.students, balance=roster.is_balanced, fitted_from=request)
+        fitted = fit_plan(setup, costs, plan, workers=workers, seconds=seconds, test=test)
+    return fitted.with_fields(students=setup.students, balance=setup.is_balanced, fitted_from=request)
 
 
-def _again(roster: Roster, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Roster:
-    """The roster of the fitted plan. Its parts were tried already."""
-    again = Roster(plan, roster.teacher, sample.data, methods, sample=sample, probe=False)
-    again.skipped, again.chosen = roster.skipped, roster.chosen
-    again.notes += [note for note in roster.notes if note not in again.notes and note not in roster.sample.notes]
-    return again
+def _again(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Setup:
+    """The setup of the fitted plan. Its parts were tried already."""
+    again = assemble(plan, setup.teacher, sample.data, methods, sample=sample, probe=False)
+    notes = [note for note in setup.notes if note not in again.notes and note not in setup.sample.notes]
+    return replace(again, skipped=setup.skipped, defaults=setup.defaults, notes=(*again.notes, *notes))
 
 
 @dataclass(frozen=True)
@@ -239,10 +225,10 @@ class Done:
     scored: bool
 
 
-def _is_done(roster: Roster, folder: Path | None) -> bool:
+def _is_done(setup: Setup, folder: Path | None) -> bool:
     """Whether no run of the plan is left to do."""
-    done = None if folder is None else done_work(roster, folder)
-    return done is not None and done.runs >= Workload.of(roster, workers=1, measured=0).runs(roster)
+    done = None if folder is None else done_work(setup, folder)
+    return done is not None and done.runs >= Workload.of(setup, workers=1, measured=0).runs(setup)
 
 
 def _left(part: Stage, done: Done | None, runs: int) -> Stage:
@@ -264,79 +250,21 @@ def _left(part: Stage, done: Done | None, runs: int) -> Stage:
     )
 
 
-def done_work(roster: Roster, folder: Path) -> Done | None:
-    """What a folder holds of the plan; None where that cannot be known without computing."""
+def done_work(setup: Setup, folder: Path) -> Done | None:
+    """What a folder holds of the setup; None where that cannot be known without computing."""
     if not (folder / "cells").is_dir():
         return Done(0, False, {}, False)
-    if not isinstance(roster.teacher, Model | HumanTeacher):
+    if not isinstance(setup.teacher, Model | HumanTeacher):
         return None  # a function is known by its answers alone
-    with tempfile.TemporaryDirectory(prefix="didact-") as nowhere:
-        run = Run(roster, RunDirectory(Path(nowhere)))
-        run.fingerprint = teacher_fingerprint(roster.teacher, ())
-        missing: dict[str, int] = {}
-        kept = _located(roster, run, folder / "explanations", missing)
-        if kept is None:
-            return None
-        parts = _located_parts(roster, run, kept)
-        store = Store(folder / "cells")
-        splits = _unlabelled(roster)
-        keys = {cell.key for cell in run.cells(splits, kept, parts)}
-        runs = sum(finished(store, key) is not None for key in keys)
-        labels = folder / "classroom" / run.name_of_rows({"train": roster.used, **run.held_out()})
-        measuring = Measuring(roster, folder, run.fingerprint, (), {})
-        scored = runs == len(keys) and bool(roster.plan.eval_rows) and measuring.has(roster.plan.eval_rows or 0)
-        return Done(runs, labels.is_file(), missing, scored)
-
-
-def _located(roster: Roster, run: Run, folder: Path, missing: dict[str, int]) -> dict[tuple[str, int], Kept] | None:
-    """By row of the table and seed where its explanations belong; None for a method whose making is not known.
-
-    `missing` is filled with the number of rows that are still to be explained, by label.
-    """
-    kept: dict[tuple[str, int], Kept] = {}
-    for entrant in roster.entrants:
-        if entrant.method is None:
-            continue
-        label = str(entrant.method) if entrant.role == "sharpened" else entrant.label
-        for seed in roster.plan.seeds:
-            rows = roster.seed_rows(seed) if entrant.redrawn else roster.used
-            method = entrant.for_seed(seed)
-            assert method is not None
-            given = given_maps(method)
-            if given is not None:
-                kept[entrant.label, seed] = kept_as(chosen(given, rows, label=label), label, whole=given)
-                continue
-            place = located(
-                folder, roster.teacher, run.fingerprint, rows, method, label=label, background=run.background()
-            )
-            if place is None:
-                return None
-            if entrant.redrawn or (entrant.label, roster.plan.seeds[0]) not in kept:
-                missing[entrant.label] = missing.get(entrant.label, 0) + len(unexplained(folder, rows, place))
-            kept[entrant.label, seed] = place.kept
-    return kept
-
-
-def _located_parts(roster: Roster, run: Run, kept: Mapping[tuple[str, int], Kept]) -> dict[str, Kept]:
-    parts = {}
-    for entrant in roster.entrants:
-        if entrant.role != "fresh" or entrant.learner is None:
-            continue
-        explainer = entrant.learner.explainer()
-        members: list[tuple[str, Kept]] = []
-        if entrant.learner.family == "blend":
-            names = explainer.part_names(roster.teacher, roster.used[0])
-            members = [(name, kept[name, roster.plan.seeds[0]]) for name in names]
-        parts[entrant.label] = located_parts(run.fingerprint, roster.used, explainer, members)
-    return parts
-
-
-def _unlabelled(roster: Roster) -> dict[str, Labelled]:
-    """The rows of each split as workers see them, without labels. Keys of runs do not depend on the answers."""
-    splits = {"train": roster.used, "dev": roster.data["dev"].rows, "test": roster.data["test"].rows}
-    found = {}
-    for name, rows in splits.items():
-        bare = tuple(Row(row.id, row.texts, row.image) for row in rows if roster.is_known(row))
-        outputs = Outputs(roster.data.task, tuple(row.id for row in bare), np.zeros((len(bare), 1)))
-        found[name] = Labelled(bare, outputs)
-    return found
+    fingerprint = teacher_fingerprint(setup.teacher, ())
+    found = find_explanations(setup, folder / FOLDER, fingerprint)
+    if found is None:
+        return None
+    files, missing = found
+    keys = build_grid(setup, fingerprint, files).keys
+    store = Store(folder / "cells")
+    runs = sum(finished(store, key) is not None for key in keys)
+    labels = folder / "classroom" / rows_file(fingerprint, setup.splits())
+    rows = setup.config.eval_rows or 0
+    scored = runs == len(keys) and rows > 0 and Measuring(setup, folder, fingerprint, (), {}).has(rows)
+    return Done(runs, labels.is_file(), missing, scored)

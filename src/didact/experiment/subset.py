@@ -48,3 +48,12 @@ def balanced_subset(ids: Sequence[str], labels: Sequence[int], *, size: int, see
         chosen += [members[name][place] for place in places]
     order = subset([ids[row] for row in chosen], size=len(chosen), seed=seed)
     return np.array([chosen[place] for place in order], dtype=np.int64)
+
+
+def draw(
+    ids: Sequence[str], *, size: int, seed: int, labels: Sequence[int] | None = None
+) -> Int[np.ndarray, " chosen"]:
+    """The rows of a student as indices; with `labels`, balanced by them."""
+    if labels is None:
+        return subset(ids, size=size, seed=seed)
+    return balanced_subset(ids, labels, size=size, seed=seed)

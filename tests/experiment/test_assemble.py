@@ -7,13 +7,14 @@ import pytest
 
 import tiny
 from didact import Explanations, explain
+from didact.comparing.assemble import assemble
+from didact.comparing.setup import Setup
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError
-from didact.experiment import run
+from didact.comparing import runner
 from didact.experiment.config import CompareConfig
-from didact.experiment.roster import Roster
 from didact.learning.train import train_teacher
 
 SIZES = "teach=40, explain=10, train=30, dev=8, test=16"
@@ -22,7 +23,7 @@ SIZES = "teach=40, explain=10, train=30, dev=8, test=16"
 @pytest.fixture
 def idle(monkeypatch):
     """No cell may be started, and the teacher labels nothing."""
-    monkeypatch.setattr(run.Run, "_comparison", lambda *_: pytest.fail("the work began"))
+    monkeypatch.setattr(runner.ComparisonRunner, "run", lambda *_: pytest.fail("the work began"))
 
 
 def letters(texts: list[str]) -> np.ndarray:
@@ -139,34 +140,34 @@ class TestFaults:
         assert all("patches, and the student sees" in fault for fault in found)
 
 
-def roster(teacher, data, methods=(), **said) -> Roster:
+def roster(teacher, data, methods=(), **said) -> Setup:
     named = {"model": "m", "data": "planted/sentiment", "train_sizes": [12], "seeds": 2, "students": ["same/attention"]}
-    return Roster(CompareConfig.of(named | said), teacher, data, methods)
+    return assemble(CompareConfig.of(named | said), teacher, data, methods)
 
 
 class TestEntrants:
     def test_controls_are_always_there(self, school):
         found = roster(*school(), explainers=["gradient_norm"])
-        assert [one.label for one in found.entrants] == ["none", "random", "trivial", "human", "gradient_norm"]
-        assert [one.is_control for one in found.entrants] == [True] * 4 + [False]
-        assert [one.redrawn for one in found.entrants] == [False, True, False, False, False]
+        assert [one.label for one in found.methods] == ["none", "random", "trivial", "human", "gradient_norm"]
+        assert [one.is_control for one in found.methods] == [True] * 4 + [False]
+        assert [one.redrawn for one in found.methods] == [False, True, False, False, False]
 
     def test_controls_asked_for_by_name_are_there_once(self, school):
         found = roster(*school(), explainers=["human", "random", "none", "lime(samples=5)", "random(seed=3)"])
-        labels = [one.label for one in found.entrants]
+        labels = [one.label for one in found.methods]
         assert labels == ["none", "trivial", "human", "random", "lime(samples=5)", "random(seed=3)"]
-        assert [one.label for one in found.entrants if one.is_control] == ["none", "trivial", "human", "random"]
-        assert [one.label for one in found.entrants if one.redrawn] == ["random"], "a seed that is said is kept"
+        assert [one.label for one in found.methods if one.is_control] == ["none", "trivial", "human", "random"]
+        assert [one.label for one in found.methods if one.redrawn] == ["random"], "a seed that is said is kept"
 
     def test_rows_that_the_plan_leaves_out_are_told(self, school):
         found = roster(*school(), explainers=["gradient_norm", "human"], skip_controls=["trivial", "human"])
-        assert [one.label for one in found.entrants] == ["none", "random", "gradient_norm", "human"]
+        assert [one.label for one in found.methods] == ["none", "random", "gradient_norm", "human"]
         assert found.notes == ["Left out as the plan asks: trivial."], "what is asked for by name stays"
 
     @pytest.mark.parametrize("name", ["quality", "reading"])
     def test_trivial_needs_classes(self, school, name):
         found = roster(*school(name), explainers=["gradient_norm"])
-        assert [one.label for one in found.entrants] == ["none", "random", "human", "gradient_norm"]
+        assert [one.label for one in found.methods] == ["none", "random", "human", "gradient_norm"]
         assert len(found.notes) == 1
         assert "'trivial' gives away a class" in found.notes[0]
 
@@ -174,7 +175,7 @@ class TestEntrants:
         teacher, data = school()
         rows = [replace(row, rationale=None) if number < 5 else row for number, row in enumerate(data["train"])]
         some = roster(teacher, changed(data, train=rows), explainers=["gradient_norm"])
-        assert "human" not in [one.label for one in some.entrants]
+        assert "human" not in [one.label for one in some.methods]
         assert "25 of 30 train rows have a rationale" in "\n".join(some.notes)
         assert len(some.pool) == 30
         asked = roster(teacher, changed(data, train=rows), explainers=["human"])
@@ -194,19 +195,19 @@ class TestEntrants:
             maps.save(tmp_path / f"{name}.parquet")
         files = [str(tmp_path / f"{name}.parquet") for name in names]
         found = roster(teacher, data, explainers=[*files, "gradient_norm"], methods=[maps])
-        labels = [one.label for one in found.entrants]
+        labels = [one.label for one in found.methods]
         assert labels == [
             "none", "random", "trivial", "human", "human#2", "human#3", "gradient_norm#2", "scores", "scores#2",
             "gradient_norm", "gradient_norm#3",
         ]  # fmt: skip
-        assert [one.label for one in found.entrants if one.is_control] == ["none", "random", "trivial", "human"]
+        assert [one.label for one in found.methods if one.is_control] == ["none", "random", "trivial", "human"]
 
     def test_a_file_called_human_leaves_no_rows_out(self, school, tmp_path):
         teacher, data = school()
         bare = changed(data, train=[replace(row, rationale=None) for row in data["train"]])
         explain(teacher, bare["train"], "gradient_norm").save(tmp_path / "human.parquet")
         found = roster(teacher, bare, explainers=[str(tmp_path / "human.parquet")])
-        assert len(found.pool) == 30
+        assert len(found.pool.rows) == 30
 
     @pytest.mark.slow
     def test_transformers_is_not_imported_for_a_native_teacher(self):
@@ -228,7 +229,7 @@ class TestEntrants:
         teacher, data = school()
         maps = explain(teacher, data["train"], "gradient_norm")
         assert isinstance(maps, Explanations)
-        assert roster(teacher, data, methods=[maps]).entrants[-1].label == "gradient_norm"
+        assert roster(teacher, data, methods=[maps]).methods[-1].label == "gradient_norm"
 
 
 def test_a_refused_comparison_leaves_no_folder(compare, school, tmp_path):
@@ -244,19 +245,19 @@ def test_a_refused_comparison_leaves_no_folder(compare, school, tmp_path):
 class TestChosenMethods:
     def test_suit_the_teacher(self, school):
         named = {"model": "m", "data": "planted/sentiment"}
-        white = Roster(CompareConfig.of(named), *school(), [])
-        assert white.plan.explainers == (
+        white = assemble(CompareConfig.of(named), *school(), [])
+        assert white.config.explainers == (
             "gradient_norm", "attention_all", "gradient_input", "lrp", "occlusion", "integrated_gradients",
         )  # fmt: skip
-        black = Roster(CompareConfig.of(named), FunctionTeacher(letters, ["few", "many"]), school()[1], [])
-        assert black.plan.explainers == ("occlusion", "lime", "kernel_shap", "shapley_sampling")
+        black = assemble(CompareConfig.of(named), FunctionTeacher(letters, ["few", "many"]), school()[1], [])
+        assert black.config.explainers == ("occlusion", "lime", "kernel_shap", "shapley_sampling")
         assert str(black.students[0]) == "pool/attention"
 
     def test_what_a_model_cannot_serve_is_left_out_and_said(self):
         data = load_data(f"planted/sentiment({SIZES})")
         teacher = train_teacher(data, "bilstm(width=16)", epochs=1, progress=False)
-        found = Roster(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
-        assert "attention_all" not in found.plan.explainers
+        found = assemble(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
+        assert "attention_all" not in found.config.explainers
         assert any(
             note.startswith("attention_all is left out, since this model cannot serve it") for note in found.notes
         )
@@ -265,7 +266,7 @@ class TestChosenMethods:
         data = load_data(f"planted/sentiment({SIZES})")
         teacher = train_teacher(data, "bilstm(width=16)", epochs=1, progress=False)
         with pytest.raises(PlanError, match="1 fault"):
-            Roster(
+            assemble(
                 CompareConfig.of({"model": "m", "data": "planted/sentiment", "explainers": ["attention_all"]}),
                 teacher,
                 data,
@@ -275,9 +276,9 @@ class TestChosenMethods:
     def test_people_have_none(self, school):
         _, data = school()
         with pytest.raises(PlanError) as caught:
-            Roster(CompareConfig.of({"model": "human", "data": "planted/sentiment"}), "human", data, [])
+            assemble(CompareConfig.of({"model": "human", "data": "planted/sentiment"}), "human", data, [])
         assert "explainers: name at least one" in caught.value.faults[0]
 
     def test_sizes_are_what_there_is(self, school):
-        found = Roster(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), *school(), [])
-        assert found.plan.train_sizes == (30,)
+        found = assemble(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), *school(), [])
+        assert found.config.train_sizes == (30,)

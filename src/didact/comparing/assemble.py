@@ -1,0 +1,140 @@
+"""From a config, a teacher and data to a comparison that can be run: all choices made, all faults raised together."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from didact.comparing.methods import ComparedMethod, Findings, choose_methods, is_spec
+from didact.comparing.preflight import preflight
+from didact.comparing.setup import Pool, Setup, knows
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.teacher import Teacher
+from didact.errors import DidactError
+from didact.experiment.config import CompareConfig
+from didact.experiment.config_checks import Method
+from didact.experiment.defaults import TRAIN_SIZE, default_student
+from didact.experiment.sampling import Answers, Sample
+from didact.models.student_init import StudentInit, student_init
+from didact.students.build import StudentSpec
+
+
+def assemble(
+    config: CompareConfig,
+    teacher: Any,
+    data: Dataset,
+    objects: Sequence[Method] = (),
+    *,
+    sample: Sample | None = None,
+    probe: bool = True,
+) -> Setup:
+    """Choose what takes part, and try it on two rows before hours of work. Faults are raised together.
+
+    `objects` are methods that the config cannot name. Without `probe` nothing is tried: for what was tried before.
+    """
+    if teacher == "human":
+        teacher = HumanTeacher(data.task, data.classes)
+    if sample is None:
+        check_fit(teacher, data)
+        sample = Sample(data, Answers(teacher))
+    findings = Findings(list(sample.notes))
+    choice = choose_methods(config, teacher, sample.data, objects, findings)
+    pool = _pool(choice.methods, teacher, sample, findings)
+    choice = replace(choice, config=_with_sizes(choice.config, pool, sample, findings))
+    config = choice.config
+    students = config.students or (default_student(teacher, sample.data.task, config.base),)
+    starts = _starts(students, config, teacher, sample.data, pool, findings)
+    setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, starts)
+    if probe:
+        setup = preflight(setup, choice, findings)
+    if not setup.config.explainers and not objects:
+        findings.faults.append("explainers: name at least one to compare, e.g. occlusion. `didact methods` lists them.")
+    findings.raise_faults()
+    return replace(setup, notes=tuple(findings.notes))
+
+
+def _pool(methods: Sequence[ComparedMethod], teacher: Teacher, sample: Sample, findings: Findings) -> Pool:
+    """The rows that subsets are drawn from: those that the teacher and the explainers can speak of."""
+    rows = sample.data["train"].rows
+    if any(is_spec(method.method) and str(method.method).partition("(")[0] == "human" for method in methods):
+        marked = tuple(row for row in rows if row.rationale is not None)
+        if len(marked) < len(rows):
+            findings.notes.append(f"{len(rows) - len(marked)} of {len(rows)} train rows have no rationale: left out.")
+        rows = marked
+    rows = tuple(row for row in rows if knows(teacher, row))
+    return Pool(rows, None if sample.balance is None else tuple(sample.answers.labels(rows)))
+
+
+def _with_sizes(config: CompareConfig, pool: Pool, sample: Sample, findings: Findings) -> CompareConfig:
+    """The config with sizes that can be drawn."""
+    most = pool.largest_draw
+    sizes = config.train_sizes or (max(min(TRAIN_SIZE, most), 1),)
+    if max(sizes) > most and pool.labels is not None:
+        findings.notes.append(f"Only {most:,} rows can be drawn balanced: sizes above that are cut to it.")
+        sizes = tuple(sorted({min(size, most) for size in sizes}))
+    elif max(sizes) > most:
+        findings.faults.append(
+            f"train_sizes: {max(sizes):,} rows were asked for, and {sample.data.name!r} has {most:,} to draw from. "
+            "Take smaller sizes."
+        )
+    return config.with_fields(train_sizes=sizes)
+
+
+def _starts(
+    students: Sequence[StudentSpec],
+    config: CompareConfig,
+    teacher: Teacher,
+    data: Dataset,
+    pool: Pool,
+    findings: Findings,
+) -> dict[str, StudentInit]:
+    """Where the students of each architecture start."""
+    starts: dict[str, StudentInit] = {}
+    for architecture in dict.fromkeys(student.architecture for student in students):
+        try:
+            starts[architecture] = student_init(
+                architecture,
+                teacher=teacher,
+                task=data.task,
+                classes=teacher.classes,
+                rows=pool.rows,
+                read_rows=(*pool.rows, *data["dev"], *data["test"]),
+                base=config.base,
+                trust_remote_code=config.trust_remote_code,
+            )
+        except DidactError as error:
+            findings.faults.append(f"students: {architecture}: {error}")
+    return starts
+
+
+def check_fit(teacher: Teacher, data: Dataset) -> None:
+    """Refuse a teacher and data of different tasks, and splits that would end a run half way."""
+    findings = Findings()
+    if teacher.task != data.task:
+        findings.faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+    elif isinstance(teacher, HumanTeacher) and teacher.classes is not None and teacher.classes != data.classes:
+        findings.faults.append("model: the teacher 'human' must have the classes of the data.")
+    for split in ("train", "dev", "test"):
+        if split not in data or not len(data[split]):
+            findings.faults.append(f"data: {data.name!r} has no rows in {split!r}, which students need.")
+        else:
+            findings.faults += [f"data: {fault}" for fault in _split_faults(teacher, data, split)]
+    findings.raise_faults()
+
+
+def _split_faults(teacher: Teacher, data: Dataset, split: str) -> list[str]:
+    """What would end a run half way, or pair answers with the wrong rows."""
+    rows = data[split].rows
+    faults = []
+    known = sum(knows(teacher, row) for row in rows)
+    least = 2 if split == "test" else 1
+    if known < least:
+        faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")
+    twice = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
+    if twice:
+        faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, twice[:3]))}.")
+    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+    if blank:
+        faults.append(f"{len(blank)} rows in {split!r} are empty texts; leave them out: {', '.join(blank[:3])}.")
+    return faults

@@ -1,0 +1,211 @@
+"""The explanations of a comparison: made once and kept, found again, or derived from an explainer that was learned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from didact.comparing.grid import ExplanationFiles, Grid
+from didact.comparing.methods import ComparedMethod, Role
+from didact.comparing.setup import Setup
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.execution.run_dir import RunDirectory
+from didact.experiment.cell import Cell
+from didact.experiment.config_checks import Method
+from didact.experiment.explain import FillStore
+from didact.experiment.explained import (
+    Kept,
+    chosen,
+    given_maps,
+    is_whole,
+    keep_explanations,
+    keep_parts,
+    kept_as,
+    located,
+    located_parts,
+    slug,
+    unexplained,
+)
+from didact.experiment.learner import Learner
+from didact.explainers.learned import name_of
+from didact.explainers.mix import Mix
+from didact.explainers.parts import explained_by
+from didact.records.explanations import Explanations
+from didact.records.parts import Parts
+from didact.records.sharpness import matching_temperature, mean_entropy, tempered
+from didact.records.store import Record, Store
+
+FOLDER = "explanations"
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """The explanations of one row of the table for some seeds: one set for all of them, or one for each."""
+
+    compared: ComparedMethod
+    method: Method
+    rows: Sequence[Row]
+    seeds: Sequence[int]
+
+
+def _wanted(setup: Setup, compared: ComparedMethod) -> Iterator[_Wanted]:
+    groups = [(seed,) for seed in setup.config.seeds] if compared.resample_per_seed else [setup.config.seeds]
+    for seeds in groups:
+        method = compared.for_seed(seeds[0])
+        if method is not None:
+            rows = setup.seed_rows(seeds[0]) if compared.resample_per_seed else setup.used
+            yield _Wanted(compared, method, rows, seeds)
+
+
+def make_explanations(
+    setup: Setup,
+    directory: RunDirectory,
+    fingerprint: str,
+    outputs: Outputs,
+    *,
+    fill: FillStore | None,
+    progress: bool,
+) -> ExplanationFiles:
+    """Explain the rows of all students with every method; what was kept before is used. `outputs` are the answers."""
+    folder = directory.folder / FOLDER
+    files: dict[tuple[str, int], Kept] = {}
+    for compared in setup.methods:
+        pattern = f"{FOLDER}/{slug(compared.file_label)}-*.parquet"
+        if compared.method is not None:
+            directory.pull(pattern)
+        for wanted in _wanted(setup, compared):
+            file = keep_explanations(
+                folder,
+                setup.teacher,
+                fingerprint,
+                wanted.rows,
+                wanted.method,
+                label=compared.file_label,
+                background=setup.background,
+                outputs=outputs,
+                progress=progress and not compared.resample_per_seed,
+                fill=fill,
+            )
+            files |= {(compared.label, seed): file for seed in wanted.seeds}
+        if compared.method is not None:
+            directory.push(pattern)
+    components: dict[str, Kept] = {}
+    for learner in _learners(setup):
+        pattern = f"{FOLDER}/parts-{name_of(learner.explainer())}-*"
+        directory.pull(pattern)
+        components[learner.label] = keep_parts(
+            folder,
+            setup.teacher,
+            fingerprint,
+            setup.used,
+            learner.explainer(),
+            members=_members(setup, learner, files),
+            background=setup.background,
+            outputs=outputs,
+            progress=progress,
+        )
+        directory.push(pattern)
+    return ExplanationFiles(files, components)
+
+
+def find_explanations(setup: Setup, folder: Path, fingerprint: str) -> tuple[ExplanationFiles, dict[str, int]] | None:
+    """Where the explanations belong, and by label how many rows are missing; None for a method of unknown making."""
+    files: dict[tuple[str, int], Kept] = {}
+    missing: dict[str, int] = {}
+    for compared in setup.methods:
+        for wanted in _wanted(setup, compared):
+            given = given_maps(wanted.method)
+            if given is not None:
+                selected = chosen(given, wanted.rows, label=compared.file_label)
+                file = kept_as(selected, compared.file_label, whole=given)
+            else:
+                place = located(
+                    folder,
+                    setup.teacher,
+                    fingerprint,
+                    wanted.rows,
+                    wanted.method,
+                    label=compared.file_label,
+                    background=setup.background,
+                )
+                if place is None:
+                    return None
+                file = place.kept
+                count = len(unexplained(folder, wanted.rows, place))
+                missing[compared.label] = missing.get(compared.label, 0) + count
+            files |= {(compared.label, seed): file for seed in wanted.seeds}
+    components = {
+        learner.label: located_parts(fingerprint, setup.used, learner.explainer(), _members(setup, learner, files))
+        for learner in _learners(setup)
+    }
+    return ExplanationFiles(files, components), missing
+
+
+def _learners(setup: Setup) -> list[Learner]:
+    fresh = [compared.learner for compared in setup.methods if compared.role is Role.FRESH]
+    return [learner for learner in fresh if learner is not None]
+
+
+def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], Kept]) -> list[tuple[str, Kept]]:
+    """The explanations that a blend is made of, which are rows of the table too."""
+    if learner.family != "blend":
+        return []
+    names = learner.explainer().part_names(setup.teacher, setup.used[0])
+    return [(name, files[name, setup.config.seeds[0]]) for name in names]
+
+
+def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store: Store) -> None:
+    """The explanations of what was learned, for the runs that teach with them. What was not learned fails them."""
+    folder = directory.folder / FOLDER
+    by_key = {run.key: run for run in grid.runs}
+    waiting = {run.maps: run for run in grid.runs if run.maps is not None and run.maps in grid.derived}
+    directory.pull(*(f"{FOLDER}/{file}" for file in waiting))
+    loaded: dict[str, Parts] = {}  # the largest thing of a run: one at a time
+    for file, run in waiting.items():
+        derived = grid.derived[file]
+        record = store.load(derived.source)
+        if record.status != "done":
+            error = f"Its explainer could not be learned: {record.payload['error']}"
+            store.save(Record(run.key, "failed", {"cell": run.plain(), "error": error, "traceback": ""}))
+            continue
+        if is_whole(folder / file):
+            continue
+        source = by_key[derived.source]
+        assert source.parts is not None
+        if source.parts not in loaded:
+            loaded.clear()
+            loaded[source.parts] = Parts.load(folder / source.parts)
+        assert derived.method.learner is not None
+        learned = derived.method.learner.restored(record.payload["learned"])
+        parts = _of_rows(loaded[source.parts], setup.seed_rows(run.seed, run.size))
+        _derived(derived.method, learned, parts).save(folder / file)
+        directory.push(f"{FOLDER}/{file}")
+
+
+def _of_rows(parts: Parts, rows: Sequence[Row]) -> Parts:
+    index = {name: number for number, name in enumerate(parts.maps.ids)}
+    return parts.select([index[row.id] for row in rows])
+
+
+def _derived(compared: ComparedMethod, learned: Mix, parts: Parts) -> Explanations:
+    """What the learned explainer gives, or what its role makes of it."""
+    assert compared.learner is not None
+    explanations = explained_by(learned, parts)
+    if compared.role is Role.FRESH:
+        return explanations
+    static = explained_by(compared.learner.static(parts.names), parts)
+    if compared.role is Role.FLATTENED:
+        return tempered(explanations, matching_temperature(explanations, mean_entropy(static)))
+    return tempered(static, matching_temperature(static, mean_entropy(explanations)))
+
+
+def learned_explainers(setup: Setup, runs: Sequence[Cell], store: Store) -> dict[str, Mix]:
+    """Each learned explainer as one run has it: of the first seed, with the most rows."""
+    learners = {learner.label: learner for learner in _learners(setup)}
+    explainers: dict[str, Mix] = {}
+    for run in sorted(runs, key=lambda run: (setup.config.seeds.index(run.seed), -run.size)):
+        if run.learner in learners and run.learner not in explainers:
+            record = store.load(run.key)
+            if record.status == "done":
+                explainers[run.learner] = learners[run.learner].restored(record.payload["learned"])
+    return explainers

@@ -1,0 +1,192 @@
+"""The students to train: every row of the table with every student, size and seed, each with a key of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from didact.comparing.methods import DERIVED, ComparedMethod, Role
+from didact.comparing.setup import Setup
+from didact.core.row import Row, fingerprint_of
+from didact.experiment.cell import VERSION, Cell
+from didact.experiment.explained import Kept, slug
+from didact.models.student_init import StudentInit
+from didact.records.store import key_of
+from didact.registry import Spec
+from didact.students import STRATEGIES
+from didact.students.build import StudentSpec, strategy_options
+
+
+@dataclass(frozen=True, eq=False)
+class ExplanationFiles:
+    """Where the run's explanations are: `of` by row of the table and seed, `components` by learner what it weighs."""
+
+    of: Mapping[tuple[str, int], Kept]
+    components: Mapping[str, Kept]
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """Explanations that a learned explainer will make: the key of the run that learns it, and the row they are for."""
+
+    source: str
+    method: ComparedMethod
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """All runs, in the order of the table and seed by seed, so that an early look is a fair one.
+
+    `derived` is by file what learned explainers are to make before the runs that use it.
+    """
+
+    runs: tuple[Cell, ...]
+    derived: Mapping[str, Derived]
+
+    @property
+    def learning(self) -> list[Cell]:
+        """The runs that learn an explainer beside their student."""
+        return [run for run in self.runs if run.learner is not None]
+
+    @property
+    def teaching(self) -> list[Cell]:
+        return [run for run in self.runs if run.learner is None]
+
+    @property
+    def keys(self) -> set[str]:
+        """Rows of the table may share a run."""
+        return {run.key for run in self.runs}
+
+
+def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
+    """Every run of the setup. `fingerprint` is the teacher's. Keys do not depend on the teacher's answers."""
+    config = setup.config
+    builder = _Builder(setup, files)
+    held_out = {split: fingerprint_of([unlabelled(row) for row in setup.held_out(split)]) for split in ("dev", "test")}
+    rules = {str(student): _training_facts(setup, student) for student in setup.students}
+    runs = []
+    for seed in config.seeds:
+        for size in config.train_sizes:
+            train = fingerprint_of(setup.seed_rows(seed, size))
+            for student in setup.students:
+                common = {
+                    "version": VERSION,
+                    "teacher": fingerprint,
+                    "train": train,
+                    **held_out,
+                    "start": start_name(setup.starts[student.architecture]),
+                    "training": rules[str(student)],
+                    "size": size,
+                    "seed": seed,
+                    "soft": config.soft_labels,
+                    "threads": config.threads,
+                    "device": config.student_device,
+                    **({"balanced": True} if setup.is_balanced else {}),
+                }
+                runs += builder.runs_of(student, common)
+    methods, students = setup.labels, [str(student) for student in setup.students]
+    order = {seed: number for number, seed in enumerate(config.seeds)}
+    runs.sort(key=lambda run: (order[run.seed], run.size, students.index(run.student), methods.index(run.explainer)))
+    return Grid(tuple(runs), builder.derived)
+
+
+def start_name(start: StudentInit) -> str:
+    """The folder that holds where a student starts."""
+    return key_of(dict(start.facts))
+
+
+def unlabelled(row: Row) -> Row:
+    """A row as workers see it: gold labels and rationales stay behind."""
+    return Row(row.id, row.texts, row.image)
+
+
+def _training_facts(setup: Setup, student: StudentSpec) -> dict[str, Any]:
+    facts = setup.training(student).facts()
+    del facts["seed"]
+    return facts
+
+
+@dataclass(eq=False)
+class _Builder:
+    setup: Setup
+    files: ExplanationFiles
+    derived: dict[str, Derived] = field(default_factory=dict)
+
+    def runs_of(self, student: StudentSpec, common: Mapping[str, Any]) -> list[Cell]:
+        """The runs of one student, size and seed. Those that learn explainers come first: others are known by them."""
+        runs = []
+        learned: dict[str, str] = {}  # by learner the key of the run that learns it
+        for method in sorted(self.setup.methods, key=lambda method: method.role is not Role.COTRAINED):
+            if not self.setup.takes_part(method, student):
+                continue
+            run = self._run(method, student, common, learned)
+            if run.learner is not None:
+                learned[run.learner] = run.key
+            runs.append(run)
+        return runs
+
+    def _run(
+        self, method: ComparedMethod, student: StudentSpec, common: Mapping[str, Any], learned: Mapping[str, str]
+    ) -> Cell:
+        explanations = self._explanations(method, common["seed"], learned)
+        learner = method.learner if method.role is Role.COTRAINED else None
+        teaches = explanations is not None or learner is not None
+        strategy = student.strategy if teaches else Spec("none")
+        trials = self._trials(method, student, teaches=teaches)
+        components = None if learner is None else self.files.components[learner.label]
+        facts = {
+            **common,
+            "explanations": None if explanations is None else explanations.key,
+            "strategy": strategy.name,
+            "options": strategy_options(strategy),
+            "strategy_version": STRATEGIES.load(strategy.name).version,
+            "trials": trials,
+        }
+        if learner is not None and components is not None:
+            facts["learner"] = {**learner.facts(), "parts": components.key}
+        if method.role is Role.EXTRA:
+            facts["extra"] = True
+        return Cell(
+            key=key_of(facts),
+            explainer=method.label,
+            student=str(student),
+            start=common["start"],
+            strategy=str(strategy),
+            maps=None if explanations is None else explanations.file,
+            size=common["size"],
+            seed=common["seed"],
+            soft=common["soft"],
+            threads=common["threads"],
+            device=common["device"],
+            training=common["training"],
+            trials=trials,
+            learner=None if learner is None else learner.label,
+            parts=None if components is None else components.file,
+            extra=method.role is Role.EXTRA,
+            balanced=self.setup.is_balanced,
+        )
+
+    def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> Kept | None:
+        """The file that the student is taught with; of a learned explainer, the one it will make."""
+        if method.role not in DERIVED:
+            return None if method.method is None else self.files.of[method.label, seed]
+        assert method.learner is not None
+        source = learned[method.learner.label]
+        key = key_of({"learned": source, "role": str(method.role)})
+        file = Kept(f"{slug(method.label)}-{key}.parquet", key)
+        self.derived[file.file] = Derived(source, method)
+        return file
+
+    def _trials(self, method: ComparedMethod, student: StudentSpec, *, teaches: bool) -> list[dict[str, Any]]:
+        """Changes to the strategy's options that are tried, and the best on dev kept."""
+        if method.role in (Role.COTRAINED, Role.EXTRA):
+            return [{}]
+        trials = [dict(trial) for trial in self.setup.config.trials(student.strategy)]
+        if not teaches:
+            return [{} for _ in trials]
+        if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # how sharp these are is fixed
+            others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
+            trials = [trial for number, trial in enumerate(others) if trial not in others[:number]]
+        if method.role is Role.SHARPENED:
+            temperatures = self.setup.config.temperatures
+            trials = [{**trial, "temperature": value} for trial in trials for value in temperatures]
+        return trials

@@ -1,0 +1,280 @@
+"""The rows of a comparison's table: the methods asked for, controls, and what must stand beside a learned explainer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from didact.core.dataset import Dataset
+from didact.core.model import Model
+from didact.core.row import fingerprint_of
+from didact.core.teacher import Teacher
+from didact.errors import DidactError, PlanError
+from didact.experiment.config import CONTROLS, CompareConfig
+from didact.experiment.config_checks import Method
+from didact.experiment.defaults import default_methods
+from didact.experiment.explain import resolve
+from didact.experiment.learner import Learner, is_learner, parse_learner
+from didact.explainers import is_learned
+from didact.explainers.build import build_explainer, knows_option
+from didact.explainers.learned import Learned, load_explainer
+from didact.explainers.mix import Mix
+from didact.records.explanations import Explanations
+from didact.registry import Spec, parse_spec
+
+# The method that each family starts as.
+_STATIC: Final[Mapping[str, str]] = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}
+
+
+class Role(StrEnum):
+    """What a row of the table is. All but the first belong to a learned explainer (DESIGN: fair controls)."""
+
+    PLAIN = ""  # a method or a control as it is
+    FRESH = "fresh"  # the learned explainer, frozen, for new students: its own row
+    COTRAINED = "cotrained"  # the student that it was learned with
+    FLATTENED = "flattened"  # as flat as it was before it learned
+    MATCHED = "matched"  # its start, made as sharp as it became
+    SHARPENED = "sharpened"  # its start, with a temperature chosen on dev
+    EXTRA = "extra"  # no explanations, and the rows that learning saw beside the student's
+
+
+# Rows whose explanations a learned explainer makes after it was learned.
+DERIVED: Final = (Role.FRESH, Role.FLATTENED, Role.MATCHED)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedMethod:
+    """One row of the table. With `resample_per_seed` its explanations are drawn anew for every seed.
+
+    Rows with a `learner` are made by what it learns, as their role says.
+    """
+
+    label: str
+    method: Method | None
+    is_control: bool
+    resample_per_seed: bool = False
+    role: Role = Role.PLAIN
+    learner: Learner | None = None
+
+    @property
+    def has_own_scores(self) -> bool:
+        """False where units are ranked as in another row's explanations, only sharper or flatter, or not at all."""
+        return self.role in (Role.PLAIN, Role.FRESH) and self.label != "none"
+
+    @property
+    def file_label(self) -> str:
+        """What the file of its explanations is called by: two rows may share one."""
+        return str(self.method) if self.role is Role.SHARPENED else self.label
+
+    def for_seed(self, seed: int) -> Method | None:
+        if not self.resample_per_seed:
+            return self.method
+        spec = parse_spec(str(self.method))
+        return str(Spec(spec.name, {**spec.options, "seed": seed}))
+
+
+@dataclass
+class Findings:
+    """What was found while a comparison was set up: notes for the reader of its table, and faults that stop it."""
+
+    notes: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def raise_faults(self) -> None:
+        if self.faults:
+            count = f"{len(self.faults)} fault{'s' * (len(self.faults) > 1)}"
+            raise PlanError(f"The plan has {count}; nothing was computed:", self.faults)
+
+
+@dataclass(frozen=True, eq=False)
+class MethodChoice:
+    """The rows of the table, and the config that names them. `defaults` are methods that didact chose.
+
+    A default that the teacher cannot serve is left out with a note; a method that was asked for is a fault.
+    """
+
+    config: CompareConfig
+    methods: tuple[ComparedMethod, ...] = ()
+    defaults: frozenset[str] = frozenset()
+
+    def without(self, label: str, error: DidactError, findings: Findings) -> "MethodChoice":
+        """The choice without a method that the teacher cannot serve."""
+        if label not in self.defaults:
+            findings.faults.append(f"explainers: {label}: {error}" if self.has(label) else f"explainers: {error}")
+            return self
+        findings.notes.append(f"{label} is left out, since this model cannot serve it: {error}")
+        explainers = tuple(name for name in self.config.explainers if name != label)
+        methods = tuple(method for method in self.methods if method.label != label)
+        return MethodChoice(self.config.with_fields(explainers=explainers), methods, self.defaults)
+
+    def has(self, label: str) -> bool:
+        return any(method.label == label for method in self.methods)
+
+
+def choose_methods(
+    config: CompareConfig, teacher: Teacher, data: Dataset, objects: Sequence[Method], findings: Findings
+) -> MethodChoice:
+    """The rows of the table: `none` and the other controls, what was asked for or suits the teacher, and companions."""
+    choice = MethodChoice(config)
+    if not config.explainers and not objects:
+        names = default_methods(teacher)
+        choice = MethodChoice(config.with_fields(explainers=names), defaults=frozenset(names))
+    requested: list[Method] = [*choice.config.explainers, *objects]
+    methods = _controls(choice.config, data, requested, findings)
+    for method in requested:
+        if method == "none":
+            continue
+        try:
+            methods.append(_compared(method, teacher, choice.config, methods))
+        except DidactError as error:
+            choice = choice.without(str(method), error, findings)
+    for companion in _companions(methods, teacher, data, findings):
+        if not any(companion.label == method.label for method in methods) and not _is_skipped(config, companion.role):
+            methods.append(companion)
+    _note_choices(choice.config, methods, findings)
+    _check_learned_rows(methods, teacher, data, findings)
+    return MethodChoice(choice.config, tuple(methods), choice.defaults)
+
+
+def is_spec(method: Method | None) -> bool:
+    """Whether it is a name with options, and no file or folder."""
+    return isinstance(method, str) and not method.endswith(".parquet") and not is_learned(method)
+
+
+def _is_skipped(config: CompareConfig, name: str) -> bool:
+    return name in config.skip_controls
+
+
+def _controls(
+    config: CompareConfig, data: Dataset, requested: Sequence[Method], findings: Findings
+) -> list[ComparedMethod]:
+    """The controls of every comparison that have a meaning here and were not asked for as methods."""
+    controls = [ComparedMethod("none", None, True)]
+    for name in CONTROLS[1:]:
+        if name not in requested and not _is_skipped(config, name) and _is_possible(name, data, findings):
+            controls.append(ComparedMethod(name, name, True, resample_per_seed=name == "random"))
+    return controls
+
+
+def _is_possible(control: str, data: Dataset, findings: Findings) -> bool:
+    """Whether a control has a meaning for these data. What has none is left out, and the table says so."""
+    if control == "trivial" and not data.task.has_classes:
+        findings.notes.append(f"The control 'trivial' gives away a class, and {data.task} has none.")
+        return False
+    if control != "human":
+        return True
+    marked, rows = sum(row.rationale is not None for row in data["train"]), len(data["train"])
+    if 0 < marked < rows:
+        findings.notes.append(
+            f"The control 'human' is left out: {marked} of {rows} train rows have a rationale. Ask for it by name to "
+            "keep to those rows."
+        )
+    return 0 < marked == rows
+
+
+def _compared(
+    method: Method, teacher: Teacher, config: CompareConfig, others: Sequence[ComparedMethod]
+) -> ComparedMethod:
+    """The row of a method that was asked for; an error if the teacher cannot serve it."""
+    label = _label(method, config, {other.label for other in others})
+    if is_learner(method):
+        return ComparedMethod(label, None, False, role=Role.FRESH, learner=parse_learner(str(method)))
+    resample = False
+    if is_spec(method):
+        _, built = resolve(teacher, str(method), {})
+        is_drawn = bool(getattr(built.explainer, "is_redrawn", False))
+        resample = is_drawn and "seed" not in parse_spec(str(method)).options and knows_option(built.name, "seed")
+    return ComparedMethod(label, method, is_spec(method) and method in CONTROLS, resample)
+
+
+def _label(method: Method, config: CompareConfig, taken: set[str]) -> str:
+    """What the row of the table is called: no two alike, and none like a control or a spec that is asked for."""
+    if isinstance(method, str) and is_spec(method):
+        return method
+    if isinstance(method, str):
+        name = Path(method).name.removesuffix(".parquet")
+    else:
+        name = method.method if isinstance(method, Explanations) else build_explainer(method).name
+    number, label = 2, name
+    while label in taken | {*CONTROLS, *config.explainers}:
+        label, number = f"{name}#{number}", number + 1
+    return label
+
+
+def _companions(
+    methods: Sequence[ComparedMethod], teacher: Teacher, data: Dataset, findings: Findings
+) -> list[ComparedMethod]:
+    """What must stand beside a learned explainer, so that its row can be read. Some may be there already."""
+    learners = [method.learner for method in methods if method.learner is not None]
+    companions: list[ComparedMethod] = []
+    statics: list[str] = []
+    for learner in learners:
+        companions.append(ComparedMethod(learner.row("cotrained"), None, True, role=Role.COTRAINED, learner=learner))
+        static = _STATIC.get(learner.family)
+        if static is None:  # the members of a blend are what it is held against
+            companions += [ComparedMethod(name, name, True) for name in _members(learner, teacher, data, findings)]
+            continue
+        is_plain = not set(learner.spec.options) - {"family"}
+        name = f"{static}(matched)" if is_plain else f"{static}(matched, {learner.label})"
+        flat = learner.row("flattened")
+        companions.append(ComparedMethod(flat, None, True, role=Role.FLATTENED, learner=learner))
+        companions.append(ComparedMethod(name, None, True, role=Role.MATCHED, learner=learner))
+        statics.append(static)
+    for static in dict.fromkeys(statics):
+        companions.append(ComparedMethod(static, static, True))
+        companions.append(ComparedMethod(f"{static}(sharpened)", static, True, role=Role.SHARPENED))
+    if any(learner.smat.outer == "dev" for learner in learners):
+        companions.append(ComparedMethod("none+extra", None, True, role=Role.EXTRA))
+    return companions
+
+
+def _members(learner: Learner, teacher: Teacher, data: Dataset, findings: Findings) -> tuple[str, ...]:
+    try:
+        return learner.explainer().part_names(teacher, data["train"][0])
+    except DidactError as error:
+        findings.faults.append(f"explainers: {learner.label}: {error}")
+        return ()
+
+
+def _note_choices(config: CompareConfig, methods: Sequence[ComparedMethod], findings: Findings) -> None:
+    """What a reader of the table would take for granted, and the plan has otherwise."""
+    labels = {method.label for method in methods}
+    left = [name for name in config.skip_controls if name not in labels]
+    if left:
+        findings.notes.append(f"Left out as the plan asks: {', '.join(left)}.")
+    sharp = [method.label for method in methods if method.role is Role.SHARPENED]
+    if sharp and len(config.temperatures) == 1:
+        findings.notes.append(
+            f"{', '.join(sharp)}: the temperature is {config.temperatures[0]:g}, fixed beforehand and not chosen on "
+            "dev."
+        )
+
+
+def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, data: Dataset, findings: Findings) -> None:
+    """A learned explainer knows which rows it saw, and of which teacher: never those that students are tested on."""
+    for compared in methods:
+        explainer = compared.method
+        if isinstance(explainer, str) and is_learned(explainer):
+            explainer = load_explainer(explainer)
+        if not isinstance(explainer, Learned) or not explainer.learned:
+            continue
+        seen = set(explainer.learned.get("rows", ()))
+        tested = sum(fingerprint_of([row]) in seen for row in data["test"])
+        if tested:
+            findings.faults.append(
+                f"explainers: {compared.label} learned from {tested} of the rows in 'test': it would be judged by what "
+                "it saw. Learn it from other rows."
+            )
+        else:
+            is_mix = isinstance(explainer, Mix)
+            advice = " Name `smat` to have it learned from each student's rows alone." if is_mix else ""
+            findings.notes.append(
+                f"{compared.label} saw the teacher's answers to {len(seen):,} rows when it was learned; students "
+                f"taught by others did not.{advice}"
+            )
+        known = explainer.learned.get("teacher_fingerprint")
+        if isinstance(teacher, Model) and known not in (None, teacher.fingerprint()):
+            findings.notes.append(
+                f"{compared.label} was learned for another teacher ({explainer.learned.get('teacher')})."
+            )

@@ -1,0 +1,117 @@
+"""Tries every method and every student of a comparison on two rows, so that what is refused is known before hours of
+work."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from didact.comparing.methods import ComparedMethod, Findings, MethodChoice, Role
+from didact.comparing.setup import Setup
+from didact.core.function import FunctionTeacher
+from didact.core.row import Row
+from didact.errors import DidactError
+from didact.experiment.explain import explain
+from didact.experiment.explained import chosen, given_maps
+from didact.experiment.judge import unjudged
+from didact.records.explanations import Explanations
+from didact.students.build import StudentSpec, build_strategy, strategy_options
+
+
+def preflight(setup: Setup, choice: MethodChoice, findings: Findings) -> Setup:
+    """The setup without what cannot take part. What was asked for and cannot is a fault."""
+    rows = setup.used[:2]
+    if not rows:
+        return setup  # a fault already: no size is that small
+    skipped: set[tuple[str, str]] = set()
+    explanations: dict[str, Explanations] = {}
+    seconds: dict[str, float] = {}
+    for method in choice.methods:
+        if method.role is Role.FRESH:
+            skipped |= _try_learner(method, setup, rows, findings)
+        if method.method is None:
+            continue
+        began = time.perf_counter()
+        try:
+            explanations[method.label] = _try_method(method, setup, rows)
+            seconds[method.label] = time.perf_counter() - began
+        except DidactError as error:
+            choice = choice.without(method.label, error, findings)
+    for student in setup.students:
+        if student.architecture in setup.starts:
+            skipped |= _try_student(student, setup, rows, explanations, findings)
+    return replace(
+        setup, config=choice.config, methods=choice.methods, skipped=frozenset(skipped), probe_seconds=seconds
+    )
+
+
+def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Explanations:
+    """The explanations of two rows. Of those that are given, all that will be needed must be there."""
+    instance = method.for_seed(setup.config.seeds[0])
+    assert instance is not None
+    given = given_maps(instance)
+    if given is not None:
+        return chosen(chosen(given, setup.used, label=method.label), rows, label=method.label)
+    is_costly = isinstance(setup.teacher, FunctionTeacher)  # its answers may cost something
+    outputs = setup.sample.answers.of(rows) if is_costly else None
+    with unjudged():
+        return explain(setup.teacher, rows, instance, background_rows=rows, outputs=outputs)
+
+
+def _try_student(
+    student: StudentSpec,
+    setup: Setup,
+    rows: Sequence[Row],
+    explanations: dict[str, Explanations],
+    findings: Findings,
+) -> set[tuple[str, str]]:
+    """Teach the student with every method's explanations. Gives the pairs that do not go together."""
+    try:
+        model = setup.starts[student.architecture].build(0)
+        batch = model.encode(rows)
+        strategy = build_strategy(student.strategy)
+        strategy.attach(model, batch)
+    except DidactError as error:
+        findings.faults.append(f"students: {student}: {error}")
+        return set()
+    is_alignment = student.strategy.name == "alignment"
+    unaligned = sorted(label for label, given in explanations.items() if is_alignment and given.alignments is None)
+    for label, given in explanations.items():
+        if label in unaligned:
+            continue
+        try:
+            strategy.lesson(given, batch)
+        except DidactError as error:
+            findings.faults.append(f"students: {student} with {label}: {error}")
+    if unaligned:
+        findings.notes.append(f"{student} needs aligned spans, which {', '.join(unaligned)} do not give: left out.")
+    return {(label, str(student)) for label in unaligned}
+
+
+def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], findings: Findings) -> set[tuple[str, str]]:
+    """Whether the teacher can serve the family, students can be taught by it, and there are rows enough."""
+    learner = method.learner
+    assert learner is not None
+    try:
+        with unjudged():
+            explain(setup.teacher, rows, learner.explainer(), background_rows=rows)
+    except DidactError as error:
+        findings.faults.append(f"explainers: {method.label}: {error}")
+    skipped: set[tuple[str, str]] = set()
+    for student in setup.students:
+        options = strategy_options(student.strategy)
+        if student.strategy.name != "attention" or options["send"] != "whole":
+            skipped |= {(other.label, str(student)) for other in setup.methods if other.learner == learner}
+            findings.notes.append(
+                f"{learner.label} is learned through what it sends whole: left out for student {student}."
+            )
+        elif student.architecture in setup.starts:
+            batch_size = setup.training(student).batch_size
+            others = (learner.smat.outer_batch or batch_size) if learner.smat.outer == "train" else 0
+            smallest = min(setup.config.train_sizes)
+            if smallest < batch_size + others:
+                findings.faults.append(
+                    f"train_sizes: {method.label} needs {batch_size + others} rows to learn from ({batch_size} to "
+                    f"teach {student} and {others} others to judge it by), and {smallest} were asked for. Take larger "
+                    "sizes, or a smaller batch_size."
+                )
+    return skipped

@@ -1,0 +1,213 @@
+"""A comparison from beginning to end, in five steps: label, explain, train, summarise, evaluate.
+
+Each step keeps what it made. A run that was stopped goes through the same steps, and each finds what it made before.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from didact.comparing.explanations import FOLDER, derive_explanations, learned_explainers, make_explanations
+from didact.comparing.grid import ExplanationFiles, Grid, build_grid, start_name
+from didact.comparing.setup import Setup
+from didact.comparing.summarise import RESULTS, Finished, summarise, write_results
+from didact.comparing.training import TrainingStage
+from didact.core.human import HumanTeacher
+from didact.core.model import Model
+from didact.core.outputs import Outputs
+from didact.core.row import Row, fingerprint_of
+from didact.errors import OptionError, RecordError
+from didact.execution.base import Executor, JobKind, Manifest
+from didact.execution.run_dir import RunDirectory
+from didact.experiment.cell import Cell
+from didact.experiment.classroom import Labelled, read_rows, write_rows
+from didact.experiment.explain import FillStore
+from didact.experiment.explained import teacher_fingerprint
+from didact.experiment.measure import Measuring
+from didact.experiment.shard_jobs import SharedExplaining
+from didact.models.student_init import StudentInit
+from didact.records.atomic import new_folder, sweep, write_text
+from didact.records.sealed import write_json
+from didact.records.store import Store, UnreadableError, canonical, key_of
+from didact.results.comparison import FILE, Comparison
+from didact.results.run_record import RunRecord
+
+_FOLDERS: Final = ("cells", "classroom", FOLDER, "measured")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """The rows of all splits with the teacher's answers, and the file in the folder `classroom` that keeps them."""
+
+    fingerprint: str
+    file: str
+    splits: Mapping[str, Labelled]
+
+
+class ComparisonRunner:
+    """Runs one comparison in its directory."""
+
+    def __init__(self, setup: Setup, directory: RunDirectory, *, progress: bool = False, command: str = "") -> None:
+        self.setup, self.directory, self.progress, self.command = setup, directory, progress, command
+        self.folder = directory.folder
+        self.store = Store(self.folder / "cells")
+
+    def run(self, executor: Executor) -> Comparison:
+        """Do what is left to do, and sum up."""
+        began = datetime.now(UTC)
+        try:
+            sweep(self.folder, inside=_FOLDERS)
+            write_text(self.folder / "plan.toml", self.plan_text())
+            labelled = self.label()
+            with SharedExplaining(executor, self.folder) as sharing:
+                fill = sharing.fill if executor.shares_explaining else None
+                files = self.explain(labelled, fill)
+                grid = build_grid(self.setup, labelled.fingerprint, files)
+                self.train(executor, labelled, grid)
+                comparison = self.summarise(labelled, grid)
+                self.evaluate(labelled, grid, fill)
+        except RecordError as error:
+            raise RecordError(
+                f"{error} What was finished is kept in {self.directory.name}: mend this, and give the same command "
+                "again to go on."
+            ) from error
+        RunRecord.now(self.command, began).save(self.folder)
+        return comparison
+
+    def label(self) -> LabelledRows:
+        """The rows of all splits with the teacher's answers: as they were kept, or asked for now."""
+        rows = self.setup.splits()
+        teacher = self.setup.teacher
+        splits = None
+        if not isinstance(teacher, Model | HumanTeacher):  # it is known by its answers alone
+            splits = self._answers(rows)
+        outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
+        fingerprint = teacher_fingerprint(teacher, [row for part in rows.values() for row in part], outputs)
+        file = rows_file(fingerprint, rows)
+        path = self.folder / "classroom" / file
+        self.directory.push("classroom/answers-*.jsonl")
+        self.directory.pull(f"classroom/{file}")
+        try:
+            return LabelledRows(fingerprint, file, read_rows(path))
+        except UnreadableError:
+            raise
+        except RecordError:
+            splits = splits or self._answers(rows)
+        write_rows(path, splits, task=self.setup.task, classes=teacher.classes)
+        self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
+        return LabelledRows(fingerprint, file, read_rows(path))
+
+    def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
+        """Explanations of the rows that students learn from, by every method."""
+        outputs = labelled.splits["train"].outputs
+        return make_explanations(
+            self.setup, self.directory, labelled.fingerprint, outputs, fill=fill, progress=self.progress
+        )
+
+    def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
+        """Train all students: first those with which explainers are learned, then those that these teach."""
+        self._save_starts()
+        manifest = self._manifest(labelled, grid)
+        stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
+        if grid.learning:
+            stage.run(grid.learning, "learning explainers")
+            derive_explanations(self.setup, self.directory, grid, self.store)
+        failed = {run.key for run in grid.teaching if run.maps in grid.derived and not self._has_explanations(run)}
+        stage.run(grid.teaching, "training students", failed=failed)
+
+    def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
+        """The table, and a line for each run."""
+        finished = Finished.load(self.setup, labelled.fingerprint, grid, self.store, labelled.splits["test"])
+        comparison = summarise(finished, self.folder, self.plan_text())
+        write_results(self.folder / RESULTS, finished)
+        comparison.save(self.folder / FILE)
+        return comparison
+
+    def evaluate(self, labelled: LabelledRows, grid: Grid, fill: FillStore | None) -> None:
+        """Score the methods by all other metrics on some test rows, if the config asks for it."""
+        if not self.setup.config.eval_rows:
+            return
+        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")
+        Measuring(
+            self.setup,
+            self.folder,
+            labelled.fingerprint,
+            self.setup.background,
+            learned_explainers(self.setup, grid.runs, self.store),
+            progress=self.progress,
+            labelled=labelled.splits["test"],
+            fill=fill,
+        ).done(self.setup.config.eval_rows)
+
+    def plan_text(self) -> str:
+        """The plan of this run as a file, with what it cannot hold as comments."""
+        setup = self.setup
+        plan = setup.config.with_fields(students=setup.students)
+        objects = [
+            method.label for method in setup.methods if method.method is not None and not isinstance(method.method, str)
+        ]
+        comments = [f"# also compared, as objects: {', '.join(objects)}\n"] if objects else []
+        if plan.model is None:
+            comments.append(f"# teacher, as an object: {setup.teacher.name}\n")
+        if plan.data is None:
+            comments.append(f"# data, as an object: {setup.data.name}\n")
+        return "".join(comments) + plan.to_toml()
+
+    def _answers(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, Labelled]:
+        """The teacher's answers to all rows, each asked once."""
+        answers = self.setup.sample.answers
+        answers.of([row for part in rows.values() for row in part])  # in one go, with one progress bar
+        return {name: Labelled(tuple(part), answers.of(part)) for name, part in rows.items()}
+
+    def _save_starts(self) -> None:
+        """Keep where students start, for workers to read."""
+        for student in self.setup.students:
+            start = self.setup.starts[student.architecture]
+            folder = self.folder / "classroom" / "starts" / start_name(start)
+            for overwrite in (False, True):  # first as a new folder, which never moves what another run has written
+                if _holds(folder, start):
+                    break
+                try:
+                    with new_folder(folder, overwrite=overwrite, is_own=True) as draft:
+                        start.save(draft)
+                except (RecordError, OptionError):
+                    if overwrite and not _holds(folder, start):
+                        raise
+
+    def _manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
+        """The file that describes the students to train."""
+        config = self.setup.config
+        content = {
+            "kind": JobKind.TRAIN,
+            "rows": labelled.file,
+            "threads": config.threads,
+            "cells": [run.plain() for run in {run.key: run for run in grid.runs}.values()],
+        }
+        name = hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
+        path = self.folder / "classroom" / f"cells-{name}.json"
+        write_json(path, content)
+        return Manifest(path, self.folder, config.threads, on_gpu=config.student_device == "cuda")
+
+    def _has_explanations(self, run: Cell) -> bool:
+        """Whether the explanations that the run teaches with were made: not if nothing was learned."""
+        return run.maps is not None and (self.folder / FOLDER / run.maps).is_file()
+
+
+def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
+    """The file that keeps these rows with the teacher's answers."""
+    return (
+        f"rows-{key_of({'teacher': fingerprint} | {name: fingerprint_of(part) for name, part in rows.items()})}.parquet"
+    )
+
+
+def _holds(folder: Path, start: StudentInit) -> bool:
+    """Whether the folder holds this start, whole."""
+    try:
+        kept = StudentInit.load(folder)
+    except RecordError:
+        return False
+    return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files

@@ -1,0 +1,148 @@
+"""Everything that takes part in a comparison: rows of the table, rows of the data, students and where they start."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from didact.comparing.methods import ComparedMethod, Role
+from didact.core.dataset import Dataset
+from didact.core.human import HumanTeacher
+from didact.core.row import Row
+from didact.core.task import Task
+from didact.core.teacher import Teacher
+from didact.experiment.config import CompareConfig
+from didact.experiment.defaults import student_sentence
+from didact.experiment.sampling import Sample
+from didact.experiment.subset import balanced_counts, draw
+from didact.learning.fit import Training
+from didact.learning.teach import student_training
+from didact.models.student_init import StudentInit
+from didact.students.build import StudentSpec, strategy_options
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The rows that students' subsets are drawn from; with `labels` (the teacher's answers), balanced by them."""
+
+    rows: tuple[Row, ...]
+    labels: tuple[int, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def largest_draw(self) -> int:
+        if self.labels is None:
+            return len(self.rows)
+        return sum(balanced_counts(list(Counter(self.labels).values()), len(self.rows)))
+
+    def draw(self, size: int, seed: int) -> list[Row]:
+        """The rows of a student: the same for every method, and larger subsets hold the smaller ones."""
+        ids = [row.id for row in self.rows]
+        return [self.rows[index] for index in draw(ids, size=size, seed=seed, labels=self.labels)]
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """A comparison that can be run. `config` names all that the user left open; `notes` say what was left out, and why.
+
+    `skipped` are pairs of a method and a student that do not go together. `probe_seconds` is by label what explaining
+    two rows took when it was tried.
+    """
+
+    config: CompareConfig
+    teacher: Teacher
+    sample: Sample
+    methods: tuple[ComparedMethod, ...]
+    defaults: frozenset[str]
+    pool: Pool
+    students: tuple[StudentSpec, ...]
+    starts: Mapping[str, StudentInit]
+    notes: tuple[str, ...] = ()
+    skipped: frozenset[tuple[str, str]] = frozenset()
+    probe_seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Dataset:
+        return self.sample.data
+
+    @property
+    def task(self) -> Task:
+        return self.data.task
+
+    @property
+    def is_balanced(self) -> bool:
+        return self.sample.balance is not None
+
+    @property
+    def labels(self) -> list[str]:
+        return [method.label for method in self.methods]
+
+    @property
+    def controls(self) -> list[str]:
+        return [method.label for method in self.methods if method.is_control]
+
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """The columns of the table: students and sizes."""
+        return [(str(student), size) for student in self.students for size in self.config.train_sizes]
+
+    def seed_rows(self, seed: int, size: int | None = None) -> list[Row]:
+        """The rows that a student of this seed sees; the largest student, where no size is given."""
+        return self.pool.draw(size or max(self.config.train_sizes), seed)
+
+    @cached_property
+    def used(self) -> tuple[Row, ...]:
+        """All rows that any student sees, in the order of the data."""
+        used = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
+        return tuple(row for row in self.pool.rows if row.id in used)
+
+    def held_out(self, split: str) -> tuple[Row, ...]:
+        """The rows of dev or test that the teacher can answer."""
+        return tuple(row for row in self.data[split] if knows(self.teacher, row))
+
+    def splits(self) -> dict[str, tuple[Row, ...]]:
+        """The rows that the teacher answers: those that students learn from, choose epochs by and are tested on."""
+        return {"train": self.used, "dev": self.held_out("dev"), "test": self.held_out("test")}
+
+    @property
+    def background(self) -> Sequence[Row]:
+        """The rows that methods compare with."""
+        return self.data["explain"].rows if "explain" in self.data and len(self.data["explain"]) else self.pool.rows
+
+    def takes_part(self, method: ComparedMethod, student: StudentSpec) -> bool:
+        """Whether there are runs of this row of the table with this student."""
+        if (method.label, str(student)) in self.skipped:
+            return False
+        if student.strategy.name == "none" and (method.method is not None or method.learner is not None):
+            return False
+        return method.role is not Role.SHARPENED or "temperature" in strategy_options(student.strategy)
+
+    def count_runs(self, labels: Sequence[str]) -> int:
+        """The different runs of one seed and size. Without explanations, students of all strategies are the same."""
+        kinds: set[tuple[Any, ...]] = set()
+        for method in self.methods:
+            for student in self.students:
+                if method.label not in labels or not self.takes_part(method, student):
+                    continue
+                trials = 1 if method.role is Role.EXTRA else len(self.config.trials(student.strategy))
+                is_plain = method.method is None and method.learner is None
+                kind = (student.architecture, student.optimiser, trials) if is_plain else (str(student),)
+                kinds.add((method.label, *kind))
+        return len(kinds)
+
+    def describe(self, student: StudentSpec) -> str:
+        """What the student is and where it starts, for people."""
+        return student_sentence(student, self.teacher, self.starts[student.architecture].origin)
+
+    def training(self, student: StudentSpec) -> Training:
+        """How this student is trained."""
+        kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
+        return replace(kind, **self.config.training, precision=self.config.precision, balanced=self.is_balanced)
+
+
+def knows(teacher: Teacher, row: Row) -> bool:
+    """Whether the teacher can answer the row: people who labelled some rows cannot answer others."""
+    return not isinstance(teacher, HumanTeacher) or teacher.knows(row)

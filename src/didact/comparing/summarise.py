@@ -1,0 +1,201 @@
+"""From finished runs to a Comparison: the table, its contrasts, what failed, and what the reader must know."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from didact import __version__
+from didact.comparing.grid import Grid
+from didact.comparing.setup import Setup
+from didact.core.measure import BALANCED
+from didact.experiment.cell import Cell
+from didact.experiment.classroom import Labelled
+from didact.experiment.learnedness import Floor, judge_columns
+from didact.experiment.summary import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
+from didact.records.store import Record, Store, canonical
+from didact.records.table import Table, write_table
+from didact.results.comparison import Comparison
+from didact.results.gains import FailedRun, GainRow, LearnedMix
+
+RESULTS: Final = "results.parquet"
+_CEILING: Final = 0.99  # simulability without explanations above which none can help
+_COLUMNS: Final[Mapping[str, str]] = {
+    "key": "string",
+    "explainer": "string",
+    "student": "string",
+    "size": "int64",
+    "seed": "int64",
+    "status": "string",
+    "measure": "string",
+    "value": "float64",
+    "dev": "float64",
+    "epoch": "int64",
+    "trial": "int64",
+    "lost_rows": "int64",
+    "error": "string",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What a summary is made from: the runs with their records, and the test rows with the teacher's answers."""
+
+    setup: Setup
+    fingerprint: str
+    runs: Sequence[Cell]
+    records: Mapping[str, Record]
+    store: Store
+    test: Labelled
+
+    @classmethod
+    def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: Labelled) -> "Finished":
+        return cls(setup, fingerprint, grid.runs, {key: store.load(key) for key in grid.keys}, store, test)
+
+    @property
+    def measure(self) -> str:
+        return BALANCED if self.setup.is_balanced else self.setup.task.measure
+
+    @property
+    def done(self) -> list[Cell]:
+        return [run for run in self.runs if self.records[run.key].status == "done"]
+
+    def floor(self) -> Floor | None:
+        """What students reach without having learned anything; None for a reading task, which has no such answer."""
+        outputs, classes = self.test.outputs, self.setup.teacher.classes
+        if classes is not None and outputs.task.has_classes:
+            return Floor.of_classes(outputs.labels, classes, balanced=self.setup.is_balanced)
+        return Floor.of_values(outputs.values[:, 0]) if outputs.task.measure == "pearson" else None
+
+
+def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
+    """The comparison of finished runs, without those that failed. `plan` is the text of its plan."""
+    setup, test = finished.setup, finished.test
+    scores = scores_of(finished.runs, finished.records, finished.store, test)
+    strata = test.outputs.labels if setup.is_balanced else None
+    contrasts = contrasts_of(scores, explainers=setup.labels, columns=setup.columns, strata=strata)
+    rows = rows_of_table(
+        scores,
+        contrasts,
+        explainers=setup.labels,
+        controls=setup.controls,
+        columns=setup.columns,
+        measure=finished.measure,
+        lost=_lost_rows(finished),
+        test_rows=len(test.rows),
+        strata=strata,
+    )
+    floor = finished.floor()
+    judged = judge_columns(scores, setup.columns, floor, controls=setup.controls)
+    about = _about(finished) | {
+        "plan": plan,
+        "majority": None if floor is None or floor.labels is None else floor.value,
+        "columns": [column.document() for column in judged],
+    }
+    return Comparison(
+        rows=tuple(rows),
+        failed=tuple(_failed(finished)),
+        notes=(*setup.notes, *_ceiling_notes(rows)),
+        about=json.loads(canonical(about)),
+        agreement=agreement_of(rows, setup.columns),
+        folder=folder,
+        learned=tuple(_learned(finished)),
+        scores=scores,
+        contrasts=contrasts,
+        contrast_arms=partial(contrast_of_arms, scores, strata),
+    )
+
+
+def _about(finished: Finished) -> dict[str, Any]:
+    """What the comparison is of."""
+    setup, config = finished.setup, finished.setup.config
+    return {
+        "didact": __version__,
+        "torch": torch.__version__,
+        "teacher": setup.teacher.name,
+        "teacher_fingerprint": finished.fingerprint,
+        "data": setup.data.name,
+        "data_fingerprint": setup.data.fingerprint,
+        "task": setup.task.name,
+        "measure": finished.measure,
+        "controls": setup.controls,
+        "seeds": list(config.seeds),
+        "tune": dict(config.search_space),
+        "starts": {name: start.origin for name, start in setup.starts.items()},
+        "students": {str(student): setup.describe(student) for student in setup.students},
+        "cells": len(finished.records),
+        "train_rows": len(setup.pool),
+        "dev_rows": len(setup.held_out("dev")),
+        "test_rows": len(finished.test.rows),
+        "balance": setup.sample.balance,
+        "left_out": list(config.left_out),
+    }
+
+
+def _lost_rows(finished: Finished) -> dict[tuple[str, str, int], int]:
+    """By row and column of the table how many rows students could not be taught."""
+    lost: dict[tuple[str, str, int], int] = {}
+    for run in finished.done:
+        arm = (run.explainer, run.student, run.size)
+        lost[arm] = lost.get(arm, 0) + finished.records[run.key].payload["lost_rows"]
+    return lost
+
+
+def _failed(finished: Finished) -> list[FailedRun]:
+    failed = [run for run in finished.runs if finished.records[run.key].status == "failed"]
+    errors = [str(finished.records[run.key].payload["error"]) for run in failed]
+    return [
+        FailedRun(run.key, run.explainer, run.student, run.size, run.seed, error)
+        for run, error in zip(failed, errors, strict=True)
+    ]
+
+
+def _learned(finished: Finished) -> list[LearnedMix]:
+    return [
+        LearnedMix.from_document(
+            {
+                "explainer": run.learner,
+                "student": run.student,
+                "size": run.size,
+                "seed": run.seed,
+                **finished.records[run.key].payload["learned"],
+            }
+        )
+        for run in finished.done
+        if run.learner is not None
+    ]
+
+
+def _ceiling_notes(rows: Sequence[GainRow]) -> list[str]:
+    """A note where students need no explanation: what is foreseen perfectly cannot be foreseen better."""
+    return [
+        f"Students of {row.student} reach {100 * row.mean:.1f} % without any explanation, so there is next to nothing "
+        "to gain. Compare with fewer rows to learn from (--train-sizes)."
+        for row in rows
+        if row.explainer == "none" and row.mean is not None and row.mean >= _CEILING
+    ]
+
+
+def write_results(path: Path, finished: Finished) -> None:
+    """One line per run, sorted by key, without times or hosts: the same results give the same bytes."""
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    for run in sorted(finished.runs, key=lambda run: (run.key, run.student)):
+        record = finished.records[run.key]
+        done = record.payload if record.status == "done" else {}
+        line = {
+            "key": run.key,
+            "explainer": run.explainer,
+            "student": run.student,
+            "size": run.size,
+            "seed": run.seed,
+            "status": record.status,
+            "measure": finished.measure,
+            "error": record.payload.get("error"),
+        }
+        for name, values in columns.items():
+            values.append(line.get(name, done.get(name)))
+    write_table(path, Table(columns, {"measure": finished.measure}), types=_COLUMNS)
