@@ -30,7 +30,7 @@ def test_keys_are_as_they_were(compare, tmp_path):
 
 def test_seeds_that_were_to_be_trained_together_are_trained_one_by_one(compare, tmp_path, caplog):
     """The option of an older didact changes no key, no result and no plan."""
-    small = {"leave_out": ["trivial", "human"]}
+    small = {"skip_controls": ["trivial", "human"]}
     compare(out=tmp_path / "plain", **small)
     assert not caplog.text
     compare(out=tmp_path / "run", together=True, **small)
