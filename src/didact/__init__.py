@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from didact.comparing.compare import compare, forecast
+    from didact.comparing.forecast import Forecast
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
     from didact.experiment.agree import agree
     from didact.experiment.agreement import Agreement
     from didact.experiment.bring import read_explanations
     from didact.experiment.check import check_explainer
-    from didact.experiment.compare import compare, forecast
     from didact.experiment.distil import learn_l2e
     from didact.experiment.evaluate import evaluate
     from didact.experiment.explain import explain
-    from didact.experiment.forecast import Forecast
     from didact.experiment.learn import learn_smat
     from didact.experiment.sanity import sanity
     from didact.experiment.stream import explain_stream
@@ -61,15 +61,15 @@ _PUBLIC = {
     "Agreement": "didact.experiment.agreement:Agreement",
     "Comparison": "didact.results.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
-    "Forecast": "didact.experiment.forecast:Forecast",
+    "Forecast": "didact.comparing.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",
     "analyze_study": "didact.study.folder:analyze_study",
     "check_explainer": "didact.experiment.check:check_explainer",
-    "compare": "didact.experiment.compare:compare",
+    "compare": "didact.comparing.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
     "explain": "didact.experiment.explain:explain",
     "explain_stream": "didact.experiment.stream:explain_stream",
-    "forecast": "didact.experiment.compare:forecast",
+    "forecast": "didact.comparing.compare:forecast",
     "learn_l2e": "didact.experiment.distil:learn_l2e",
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from didact.cli.main import app
+from didact.comparing import compare as module
 from didact.data.load import load_data
 from didact.errors import DidactError, PlanError
-from didact.experiment import compare as module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
 from didact.experiment.config import SEARCHED

@@ -84,8 +84,9 @@ def small_scale(tmp_path, monkeypatch):
 
 def _train_little(monkeypatch):
     """Two epochs for everyone who learns, a small bootstrap, and all cells in this process."""
+    from didact.comparing import compare
     from didact.execution.in_process import InProcess
-    from didact.experiment import compare, distil, learn
+    from didact.experiment import distil, learn
     from didact.experiment.config import CompareConfig
     from didact.learning import train
 

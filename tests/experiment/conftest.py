@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import pytest
 
+from didact.comparing import compare as module
 from didact.core.dataset import Dataset
 from didact.core.model import Model
 from didact.data.load import load_data
-from didact.experiment import compare as module
 from didact.learning.train import train_teacher
 
 SIZES = "teach=40, explain=10, train=30, dev=8, test=16"

@@ -7,13 +7,13 @@ import pytest
 
 import tiny
 from didact import Explanations, explain
+from didact.comparing import runner
 from didact.comparing.assemble import assemble
 from didact.comparing.setup import Setup
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError
-from didact.comparing import runner
 from didact.experiment.config import CompareConfig
 from didact.learning.train import train_teacher
 
@@ -140,33 +140,35 @@ class TestFaults:
         assert all("patches, and the student sees" in fault for fault in found)
 
 
-def roster(teacher, data, methods=(), **said) -> Setup:
+def assembled(teacher, data, methods=(), **said) -> Setup:
     named = {"model": "m", "data": "planted/sentiment", "train_sizes": [12], "seeds": 2, "students": ["same/attention"]}
     return assemble(CompareConfig.of(named | said), teacher, data, methods)
 
 
-class TestEntrants:
+class TestMethods:
     def test_controls_are_always_there(self, school):
-        found = roster(*school(), explainers=["gradient_norm"])
+        found = assembled(*school(), explainers=["gradient_norm"])
         assert [one.label for one in found.methods] == ["none", "random", "trivial", "human", "gradient_norm"]
         assert [one.is_control for one in found.methods] == [True] * 4 + [False]
-        assert [one.redrawn for one in found.methods] == [False, True, False, False, False]
+        assert [one.resample_per_seed for one in found.methods] == [False, True, False, False, False]
 
     def test_controls_asked_for_by_name_are_there_once(self, school):
-        found = roster(*school(), explainers=["human", "random", "none", "lime(samples=5)", "random(seed=3)"])
+        found = assembled(*school(), explainers=["human", "random", "none", "lime(samples=5)", "random(seed=3)"])
         labels = [one.label for one in found.methods]
         assert labels == ["none", "trivial", "human", "random", "lime(samples=5)", "random(seed=3)"]
         assert [one.label for one in found.methods if one.is_control] == ["none", "trivial", "human", "random"]
-        assert [one.label for one in found.methods if one.redrawn] == ["random"], "a seed that is said is kept"
+        assert [one.label for one in found.methods if one.resample_per_seed] == ["random"], (
+            "a seed that is said is kept"
+        )
 
     def test_rows_that_the_plan_leaves_out_are_told(self, school):
-        found = roster(*school(), explainers=["gradient_norm", "human"], skip_controls=["trivial", "human"])
+        found = assembled(*school(), explainers=["gradient_norm", "human"], skip_controls=["trivial", "human"])
         assert [one.label for one in found.methods] == ["none", "random", "gradient_norm", "human"]
-        assert found.notes == ["Left out as the plan asks: trivial."], "what is asked for by name stays"
+        assert found.notes == ("Left out as the plan asks: trivial.",), "what is asked for by name stays"
 
     @pytest.mark.parametrize("name", ["quality", "reading"])
     def test_trivial_needs_classes(self, school, name):
-        found = roster(*school(name), explainers=["gradient_norm"])
+        found = assembled(*school(name), explainers=["gradient_norm"])
         assert [one.label for one in found.methods] == ["none", "random", "human", "gradient_norm"]
         assert len(found.notes) == 1
         assert "'trivial' gives away a class" in found.notes[0]
@@ -174,17 +176,17 @@ class TestEntrants:
     def test_human_needs_rationales_of_all_rows(self, school):
         teacher, data = school()
         rows = [replace(row, rationale=None) if number < 5 else row for number, row in enumerate(data["train"])]
-        some = roster(teacher, changed(data, train=rows), explainers=["gradient_norm"])
+        some = assembled(teacher, changed(data, train=rows), explainers=["gradient_norm"])
         assert "human" not in [one.label for one in some.methods]
         assert "25 of 30 train rows have a rationale" in "\n".join(some.notes)
         assert len(some.pool) == 30
-        asked = roster(teacher, changed(data, train=rows), explainers=["human"])
+        asked = assembled(teacher, changed(data, train=rows), explainers=["human"])
         assert len(asked.pool) == 25
         assert "5 of 30 train rows have no rationale: left out" in "\n".join(asked.notes)
-        none = roster(
+        none = assembled(
             teacher, changed(data, train=[replace(row, rationale=None) for row in rows]), explainers=["gradient_norm"]
         )
-        assert none.notes == [], "data without rationales are nothing to remark"
+        assert none.notes == (), "data without rationales are nothing to remark"
 
     def test_no_two_rows_have_one_name(self, school, tmp_path):
         """A file may be called as it likes: it is neither a control nor another method."""
@@ -194,7 +196,7 @@ class TestEntrants:
         for name in names:
             maps.save(tmp_path / f"{name}.parquet")
         files = [str(tmp_path / f"{name}.parquet") for name in names]
-        found = roster(teacher, data, explainers=[*files, "gradient_norm"], methods=[maps])
+        found = assembled(teacher, data, explainers=[*files, "gradient_norm"], methods=[maps])
         labels = [one.label for one in found.methods]
         assert labels == [
             "none", "random", "trivial", "human", "human#2", "human#3", "gradient_norm#2", "scores", "scores#2",
@@ -206,7 +208,7 @@ class TestEntrants:
         teacher, data = school()
         bare = changed(data, train=[replace(row, rationale=None) for row in data["train"]])
         explain(teacher, bare["train"], "gradient_norm").save(tmp_path / "human.parquet")
-        found = roster(teacher, bare, explainers=[str(tmp_path / "human.parquet")])
+        found = assembled(teacher, bare, explainers=[str(tmp_path / "human.parquet")])
         assert len(found.pool.rows) == 30
 
     @pytest.mark.slow
@@ -215,7 +217,7 @@ class TestEntrants:
         import subprocess
         import sys
 
-        code = "import sys, didact.experiment.compare; sys.exit('transformers' in sys.modules)"
+        code = "import sys, didact.comparing.compare; sys.exit('transformers' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
     def test_unmarked_methods_are_told_by_their_errors(self, school):
@@ -223,13 +225,13 @@ class TestEntrants:
             raise DidactError("this explainer is not ready")
 
         with pytest.raises(PlanError, match="explainers: broken: this explainer is not ready"):
-            roster(*school(), methods=[broken])
+            assembled(*school(), methods=[broken])
 
     def test_explanations_object(self, school):
         teacher, data = school()
         maps = explain(teacher, data["train"], "gradient_norm")
         assert isinstance(maps, Explanations)
-        assert roster(teacher, data, methods=[maps]).methods[-1].label == "gradient_norm"
+        assert assembled(teacher, data, methods=[maps]).methods[-1].label == "gradient_norm"
 
 
 def test_a_refused_comparison_leaves_no_folder(compare, school, tmp_path):

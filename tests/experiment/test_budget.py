@@ -1,19 +1,21 @@
 """What a comparison takes, how it is fitted to a budget, and what a resumed run reads."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import didact
+from didact.comparing import prepare as preparing
 from didact.comparing.assemble import assemble
+from didact.comparing.budget import LEVELS, METRIC_ROWS, fit_plan, metric_rows
+from didact.comparing.costs import Costs, StudentCost, measure_costs
+from didact.comparing.estimate import Workload, expected_used, stages, total
+from didact.comparing.forecast import Forecast, Stage, in_words
+from didact.core.dataset import Split
 from didact.errors import PlanError
-from didact.experiment import prepare as preparing
-from didact.experiment.budget import LEVELS, METRIC_ROWS, fit_plan, metric_rows
 from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.costs import Costs, StudentCost, measure_costs
-from didact.experiment.estimate import Workload, expected_used, stages, total
-from didact.experiment.forecast import Forecast, Stage, in_words
 from didact.experiment.subset import subset
 
 METHODS = ["gradient_norm", "lrp", "occlusion", "lime"]
@@ -88,7 +90,7 @@ class TestFitting:
 
     def test_methods_that_didact_chose_go_first_the_slowest_first(self, roster):
         found, asked = roster()
-        found.chosen = set(METHODS)
+        found = replace(found, defaults=frozenset(METHODS))
         known = costs(found, lime=10.0, occlusion=5.0)
         plan = fit_plan(found, known, asked.with_fields(explainers=()), workers=2, seconds=60)
         assert plan.explainers == ("gradient_norm", "lrp")
@@ -96,11 +98,11 @@ class TestFitting:
         assert "(about 10 min to explain, train with and score)" in plan.left_out[0]  # 62 rows of 10 s each
         assert len(plan.seeds) == 8  # seeds stay: they decide what can be claimed
 
-    def test_then_rows(self, roster, monkeypatch):
+    def test_then_rows(self, roster):
         """A larger level is taken wherever it fits, and nothing is left out for it."""
         found, asked = roster(["gradient_norm", "lrp"])
-        monkeypatch.setattr(found, "pool", found.pool * 100)
-        found.config = found.config.with_fields(train_sizes=(500,))
+        found = replace(found, pool=replace(found.pool, rows=found.pool.rows * 100))
+        found = replace(found, config=found.config.with_fields(train_sizes=(500,)))
         known = costs(found, explain=0.01, train=1e-3, evaluate=0.0)
         sizes = [fit_plan(found, known, asked, workers=2, seconds=s).train_sizes[0] for s in (30, 60, 120, 1000)]
         assert sizes == sorted(sizes)
@@ -137,9 +139,15 @@ class TestFitting:
         plan = fit_plan(found, costs(found), asked, workers=2, seconds=10_000, test=5000)
         assert (plan.test_rows, plan.eval_rows) == (LEVELS[0].test, LEVELS[0].metrics)
 
-    def test_metrics_without_a_budget_take_at_most_half_as_long_as_all_else(self, roster, monkeypatch):
+    def test_metrics_without_a_budget_take_at_most_half_as_long_as_all_else(self, roster):
         found, _ = roster(["gradient_norm"])
-        monkeypatch.setattr(found, "data", {"dev": range(50), "test": range(500)})
+        row = found.data["test"][0]
+        larger = {
+            name: Split(name, [replace(row, id=str(number)) for number in range(count)])
+            for name, count in (("dev", 50), ("test", 500))
+        }
+        data = replace(found.data, splits={**found.data.splits, **larger})
+        found = replace(found, sample=replace(found.sample, data=data))
         assert metric_rows(found, costs(found, evaluate=0.001), workers=2) == METRIC_ROWS[1]
         assert metric_rows(found, costs(found, evaluate=50.0), workers=2) == METRIC_ROWS[0]
         rows = metric_rows(found, costs(found, evaluate=0.35), workers=2)

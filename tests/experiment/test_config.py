@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from didact.cli.main import app
+from didact.comparing import compare as module
+from didact.comparing.prepare import _request, _stored
 from didact.config import option_of
 from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
-from didact.experiment import compare as module
 from didact.experiment.config import SEARCHED, TRAINED, WRITTEN, CompareConfig, read_plan
 from didact.experiment.config_fields import CompareFields
 from didact.experiment.config_values import SKIPPABLE, parse_seeds
-from didact.experiment.prepare import _request, _stored
 from didact.records.store import key_of
 from didact.registry import Spec
 from didact.results.comparison import Comparison

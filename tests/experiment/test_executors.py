@@ -179,7 +179,7 @@ time.sleep(600)
 class TestInARun:
     @pytest.mark.parametrize(("body", "how"), [("os._exit(9)", "code 9"), ("os.kill(os.getpid(), 11)", "signal 11")])
     def test_cells_that_kill_their_process_are_failed_records(self, compare, tmp_path, monkeypatch, body, how):
-        from didact.experiment import compare as module
+        from didact.comparing import compare as module
 
         (tmp_path / "dying_worker.py").write_text(f"import os, sys\nsys.stdin.readline()\n{body}\n")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import didact
+from didact.comparing import evaluation as module
+from didact.comparing.evaluation import read_measured
 from didact.core.dataset import Split
 from didact.errors import PlanError
-from didact.experiment import measure as module
 from didact.experiment.evaluate import evaluated
-from didact.experiment.measure import read_measured
 from didact.records.explanations import Explanations
 
 

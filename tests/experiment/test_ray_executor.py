@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from didact.comparing import compare as module
 from didact.comparing.training import _Training
 from didact.errors import (
     DidactError,
@@ -28,7 +29,6 @@ from didact.errors import (
 from didact.execution import ray as ray_module
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.ray import RayExecutor, node_folder
-from didact.experiment import compare as module
 from didact.experiment.cell import Cell
 from didact.experiment.config import CompareConfig
 from didact.experiment.train_jobs import TrainJobs

@@ -13,14 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from didact.cli.main import app
+from didact.comparing import compare as compare_module
+from didact.comparing import evaluation as measure_module
 from didact.comparing import runner as run_module
+from didact.comparing.compare import forecast
 from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError, RecordError
-from didact.experiment import compare as compare_module
-from didact.experiment import measure as measure_module
 from didact.experiment.answers import AnswerFile
-from didact.experiment.compare import forecast
 from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.explain import explain
 from didact.learning.fit import Training

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import didact
 import tiny
 from didact.cli.main import app
+from didact.comparing import compare as module
 from didact.errors import MissingExtraError, OptionError, PlanError
-from didact.experiment import compare as module
 from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.distil import learn_l2e
 from didact.experiment.learn import learn_smat

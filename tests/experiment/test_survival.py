@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from didact.comparing import compare as module
 from didact.comparing.training import TrainingStage
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
 from didact.experiment import cell as cells_module
-from didact.experiment import compare as module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
 from didact.records.store import Store

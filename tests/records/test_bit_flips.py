@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from didact.comparing.compare import compare
 from didact.core.function import FunctionTeacher
 from didact.core.outputs import Outputs
 from didact.data.load import load_data
@@ -19,7 +20,6 @@ from didact.errors import DidactError
 from didact.experiment.answers import AnswerFile
 from didact.experiment.cell import load_outputs
 from didact.experiment.classroom import read_rows
-from didact.experiment.compare import compare
 from didact.experiment.stream import explain_stream
 from didact.experiment.train_jobs import TrainRunner
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows

@@ -40,7 +40,7 @@ def compare(
     if out is not None and out.startswith("memory://"):
         raise OptionError(f"--out {out} would be gone with this command. Give a folder, or an s3:// URL.")
     with going_on():
-        from didact.experiment.compare import forecast_config, run_config
+        from didact.comparing.compare import forecast_config, run_config
 
         plan = config.with_fields(progress=True)
         if dry_run:

@@ -316,7 +316,7 @@ def _end(show: _Printer, result: "Comparison", folder: Path, began: float, *, is
 
 def _show_row(show: _Printer, folder: Path) -> None:
     """The first measured row, as some of the methods explain it."""
-    from didact.experiment.measure import read_measured
+    from didact.comparing.evaluation import read_measured
     from didact.records.views import side_by_side
 
     measured = read_measured(folder)

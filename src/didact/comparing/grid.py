@@ -63,26 +63,17 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
     builder = _Builder(setup, files)
     held_out = {split: fingerprint_of([unlabelled(row) for row in setup.held_out(split)]) for split in ("dev", "test")}
     rules = {str(student): _training_facts(setup, student) for student in setup.students}
+    starts = {architecture: start_name(start) for architecture, start in setup.starts.items()}
     runs = []
     for seed in config.seeds:
         for size in config.train_sizes:
             train = fingerprint_of(setup.seed_rows(seed, size))
             for student in setup.students:
-                common = {
-                    "version": VERSION,
-                    "teacher": fingerprint,
-                    "train": train,
-                    **held_out,
-                    "start": start_name(setup.starts[student.architecture]),
-                    "training": rules[str(student)],
-                    "size": size,
-                    "seed": seed,
-                    "soft": config.soft_labels,
-                    "threads": config.threads,
-                    "device": config.student_device,
-                    **({"balanced": True} if setup.is_balanced else {}),
-                }
-                runs += builder.runs_of(student, common)
+                settings: dict[str, Any] = {"start": starts[student.architecture], "training": rules[str(student)]}
+                settings |= {"size": size, "seed": seed, "soft": config.soft_labels, "threads": config.threads}
+                settings |= {"device": config.student_device} | ({"balanced": True} if setup.is_balanced else {})
+                facts = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
+                runs += builder.runs_of(student, settings, facts)
     methods, students = setup.labels, [str(student) for student in setup.students]
     order = {seed: number for number, seed in enumerate(config.seeds)}
     runs.sort(key=lambda run: (order[run.seed], run.size, students.index(run.student), methods.index(run.explainer)))
@@ -111,30 +102,37 @@ class _Builder:
     files: ExplanationFiles
     derived: dict[str, Derived] = field(default_factory=dict)
 
-    def runs_of(self, student: StudentSpec, common: Mapping[str, Any]) -> list[Cell]:
+    def runs_of(self, student: StudentSpec, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Cell]:
         """The runs of one student, size and seed. Those that learn explainers come first: others are known by them."""
         runs = []
         learned: dict[str, str] = {}  # by learner the key of the run that learns it
         for method in sorted(self.setup.methods, key=lambda method: method.role is not Role.COTRAINED):
             if not self.setup.takes_part(method, student):
                 continue
-            run = self._run(method, student, common, learned)
+            run = self._run(method, student, settings, facts, learned)
             if run.learner is not None:
                 learned[run.learner] = run.key
             runs.append(run)
         return runs
 
     def _run(
-        self, method: ComparedMethod, student: StudentSpec, common: Mapping[str, Any], learned: Mapping[str, str]
+        self,
+        method: ComparedMethod,
+        student: StudentSpec,
+        settings: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        learned: Mapping[str, str],
     ) -> Cell:
-        explanations = self._explanations(method, common["seed"], learned)
+        """One run. Its key hashes the settings, which the worker reads, and the facts, which decide the result too."""
+        explanations = self._explanations(method, settings["seed"], learned)
         learner = method.learner if method.role is Role.COTRAINED else None
         teaches = explanations is not None or learner is not None
         strategy = student.strategy if teaches else Spec("none")
         trials = self._trials(method, student, teaches=teaches)
         components = None if learner is None else self.files.components[learner.label]
-        facts = {
-            **common,
+        identity = {
+            **facts,
+            **settings,
             "explanations": None if explanations is None else explanations.key,
             "strategy": strategy.name,
             "options": strategy_options(strategy),
@@ -142,27 +140,20 @@ class _Builder:
             "trials": trials,
         }
         if learner is not None and components is not None:
-            facts["learner"] = {**learner.facts(), "parts": components.key}
+            identity["learner"] = {**learner.facts(), "parts": components.key}
         if method.role is Role.EXTRA:
-            facts["extra"] = True
+            identity["extra"] = True
         return Cell(
-            key=key_of(facts),
+            key=key_of(identity),
             explainer=method.label,
             student=str(student),
-            start=common["start"],
             strategy=str(strategy),
             maps=None if explanations is None else explanations.file,
-            size=common["size"],
-            seed=common["seed"],
-            soft=common["soft"],
-            threads=common["threads"],
-            device=common["device"],
-            training=common["training"],
             trials=trials,
             learner=None if learner is None else learner.label,
             parts=None if components is None else components.file,
             extra=method.role is Role.EXTRA,
-            balanced=self.setup.is_balanced,
+            **settings,
         )
 
     def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> Kept | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from didact.comparing.evaluation import Measuring
 from didact.comparing.explanations import FOLDER, derive_explanations, learned_explainers, make_explanations
 from didact.comparing.grid import ExplanationFiles, Grid, build_grid, start_name
 from didact.comparing.setup import Setup
@@ -27,7 +28,6 @@ from didact.experiment.cell import Cell
 from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.explain import FillStore
 from didact.experiment.explained import teacher_fingerprint
-from didact.experiment.measure import Measuring
 from didact.experiment.shard_jobs import SharedExplaining
 from didact.models.student_init import StudentInit
 from didact.records.atomic import new_folder, sweep, write_text

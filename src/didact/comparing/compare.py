@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from didact.comparing.forecast import Forecast
+from didact.comparing.prepare import prepare
 from didact.comparing.runner import ComparisonRunner
 from didact.core.dataset import Dataset
 from didact.core.precision import check_trainable
@@ -26,8 +28,6 @@ from didact.execution.run_dir import RunDirectory
 from didact.experiment.config import CompareConfig
 from didact.experiment.config_checks import Method
 from didact.experiment.config_fields import CompareFields
-from didact.experiment.forecast import Forecast
-from didact.experiment.prepare import prepare
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from didact.comparing.costs import Costs
+from didact.comparing.evaluation import TIMED
+from didact.comparing.forecast import Stage
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
-from didact.experiment.costs import Costs
-from didact.experiment.forecast import Stage
-from didact.experiment.measure import TIMED
 from didact.students.build import strategy_options
 
 EXPLAINING: Final = "explaining: "  # before the label of a method

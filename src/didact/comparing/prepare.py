@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from didact.comparing.assemble import assemble, check_fit
+from didact.comparing.budget import TARGET, fit_plan, metric_rows
+from didact.comparing.costs import Costs, measure_costs
+from didact.comparing.estimate import EXPLAINING, SCORING, Workload, stages, total
+from didact.comparing.evaluation import Measuring
 from didact.comparing.explanations import FOLDER, find_explanations
+from didact.comparing.forecast import Forecast, Stage, in_words
 from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
 from didact.comparing.setup import Setup
@@ -25,15 +30,10 @@ from didact.core.model import Model
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.experiment.answers import RECHECKED, AnswerFile
-from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
 from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.config_checks import Method
-from didact.experiment.costs import Costs, measure_costs
-from didact.experiment.estimate import EXPLAINING, SCORING, Workload, stages, total
 from didact.experiment.explained import teacher_fingerprint
-from didact.experiment.forecast import Forecast, Stage, in_words
-from didact.experiment.measure import Measuring
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
 from didact.records.store import Store, key_of
 from didact.render.progress import announce
