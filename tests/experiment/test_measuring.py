@@ -142,7 +142,7 @@ class TestAgain:
     def test_without_it_nothing_is_kept(self, compare):
         found = compare()
         assert not (found.folder / "measured.json").exists()
-        assert "measure = 0" in (found.folder / "plan.toml").read_text()
+        assert "eval_rows = 0" in (found.folder / "plan.toml").read_text()
 
 
 class TestWhatCannotBeMeasured:
