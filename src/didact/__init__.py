@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from didact.experiment.agreement import Agreement
     from didact.experiment.bring import read_explanations
     from didact.experiment.check import check_explainer
+    from didact.experiment.config import CompareConfig
     from didact.experiment.distil import learn_l2e
     from didact.experiment.evaluate import evaluate
     from didact.experiment.explain import explain
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agreement",
+    "CompareConfig",
     "Comparison",
     "Explanations",
     "Forecast",
@@ -59,6 +61,7 @@ __all__ = [
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
     "Agreement": "didact.experiment.agreement:Agreement",
+    "CompareConfig": "didact.experiment.config:CompareConfig",
     "Comparison": "didact.results.comparison:Comparison",
     "Explanations": "didact.records.explanations:Explanations",
     "Forecast": "didact.comparing.forecast:Forecast",
