@@ -4,7 +4,6 @@ It reads what the teacher reads, with the label that is explained at both ends, 
 told in didact.learning.l2e; docs/l2e.md tells what differs from the paper.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.encode import device_of, encoded
+from didact.core.encode import device_of, encoded, logits_of
 from didact.core.explanation import Explanation, Kind
 from didact.core.model import Model, evaluating
 from didact.core.normalise import positive, softmax_over
@@ -79,10 +78,6 @@ class L2E(Learned):
         self.learned = {}
         self._network: Network | None = None
         self._reads: NetworkSpec | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in inspect.signature(L2E).parameters}
 
     @property
     def network(self) -> Network:
@@ -162,13 +157,7 @@ class L2E(Learned):
                 f"The explainer 'l2e' explains a class or a score, and the target is a {target.kind}. "
                 "Choose another target, or the explainer it imitates."
             )
-        if isinstance(teacher, Model):
-            with evaluating(teacher), torch.no_grad():
-                said = teacher(batch).logits[:, 0]
-        else:
-            assert batch.rows is not None
-            said = torch.from_numpy(teacher.predict(batch.rows).values[:, 0])
-        return self.bucket(said).to(batch.device)
+        return self.bucket(logits_of(teacher, batch.rows or (), batch)[:, 0]).to(batch.device)
 
     def bucket(self, said: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Which of the buckets each score of a regression falls into."""

@@ -1,7 +1,7 @@
 """Value zeroing: how far each token's state moves, layer by layer, when another token gives it nothing."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -115,12 +115,10 @@ def _compared(model: Model, origin: Int[Tensor, " copy"]) -> Iterator[list[Float
         layers.append(((unit - unit[here]).square().sum(-1) / 2).to(origin.device))
         return (hidden[here], *output[1:]) if isinstance(output, tuple) else hidden[here]
 
-    hooks = [layer.register_forward_hook(compare) for layer in model.layers_in_order]
-    try:
+    with ExitStack() as hooks:
+        for layer in model.layers_in_order:
+            hooks.enter_context(layer.register_forward_hook(compare))
         yield layers
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _rows_to_one(distances: Float[Tensor, "layer token token"]) -> Float[Tensor, "layer token token"]:
