@@ -14,15 +14,17 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
+# The types of a model's signature can be imported from here, too.
+from didact.core.batch import Batch as Batch
 from didact.core.batching import row_batches
-from didact.core.outputs import Outputs
-from didact.core.row import Row
+from didact.core.outputs import Outputs as Outputs
+from didact.core.row import Row as Row
 from didact.core.rows import Rows, as_rows
 from didact.core.target import best_span
-from didact.core.task import Task
+from didact.core.task import Task as Task
 from didact.core.teacher import described
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Listen as Listen
+from didact.core.trace import Trace as Trace
 from didact.errors import ShapeError, UnsupportedError
 
 

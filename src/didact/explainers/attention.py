@@ -4,13 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, evaluating
 from didact.core.normalise import softmax_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.slopes import frozen, white_box
 

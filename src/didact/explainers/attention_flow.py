@@ -8,12 +8,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.normalise import share_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.explainers.attention_rollout import residual_attention, start_of
 from didact.explainers.slopes import white_box
 

@@ -6,14 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
 from didact.core.batching import area_batches
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, evaluating
 from didact.core.normalise import positive, share_over, softmax_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.explainers.slopes import white_box
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.

@@ -9,9 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Batch, Model, Row
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError, UnsupportedError
 

@@ -11,13 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.baseline import BASELINES, baseline_of
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
 from didact.core.model import At, Model
-from didact.core.row import Row
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of

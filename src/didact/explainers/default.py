@@ -7,11 +7,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from didact.core.batch import Batch
 from didact.core.encode import logits_of
-from didact.core.model import Model
+from didact.core.model import Batch, Model, Row
 from didact.core.precision import SINGLE, weights_precision
-from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import DidactError

@@ -6,14 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
 from didact.core.model import Model
-from didact.core.row import Row
 from didact.core.seeds import numpy_generator
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.background import Background
 from didact.explainers.completeness import left_over

@@ -6,12 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.seeds import seed_from
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.slopes import check_at, frozen, points, slope, white_box
 

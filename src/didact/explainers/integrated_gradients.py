@@ -9,12 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.baseline import baseline_of
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import At, Model
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.completeness import left_over
 from didact.explainers.slopes import check_at, frozen, points, slope, values_at, white_box

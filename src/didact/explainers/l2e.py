@@ -12,14 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
 from didact.core.encode import device_of, encoded, logits_of
 from didact.core.explanation import Explanation, Kind
-from didact.core.model import Model, evaluating
+from didact.core.model import Batch, Model, Outputs, Row, evaluating
 from didact.core.normalise import positive, softmax_over
-from didact.core.outputs import Outputs
 from didact.core.players import LEVELS, first_positions, players_of
-from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError

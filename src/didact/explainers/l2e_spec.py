@@ -11,9 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Batch, Model, Row
 from didact.core.teacher import Teacher
 from didact.core.words import words_of
 from didact.errors import OptionError

@@ -6,15 +6,10 @@ import torch
 from torch import Tensor
 
 from didact.core.aim import aim, target_names
-from didact.core.batch import Batch
 from didact.core.batching import row_batches
 from didact.core.encode import device_of, encoded, logits_of
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation, Kind
+from didact.core.explainer import Batch, Explainer, Explanation, Kind, Row, Target, Teacher
 from didact.core.players import LEVELS, on_positions, players_of
-from didact.core.row import Row
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import is_learned
 from didact.records.explanations import Explanations

@@ -6,12 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import Call, Choice, Rules, activations_whole

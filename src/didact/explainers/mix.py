@@ -12,17 +12,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.encode import device_of
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
 from didact.core.model import Model, evaluating
 from didact.core.normalise import share_over, softmax_over
 from didact.core.players import over_positions, players_of
-from didact.core.row import Row
 from didact.core.simplex import NORMALISERS
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention import check_temperature, mean_logits
 from didact.explainers.learned import Learned

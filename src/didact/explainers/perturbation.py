@@ -9,14 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model
 from didact.core.perturb import MaskedForward, check_replace, on_all_positions
 from didact.core.players import on_positions, players_of
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import UnsupportedError
 from didact.explainers.completeness import left_over
 

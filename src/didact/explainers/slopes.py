@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.batching import length_buckets
-from didact.core.model import At, Model, evaluating
+from didact.core.model import At, Batch, Model, evaluating
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError

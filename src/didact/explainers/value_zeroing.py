@@ -8,14 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.batching import longest_first
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, evaluating
 from didact.core.normalise import share_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.attention_rollout import rolled_out, start_of
 from didact.explainers.slopes import white_box

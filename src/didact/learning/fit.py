@@ -10,16 +10,12 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.batching import length_batches, shuffled_batches
 from didact.core.loss import goals, task_loss
 from didact.core.measure import measure
-from didact.core.model import Model
-from didact.core.outputs import Outputs
+from didact.core.model import Batch, Listen, Model, Outputs, Row, Trace
 from didact.core.precision import PRECISIONS, SINGLE, check_trainable, halved, widened
-from didact.core.row import Row
 from didact.core.seeds import numpy_generator, seed_from
-from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, TrainingError
 from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, shown
 from didact.render.progress import Progress

@@ -11,8 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.func import functional_call
 
-from didact.core.batch import Batch
-from didact.core.model import Model, evaluating
+from didact.core.model import Batch, Model, evaluating
 from didact.core.seeds import seed_from
 from didact.errors import RecordError, TrainingError
 from didact.explainers.mix import Mix

@@ -8,10 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
-from didact.core.model import Model
+from didact.core.model import Batch, Listen, Model, Trace
 from didact.core.seeds import seed_from
-from didact.core.trace import Listen, Trace
 from didact.learning.fit import Epoch, Examples, Training, fit
 from didact.models.native import NativeModel
 from didact.records.explanations import Explanations

@@ -14,9 +14,8 @@ from didact import __version__
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.measure import measure
-from didact.core.model import Model
+from didact.core.model import Model, Row
 from didact.core.precision import check_trainable
-from didact.core.row import Row
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify

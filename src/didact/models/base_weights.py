@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from didact.core.model import Model
-from didact.core.task import Task
+from didact.core.model import Model, Task
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.models.native import NativeModel

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from didact.core.batch import Batch, patch_batch, text_batch
-from didact.core.model import At, Model, Reading, check_lengths, check_readable, evaluating, passage_logits
-from didact.core.row import Row
+from didact.core.model import At, Model, Reading, Row, check_lengths, check_readable, evaluating, passage_logits
 from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
 from didact.errors import UnsupportedError

@@ -7,9 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.model import Reading
-from didact.core.trace import Listen
+from didact.core.model import Batch, Listen, Reading
 from didact.errors import UnsupportedError
 
 ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})

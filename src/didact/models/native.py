@@ -11,9 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
-from didact.core.model import Model, check_lengths, check_readable
-from didact.core.row import Row
+from didact.core.model import Batch, Model, Row, check_lengths, check_readable
 from didact.core.task import READING, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from didact.core.batch import Batch
-from didact.core.model import Reading, evaluating
+from didact.core.model import Batch, Reading, evaluating
 from didact.models.hooks import first_output
 
 _DIRECTIONS: Final = 8  # at most so many gradients; beyond, random signs of all outputs

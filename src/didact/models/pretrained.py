@@ -9,14 +9,7 @@ from typing import Any, Final
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import (
-    AutoConfig,
-    AutoImageProcessor,
-    AutoModelForImageClassification,
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoConfig
 from transformers.utils import logging
 
 from didact.core.dataset import Dataset
@@ -31,9 +24,9 @@ from didact.registry import unknown
 
 _PICKLED: Final = "pytorch_model.bin"
 _HEADS = {
-    "ForSequenceClassification": AutoModelForSequenceClassification,
-    "ForQuestionAnswering": AutoModelForQuestionAnswering,
-    "ForImageClassification": AutoModelForImageClassification,
+    "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
+    "ForQuestionAnswering": transformers.AutoModelForQuestionAnswering,
+    "ForImageClassification": transformers.AutoModelForImageClassification,
 }
 
 
@@ -179,16 +172,16 @@ def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
 
 def auto(task: Task) -> Any:
     """The class of transformers that opens a model with a head for the task."""
-    if task is READING:
-        return AutoModelForQuestionAnswering
-    return AutoModelForImageClassification if task is IMAGE else AutoModelForSequenceClassification
+    return _HEADS[
+        {READING: "ForQuestionAnswering", IMAGE: "ForImageClassification"}.get(task, "ForSequenceClassification")
+    ]
 
 
 def tokenizer_of(source: str, task: Task, name: str, **options: Any) -> Any:
     """The tokenizer or image processor. transformers makes up an empty tokenizer where a folder has none."""
     if not task.is_text:
-        return AutoImageProcessor.from_pretrained(source, **options)
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        return transformers.AutoImageProcessor.from_pretrained(source, **options)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise UnsupportedError(
             f"Model {name!r} has no tokenizer beside it. Save one there: tokenizer.save_pretrained(…)."

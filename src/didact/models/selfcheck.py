@@ -15,9 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
-from didact.core.model import At, Reading, evaluating
-from didact.core.trace import Listen
+from didact.core.model import At, Batch, Listen, Reading, evaluating
 from didact.errors import UnsupportedError
 from didact.models.attention import implementation
 from didact.models.hooks import first_output, foreign_errors, no_white_box

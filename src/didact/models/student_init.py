@@ -14,8 +14,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Model, Row
 from didact.core.task import IMAGE, Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError

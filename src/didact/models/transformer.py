@@ -7,11 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.encoder_layer import Attend, EncoderLayer
-from didact.core.model import At, passage_logits
+from didact.core.model import At, Batch, Listen, Trace, passage_logits
 from didact.core.task import READING, Task
-from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
 from didact.models.frozen import LEARNED, word_embeddings
 from didact.models.listening import Ear

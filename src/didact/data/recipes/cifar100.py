@@ -5,10 +5,8 @@ from functools import partial
 from didact.core.row import Row
 from didact.core.task import IMAGE
 from didact.data import fields
-from didact.data.cut import REST, Cut
-from didact.data.hub import TRAIN_AND_TEST, Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import TRAIN_AND_TEST
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
 from didact.registry import unknown
 

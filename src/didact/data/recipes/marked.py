@@ -8,11 +8,9 @@ from typing import Final
 from didact.core.row import Row, Span
 from didact.core.task import CLASSIFICATION
 from didact.data import fields
-from didact.data.cut import REST, Cut
 from didact.data.fields import FieldError
-from didact.data.hub import ALL_THREE, CONVERTED, Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import ALL_THREE, CONVERTED
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 
 POLARITIES: Final = ("negative", "positive")
 HATE: Final = ("hatespeech", "normal", "offensive")  # the order of the hub's numbers

@@ -8,10 +8,8 @@ en-de, et-en and ro-en with it.
 from didact.core.row import Row
 from didact.core.task import REGRESSION
 from didact.data import fields
-from didact.data.cut import REST, Cut
-from didact.data.hub import ALL_THREE, CONVERTED, Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import ALL_THREE, CONVERTED
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
 from didact.registry import unknown
 

@@ -12,10 +12,8 @@ from typing import Any
 from didact.core.row import Row
 from didact.core.task import READING
 from didact.data import fields
-from didact.data.cut import REST, Cut
-from didact.data.hub import CONVERTED, Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import CONVERTED
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 
 WHOLE: Cut = {"train": {"train": 2_500, "dev": 500, "teach": REST}, "validation": "test"}
 WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "test": 0.20, "teach": REST}}
