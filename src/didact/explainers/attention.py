@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, TokenScores, evaluating
 from didact.core.normalise import softmax_over
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.slopes import frozen, white_box
@@ -88,7 +88,7 @@ class AttentionGradient(Explainer):
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
 
 
-def _distribution(scores: Float[Tensor, "batch token"], batch: Batch) -> Explanation:
+def _distribution(scores: TokenScores, batch: Batch) -> Explanation:
     return Explanation(scores, batch.mask, batch.units, "distribution")
 
 

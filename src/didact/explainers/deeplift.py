@@ -12,7 +12,7 @@ from torch import Tensor
 
 from didact.core.baseline import BASELINES, baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import At, Model
+from didact.core.model import At, Model, TokenVectors
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of
@@ -107,14 +107,8 @@ def _explained(
 
 
 def multipliers(
-    model: Model,
-    inputs: Float[Tensor, "batch token dim"],
-    references: Float[Tensor, "batch token dim"],
-    batch: Batch,
-    target: Target,
-    *,
-    at: At,
-) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, "2 batch"]]:
+    model: Model, inputs: TokenVectors, references: TokenVectors, batch: Batch, target: Target, *, at: At
+) -> tuple[TokenVectors, Float[Tensor, "2 batch"]]:
     """What a difference of each input number counts in the target, and the target at inputs and references.
 
     Inside `frozen`. The references pass first, then the inputs, and every operation sees both.

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import Model
+from didact.core.model import Model, TokenVectors
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
 from didact.explainers.background import Background
@@ -74,9 +74,7 @@ class GradientShap(Explainer):
             ends = self._ends(model, batch, target, full)
         return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
 
-    def _ends(
-        self, model: Model, batch: Batch, target: Target, full: Float[Tensor, "batch token dim"]
-    ) -> Float[Tensor, "batch 2"]:
+    def _ends(self, model: Model, batch: Batch, target: Target, full: TokenVectors) -> Float[Tensor, "batch 2"]:
         """Mean f(background) and f(x), in passes of their own."""
         size, device = self.background.size, batch.device
         rows = torch.arange(len(batch), device=device)

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.encode import device_of, encoded, logits_of
 from didact.core.explanation import Explanation, Kind
-from didact.core.model import Batch, Model, Outputs, Row, evaluating
+from didact.core.model import Batch, Model, Outputs, Row, TokenMask, TokenScores, evaluating
 from didact.core.normalise import positive, softmax_over
 from didact.core.players import LEVELS, first_positions, players_of
 from didact.core.target import Target
@@ -119,9 +119,7 @@ class L2E(Learned):
         found: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
         return found.unflatten(-1, (len(self.reads.imitates), -1))
 
-    def scores(
-        self, said: Float[Tensor, "batch token imitated out"], scored: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token"]:
+    def scores(self, said: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
         """From what the network puts out to scores; of several imitated explainers the mean, each at its largest 1."""
         if self.formulation == "labelling":
             values = torch.tensor(self.reads.values, dtype=said.dtype, device=said.device)
@@ -252,6 +250,6 @@ def check_teacher(teacher: Teacher) -> None:
         )
 
 
-def scored_units(batch: Batch, level: str) -> Bool[Tensor, "batch token"]:
+def scored_units(batch: Batch, level: str) -> TokenMask:
     """Where scores stand: on every unit, or on the first piece of every word."""
     return first_positions(players_of(batch, level=level))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model
+from didact.core.model import Model, TokenScores
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import Call, Choice, Rules, activations_whole
@@ -19,7 +19,7 @@ _COUNTED: Final = 1e-3  # a residual above this may come from constants that wer
 class Relevance(NamedTuple):
     """What the units were given of the target, what others were (biases, positions, special tokens), and the target."""
 
-    scores: Float[Tensor, "batch token"]
+    scores: TokenScores
     share: Float[Tensor, " batch"]
     output: Float[Tensor, " batch"]
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from didact.core.encode import device_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, TokenMask, TokenScores, TokenVectors, evaluating
 from didact.core.normalise import share_over, softmax_over
 from didact.core.players import over_positions, players_of
 from didact.core.simplex import NORMALISERS
@@ -91,11 +91,11 @@ class Mix(Learned):
             scores = self.mixed(self.parts(teacher, batch, target), batch.units)
         return Explanation(scores, batch.mask, batch.units, "distribution")
 
-    def mixed(self, parts: PartLogits, units: Bool[Tensor, "batch token"]) -> Float[Tensor, "batch token"]:
+    def mixed(self, parts: PartLogits, units: TokenMask) -> TokenScores:
         """The explanation; gradients flow to what is learned."""
         return softmax_over(self.logits(parts), units)
 
-    def logits(self, parts: PartLogits) -> Float[Tensor, "batch token"]:
+    def logits(self, parts: PartLogits) -> TokenScores:
         heat = self.temperature * self.log_temperature.exp().to(parts)
         return torch.einsum("p,bpt->bt", self.weights.to(parts), parts) / heat
 
@@ -260,14 +260,14 @@ def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
     return names
 
 
-def logs_of(scores: PartLogits, units: Bool[Tensor, "batch token"]) -> PartLogits:
+def logs_of(scores: PartLogits, units: TokenMask) -> PartLogits:
     """ln of each part's shares |s| / Σ|s| over the units; what has next to none keeps a thousandth of an even share."""
     count = units.sum(-1)[:, None, None].clamp_min(1).to(scores.dtype)
     share = share_over(scores, units[:, None], fill_empty=True)
     return torch.maximum(share, FLOOR / count).log().masked_fill(~units[:, None], 0.0)
 
 
-def _sum_of(terms: Float[Tensor, "batch token dim"]) -> Float[Tensor, "batch token"]:
+def _sum_of(terms: TokenVectors) -> TokenScores:
     """The sum over dimensions; 0 where next to nothing is left of it.
 
     What goes straight into a LayerNorm has a gradient × input of 0, whatever it says: the rest is rounding, and to be

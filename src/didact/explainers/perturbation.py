@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from didact.core.players import on_positions, players_of
 from didact.errors import UnsupportedError
 from didact.explainers.completeness import left_over
 
+RowValues: TypeAlias = Float[np.ndarray, " _"]
 _NUMBERS: Final = 2**21  # units of all questions that are held at once: memory does not grow with samples × rows
 
 
@@ -44,9 +45,7 @@ class Perturbation(Explainer):
     def ask(self, row: str, units: int) -> Questions: ...
 
     @abstractmethod
-    def understand(
-        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
-    ) -> list[Float[np.ndarray, " _"]]:
+    def understand(self, asked: Sequence[Questions], answers: Sequence[RowValues]) -> list[RowValues]:
         """One score per unit of each row, from what was asked about it and answered."""
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
@@ -62,7 +61,7 @@ class Perturbation(Explainer):
         def read(logits: Tensor, rows: Int[Tensor, " question"]) -> Float[Tensor, " question"]:
             return target.select(rows).of(logits)
 
-        found: list[Float[np.ndarray, " _"]] = []
+        found: list[RowValues] = []
         ends: list[Float[np.ndarray, " 2"]] = []
         asked: list[Questions] = []
         for row, (name, units) in enumerate(zip(batch.ids, counts, strict=True)):
@@ -82,7 +81,7 @@ class Perturbation(Explainer):
 
 
 def _padded(
-    found: Sequence[Float[np.ndarray, " _"]], counts: Sequence[int], teacher: Teacher, batch: Batch
+    found: Sequence[RowValues], counts: Sequence[int], teacher: Teacher, batch: Batch
 ) -> Float[Tensor, "batch player"]:
     """One number per player of each row, padded with zeros, in the precision of the teacher."""
     widest = max(counts, default=0)

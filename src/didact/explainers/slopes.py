@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from didact.core.batching import length_buckets
-from didact.core.model import At, Batch, Model, evaluating
+from didact.core.model import At, Batch, Model, TokenVectors, evaluating
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
@@ -45,8 +45,8 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
 
 def slope(
-    model: Model, embeddings: Float[Tensor, "batch token dim"], batch: Batch, target: Target, *, at: At
-) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, " batch"]]:
+    model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: At
+) -> tuple[TokenVectors, Float[Tensor, " batch"]]:
     """The gradient of each row's target at these embeddings, and the target's value there. Inside `frozen`."""
     point = embeddings.detach().requires_grad_()
     value = target.of(model.run(point, batch, at=at).logits)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from didact.core.model import Batch, Reading, evaluating
+from didact.core.model import Batch, Reading, TokenScores, evaluating
 from didact.models.hooks import first_output
 
 _DIRECTIONS: Final = 8  # at most so many gradients; beyond, random signs of all outputs
@@ -20,7 +20,7 @@ _EQUAL: Final = {torch.float16: 2e-2, torch.bfloat16: 1e-1}  # relative; 1e-3 fo
 
 def position_weights(
     model: PreTrainedModel, last_layer: nn.Module, answer: Callable[[], Float[Tensor, "batch output"]]
-) -> Float[Tensor, "batch token"] | None:
+) -> TokenScores | None:
     """Norm of the logits' gradient at each position of the last hidden state, one in sum per row.
 
     `answer` runs the model. Layers run without a graph; only the head is differentiated. None if the head has no
@@ -54,7 +54,7 @@ def position_weights(
             return _norms(logits, [states[name] for name in ("top", "layer") if name in states])
 
 
-def _norms(logits: Float[Tensor, "batch output"], states: list[Tensor]) -> Float[Tensor, "batch token"] | None:
+def _norms(logits: Float[Tensor, "batch output"], states: list[Tensor]) -> TokenScores | None:
     total = torch.zeros(states[0].shape[:2], device=logits.device)
     for direction in _directions(logits.shape[-1]):
         value = (logits * direction.to(logits)).sum()
