@@ -92,6 +92,7 @@ class Epoch:
 
 
 _OPTIMISERS = ("adamw", "adam", "sgd")
+_UNSCALED = torch.amp.GradScaler("cpu", enabled=False)  # gradients and steps as they are
 
 
 @dataclass(frozen=True)
@@ -210,11 +211,7 @@ def descend(
     if not torch.isfinite(loss):
         raise diverged(f"The loss became {loss.item()}", training, epoch)
     optimiser.zero_grad(set_to_none=True)
-    if scaler is None:
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, training.clip)
-        optimiser.step()
-        return loss.item()
+    scaler = scaler or _UNSCALED
     scaler.scale(loss).backward()
     scaler.unscale_(optimiser)
     torch.nn.utils.clip_grad_norm_(parameters, training.clip)
