@@ -24,10 +24,8 @@ def _planted(name: str, task: str, about: str) -> DataEntry:
     return DataEntry(f"didact.data.planted.{name}:{name}", task, ("embedded",), True, about)
 
 
-def _real(
-    where: str, task: str, rationales: bool, about: str, sources: tuple[str, ...] = ("folder", "hub")
-) -> DataEntry:
-    return DataEntry(f"didact.data.recipes.{where}", task, sources, rationales, about)
+def _real(where: str, task: str, rationales: bool, about: str, *sources: str) -> DataEntry:
+    return DataEntry(f"didact.data.recipes.{where}", task, sources or ("folder", "hub"), rationales, about)
 
 
 DATASETS: Registry[DataEntry] = Registry(
@@ -41,11 +39,7 @@ DATASETS: Registry[DataEntry] = Registry(
         "imdb": _real("labelled:imdb", "classification", False, "movie reviews"),
         "sst": _real("marked:sst", "classification", True, "sentences of reviews; words of the sentence's polarity"),
         "sst_rationales": _real(
-            "marked:sst_rationales",
-            "classification",
-            True,
-            "sentences of reviews; marked by six people",
-            sources=("folder",),
+            "marked:sst_rationales", "classification", True, "sentences of reviews; marked by six people", "folder"
         ),
         "movie_rationales": _real(
             "marked:movie_rationales", "classification", True, "long movie reviews; marked evidence"

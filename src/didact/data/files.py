@@ -111,7 +111,7 @@ def _separated(path: Path, *, delimiter: str | None = None) -> Table:
     except csv.Error as error:
         faults.append(f"{path} line {start + 1}: the record that starts here is cut off or broken ({error})")
     _refuse(path, faults, tried)
-    return Table(str(path), tuple(header), records, numbers, unit="line", is_typed=False, notes=notes)
+    return Table(str(path), tuple(header), records, numbers, unit="line", notes=notes)
 
 
 _LONGEST_FIELD: Final = 2**31 - 1
