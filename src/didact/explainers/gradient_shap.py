@@ -68,7 +68,7 @@ class GradientShap(Explainer):
                     other = model.embed(self.background.of(part, drawn[chosen]), at=self.at)
                 change = (full[rows[chosen], :length] - other) * part.units[..., None]
                 place = full[rows[chosen], :length] - (1 - places[chosen])[:, None, None] * change
-                found, _ = slope(model, place, part, target.select(rows[chosen]), at=self.at)
+                found = slope(model, place, part, target.select(rows[chosen]), at=self.at)
                 total[:, :length].index_add_(0, rows[chosen], found * change * shares[chosen, None, None])
             scores = total.sum(-1) * batch.units
             ends = self._ends(model, batch, target, full)

@@ -22,7 +22,7 @@ class GradientNorm(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = white_box(teacher, "gradient_norm")
         with frozen(model):
-            found, _ = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
+            found = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
         return Explanation(found.norm(dim=-1) * batch.units, batch.mask, batch.units, "magnitude")
 
 
@@ -43,7 +43,7 @@ class GradientInput(Explainer):
         model = white_box(teacher, "gradient_input")
         with frozen(model):
             inputs = model.embed(batch, at=self.at)
-            found, _ = slope(model, inputs, batch, target, at=self.at)
+            found = slope(model, inputs, batch, target, at=self.at)
         scores = (inputs * found).sum(-1) * batch.units
         sizes = inputs.norm(dim=-1) * found.norm(dim=-1) * batch.units
         cautions = (_ROUNDING,) if is_rounding(scores, sizes) else ()
@@ -94,7 +94,7 @@ class SmoothGradient(Explainer):
                 part = batch.select(rows[chosen])
                 length = part.tokens.shape[1]
                 moved = inputs[rows[chosen], :length] + self._noise(inputs, batch, rows[chosen], drawn[chosen], length)
-                found, _ = slope(model, moved, part, target.select(rows[chosen]), at=self.at)
+                found = slope(model, moved, part, target.select(rows[chosen]), at=self.at)
                 total[:, :length].index_add_(0, rows[chosen], found)
         norm = (total / self.samples).norm(dim=-1)
         return Explanation(norm * batch.units, batch.mask, batch.units, "magnitude")

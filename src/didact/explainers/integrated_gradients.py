@@ -87,7 +87,7 @@ class _Path:
             part = self.batch.select(rows[chosen])
             length = part.tokens.shape[1]
             place = self.point(rows[chosen], shares[chosen], length)
-            gradient, _ = slope(self.model, place, part, self.target.select(rows[chosen]), at=self.at)
+            gradient = slope(self.model, place, part, self.target.select(rows[chosen]), at=self.at)
             found[chosen, :length] = (gradient * self.change[rows[chosen], :length]).sum(-1)
         return found
 
