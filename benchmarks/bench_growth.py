@@ -29,8 +29,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import didact
 from didact.core.row import Row
 from didact.experiment.cost import cost_of
+from didact.models.hub import located
 from didact.models.huggingface import HuggingFaceModel
-from didact.models.pretrained import located
 from didact.records.store import Store
 
 LENGTHS, SIZES, HEADS = (32, 64, 128, 256, 512), (125, 250, 500, 1000), (1, 4, 16)

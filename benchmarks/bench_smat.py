@@ -32,10 +32,10 @@ from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix
-from didact.learning.fit import Examples, _loss, shuffled
+from didact.learning.fit import AuxiliaryLoss, Examples, _loss, shuffled
 from didact.learning.smat import SmatLoop
 from didact.learning.smat_options import SmatOptions
-from didact.learning.teach import _Beside, student_training
+from didact.learning.teach import student_training
 from didact.models.build import build_model
 from didact.models.student_init import student_init
 from didact.students.attention import Attention
@@ -95,7 +95,7 @@ class Bench:
         strategy = Attention()
         self.loop = SmatLoop(student, strategy, explainer, parts, train, train, training, SmatOptions(), None)
         self.first = [one.detach().clone() for one in self.loop.learned]
-        self.beside = _Beside(strategy, strategy.lesson(parts.maps, train.batch))
+        self.beside = AuxiliaryLoss(strategy, strategy.lesson(parts.maps, train.batch))
         self.outer_rows = self.loop._outer_rows(1)
         self.batches = list(shuffled(train.batch, training, 1))
         self.teacher: Model | None = teacher

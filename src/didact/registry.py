@@ -157,6 +157,11 @@ class Registry(Mapping[str, E], Generic[E]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    def name_of(self, kind: type) -> str | None:
+        """The name whose entry leads to this class."""
+        where = f"{kind.__module__}:{kind.__name__}"
+        return next((name for name, entry in self.items() if entry.target == where), None)
+
     def load(self, name: str) -> Any:
         """The object behind `name`, imported on first use."""
         entry = self[name]

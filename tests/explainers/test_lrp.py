@@ -270,8 +270,8 @@ def test_other_tasks(name, task):
         assert found.residual.max() < 1e-9
 
 
-def plainly(_, __, func, args, options):
-    return func(*args, **options)
+def plainly(_, call):
+    return call.result()
 
 
 BROKEN = {

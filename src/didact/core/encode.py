@@ -8,7 +8,7 @@ import torch
 
 from didact.core.batch import Batch, Pieces, patch_batch, text_batch
 from didact.core.function import FunctionTeacher
-from didact.core.model import Model
+from didact.core.model import Model, evaluating
 from didact.core.row import Row, Span
 from didact.core.teacher import Teacher
 from didact.core.words import squares_of, words_of
@@ -26,6 +26,15 @@ def encoded(teacher: Teacher, rows: Sequence[Row]) -> Batch:
             f"{', '.join(empty[:10])}."
         )
     return text_batch(rows, list(map(_words, rows)), padding=0) if teacher.task.is_text else _squares(teacher, rows)
+
+
+def logits_of(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> torch.Tensor:
+    """What the teacher answers to rows and their batch: logits, or the values of one that nobody sees inside."""
+    if not isinstance(teacher, Model):
+        return torch.from_numpy(teacher.predict(rows).values)
+    with evaluating(teacher), torch.no_grad():
+        logits: torch.Tensor = teacher(batch).logits
+        return logits
 
 
 def device_of(teacher: Teacher) -> torch.device:

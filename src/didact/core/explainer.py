@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from torch import nn
 
-from didact.core.batch import Batch
-from didact.core.explanation import Explanation
-from didact.core.row import Row
-from didact.core.target import Target
-from didact.core.teacher import Teacher
+# The types of an explainer's signature can be imported from here, too.
+from didact.core.batch import Batch as Batch
+from didact.core.explanation import Explanation as Explanation
+from didact.core.explanation import Kind as Kind
+from didact.core.row import Row as Row
+from didact.core.target import Target as Target
+from didact.core.teacher import Teacher as Teacher
 
 
 class Explainer(nn.Module, ABC):

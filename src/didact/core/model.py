@@ -7,22 +7,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
+# The types of a model's signature can be imported from here, too.
+from didact.core.batch import Batch as Batch
 from didact.core.batching import row_batches
-from didact.core.outputs import Outputs
-from didact.core.row import Row
+from didact.core.outputs import Outputs as Outputs
+from didact.core.row import Row as Row
 from didact.core.rows import Rows, as_rows
 from didact.core.target import best_span
-from didact.core.task import Task
+from didact.core.task import Task as Task
 from didact.core.teacher import described
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Listen as Listen
+from didact.core.trace import Trace as Trace
 from didact.errors import ShapeError, UnsupportedError
 
 
@@ -34,6 +36,9 @@ class TooLongError(UnsupportedError):
         self.lengths = list(lengths)
 
 
+TokenMask: TypeAlias = Bool[Tensor, "batch token"]
+TokenScores: TypeAlias = Float[Tensor, "batch token"]
+TokenVectors: TypeAlias = Float[Tensor, "batch token dim"]
 At = Literal["word", "embedding"]
 # Where a model pools: one position, the mean of all real ones, weights that are measured for each batch, or not known.
 Reading = Literal["first", "last", "mean", "measured", "unknown"]
@@ -60,17 +65,17 @@ class Model(nn.Module, ABC):
         """The rows as one batch on the CPU. Longer inputs than `max_length` are an error unless `truncate` is set."""
 
     @abstractmethod
-    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]: ...
+    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors: ...
 
     @abstractmethod
     def run(
         self,
-        embeddings: Float[Tensor, "batch token dim"],
+        embeddings: TokenVectors,
         batch: Batch,
         *,
         at: At = "word",
         listen: Collection[Listen] = (),
-        blank: Bool[Tensor, "batch token"] | None = None,
+        blank: TokenMask | None = None,
     ) -> Trace:
         """From the embeddings to the answer. No token receives anything from the positions marked `blank`."""
 
@@ -87,7 +92,7 @@ class Model(nn.Module, ABC):
     def layers_in_order(self) -> Sequence[nn.Module]:
         """The layers, each once even if it is called several times. Each takes and gives hidden states."""
 
-    def pooling_weights(self, batch: Batch) -> Float[Tensor, "batch token"]:
+    def pooling_weights(self, batch: Batch) -> TokenScores:
         """How much each position counts in what the model answers from, one in sum per row."""
         weights = torch.zeros(batch.mask.shape, dtype=next(self.parameters()).dtype, device=batch.device)
         if self.reading == "mean":

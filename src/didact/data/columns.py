@@ -150,7 +150,7 @@ def check_columns(table: Table, layout: Layout) -> None:
     """Every table of a data set has the columns that the first one had."""
     for role, column in layout.roles.items():
         if column not in table.columns and role != "id":
-            raise DataError(_absent(table, role, column))
+            raise _absent(table, role, column)
 
 
 def reader(
@@ -219,7 +219,7 @@ def _given(table: Table, columns: Mapping[str, str | None], task: Task | None) -
                 + f"Roles: {', '.join(sorted(known))}."
             )
         if column is not None and column not in table.columns:
-            raise DataError(_absent(table, role, column))
+            raise _absent(table, role, column)
         roles[role] = column
     return roles
 
@@ -240,12 +240,8 @@ def _infer(table: Table, given: Mapping[str, str | None]) -> Task:
         return PAIR
     if has & set(_TEXTS):
         return REGRESSION if "score" in has and not has & set(_LABELS) else CLASSIFICATION
-    near = _pairs(table.columns, _TEXTS)
-    raise DataError(
-        f"{table.name}: no column has a usual name for a text, a pair of texts, a question or an image. "
-        + (f"Nearest: {near}. " if near else "")
-        + f"Columns: {', '.join(table.columns)}. Say which is which: {_how_to('text', 'label')}."
-    )
+    what = f"{table.name}: no column has a usual name for a text, a pair of texts, a question or an image."
+    raise _column_fault(table, what, _pairs(table.columns, _TEXTS), "Say which is which", "text", "label")
 
 
 def _guess_inputs(table: Table, task: Task) -> dict[str, str]:
@@ -266,11 +262,8 @@ def _guess_inputs(table: Table, task: Task) -> dict[str, str]:
             return dict(option)
     usual = " or ".join(" and ".join(repr(name) for _, name in option) for option in options)
     near = _pairs(table.columns, [name for option in options for _, name in option])
-    raise DataError(
-        f"{table.name}: task {task} needs {usual}. "
-        + (f"Nearest: {near}. " if near else "")
-        + f"Columns: {', '.join(table.columns)}. Say which is which: {_how_to(*_inputs(task))}."
-    )
+    what = f"{table.name}: task {task} needs {usual}."
+    raise _column_fault(table, what, near, "Say which is which", *_inputs(task))
 
 
 def _pairs(columns: Sequence[str], usual: Sequence[str], *, cutoff: float = 0.7) -> str:
@@ -292,19 +285,19 @@ def _refuse_near_miss(table: Table, names: Sequence[str], taken: set[str]) -> No
 def _refuse_half_a_pair(table: Table, layout: Layout) -> None:
     missing = [role for role in layout.task.segments if role not in layout.roles]
     if missing and "text" not in layout.roles:
-        raise DataError(
-            f"{table.name}: task {layout.task} also needs a column for {' and '.join(map(repr, missing))}. "
-            f"Columns: {', '.join(table.columns)}. Name it: {_how_to(missing[0])}."
-        )
+        what = f"{table.name}: task {layout.task} also needs a column for {' and '.join(map(repr, missing))}."
+        raise _column_fault(table, what, "", "Name it", missing[0])
 
 
-def _absent(table: Table, role: str, column: str) -> str:
-    near = difflib.get_close_matches(column, table.columns, n=3, cutoff=0.5)
-    hint = f"Nearest: {', '.join(map(repr, near))}. " if near else ""
-    return (
-        f"{table.name} has no column {column!r} (for {role}). {hint}Columns: {', '.join(table.columns)}. "
-        f"Name another: {_how_to(role)}."
-    )
+def _absent(table: Table, role: str, column: str) -> DataError:
+    near = ", ".join(map(repr, difflib.get_close_matches(column, table.columns, n=3, cutoff=0.5)))
+    return _column_fault(table, f"{table.name} has no column {column!r} (for {role}).", near, "Name another", role)
+
+
+def _column_fault(table: Table, what: str, near: str, advice: str, *roles: str) -> DataError:
+    """What is missing, the columns whose names are nearest, all columns, and how to name one."""
+    nearest = f"Nearest: {near}. " if near else ""
+    return DataError(f"{what} {nearest}Columns: {', '.join(table.columns)}. {advice}: {_how_to(*roles)}.")
 
 
 def _alignments(record: Record, column: str, texts: Sequence[str]) -> tuple[tuple[Span, Span], ...] | None:

@@ -6,7 +6,7 @@ training set 1,500 rows are the students' train and the rest is teach; validatio
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from didact.core.dataset import SPLITS, Split
@@ -66,9 +66,9 @@ def share(rows: Sequence[Row], shares: Mapping[str, Share], *, together: int | N
             "folder with files named after splits, or a mapping from split names to files."
         )
     groups: dict[bytes, list[Row]] = {}
-    key = _key(together)
     for row in rows:
-        groups.setdefault(_digest(key(row)), []).append(row)
+        shared = row.content if together is None else row.texts[together].encode()
+        groups.setdefault(_digest(shared), []).append(row)
     queue = deque(sorted(groups[digest], key=lambda row: (row.texts, row.id)) for digest in sorted(groups))
     dealt: dict[str, list[Row]] = {}
     for name, wanted in shares.items():
@@ -142,10 +142,6 @@ def _amount(part: Share) -> str:
     if isinstance(part, str):
         return "the rest"
     return f"{part:,} rows" if isinstance(part, int) else f"{part:.0%}"
-
-
-def _key(together: int | None) -> Callable[[Row], bytes]:
-    return (lambda row: row.content) if together is None else (lambda row: row.texts[together].encode())
 
 
 def _digest(content: bytes) -> bytes:

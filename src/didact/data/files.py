@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,7 +111,7 @@ def _separated(path: Path, *, delimiter: str | None = None) -> Table:
     except csv.Error as error:
         faults.append(f"{path} line {start + 1}: the record that starts here is cut off or broken ({error})")
     _refuse(path, faults, tried)
-    return Table(str(path), tuple(header), records, numbers, unit="line", is_typed=False, notes=notes)
+    return Table(str(path), tuple(header), records, numbers, unit="line", notes=notes)
 
 
 _LONGEST_FIELD: Final = 2**31 - 1
@@ -251,21 +252,13 @@ def _refuse(path: Path, faults: list[str], tried: list[str] | None = None) -> No
         raise DataError(f"{path} cannot be read, and nothing of it was loaded.{how} Faults:", faults)
 
 
-def _csv(path: Path) -> Table:
-    return _separated(path)
-
-
-def _tsv(path: Path) -> Table:
-    return _separated(path, delimiter="\t")
-
-
 ENDINGS: Final[dict[str, Callable[[Path], Table]]] = {
     ".jsonl": _jsonl,
     ".jsonl.gz": _jsonl,
-    ".csv": _csv,
-    ".csv.gz": _csv,
-    ".tsv": _tsv,
-    ".tsv.gz": _tsv,
+    ".csv": _separated,
+    ".csv.gz": _separated,
+    ".tsv": partial(_separated, delimiter="\t"),
+    ".tsv.gz": partial(_separated, delimiter="\t"),
     ".parquet": _parquet,
     ".npz": _npz,
 }

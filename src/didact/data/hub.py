@@ -9,6 +9,8 @@ from didact.data.table import Table
 from didact.errors import DataError, MissingExtraError
 
 CONVERTED: Final = "refs/convert/parquet"  # the hub's own Parquet copy of a set that has a loading script
+TRAIN_AND_TEST: Final = {"train": "train", "test": "test"}
+ALL_THREE: Final = {"train": "train", "validation": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Hub:
     revision: str
     columns: tuple[str, ...]
     splits: Mapping[str, str]
-    configs: tuple[str, ...]
+    configs: tuple[str, ...] = ("default",)
 
     def fetch(self, officials: Iterable[str]) -> dict[str, list[Table]]:
         """One table per config for each official split."""

@@ -49,24 +49,18 @@ def classes_of(
                 )
             found.setdefault(value, table.place(index))
     faults.refuse(name)
+    known = next((table.classes[column] for table in tables if column in table.classes), None)
+    known_missing = given is None and known is not None  # a ClassLabel writes -1 where there is no label
+    given = given if given is not None else known
     if given is None:
-        given = next((table.classes[column] for table in tables if column in table.classes), None)
-        known_missing = given is not None  # a ClassLabel writes -1 where there is no label
-    else:
-        known_missing = False
-    if given is None:
-        whole = all(isinstance(label, int) or _is_whole(label) for label in found)
+        whole = all(map(_is_whole, found))
         order = sorted(found, key=(lambda label: int(label)) if whole else str)
         return tuple(map(str, order)), {label: index for index, label in enumerate(order)}
     names = tuple(map(str, given))
     if len(set(names)) != len(names):
         raise OptionError(f"classes= names a class twice: {', '.join(names)}.")
     by_name = {label: names.index(str(label)) for label in found if str(label) in names}
-    by_index = {
-        label: int(label)
-        for label in found
-        if (isinstance(label, int) or _is_whole(label)) and 0 <= int(label) < len(names)
-    }
+    by_index = {label: int(label) for label in found if _is_whole(label) and 0 <= int(label) < len(names)}
     index_of = by_name if len(by_name) >= len(by_index) else by_index
     for label, place in found.items():
         if label not in index_of and not (known_missing and label == -1):

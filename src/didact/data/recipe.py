@@ -10,11 +10,15 @@ from didact.core.dataset import Dataset
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.data import cut as cuts
-from didact.data.cut import Cut
+
+# What a recipe is made of can be imported from here, too.
+from didact.data.cut import REST as REST
+from didact.data.cut import Cut as Cut
 from didact.data.files import read_table
-from didact.data.hub import Hub
+from didact.data.hub import Hub as Hub
 from didact.data.rows import read_rows
-from didact.data.table import Record, Table
+from didact.data.table import Record as Record
+from didact.data.table import Table
 from didact.errors import DataError, MissingExtraError
 
 VARIABLE: Final = "DIDACT_DATA"

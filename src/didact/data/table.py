@@ -16,7 +16,6 @@ class Table:
     records: Sequence[Record]
     numbers: Sequence[int]
     unit: str = "row"
-    is_typed: bool = True  # in CSV and TSV everything is a string
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # class names a column brings along
     notes: tuple[str, ...] = ()  # what was guessed while reading
 

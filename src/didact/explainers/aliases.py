@@ -3,35 +3,29 @@
 from collections.abc import Mapping
 from typing import Final
 
+# By method, the likeliest first: of a name that stands for several, all are suggested in this order.
+_CALLED: Final = {
+    "kernel_shap": "shap shapley shapley_values partition_shap",
+    "shapley_sampling": "shapley shapley_values shapley_value_sampling",
+    "deep_shap": "shap deep_lift_shap deeplift_shap",
+    "gradient_shap": "shap",
+    "deeplift": "deep_lift",
+    "integrated_gradients": "ig layer_integrated_gradients",
+    "gradient_norm": "saliency gradient gradients vanilla_gradient",
+    "gradient_input": "gradient gradients input_x_gradient gradient_x_input grad_input",
+    "smooth_gradient": "smoothgrad",
+    "attention_gradient": "gradcam grad_cam",
+    "lrp": "attnlrp attn_lrp",
+    "layer_conductance": "conductance",
+    "attention_all": "attn",
+    "attention_cls": "attn",
+    "attention_rollout": "rollout",
+    "attention_flow": "flow",
+    "occlusion": "loo leave_one_out feature_ablation",
+    "attention_mix": "smat",
+}
+
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "shap": ("kernel_shap", "deep_shap", "gradient_shap"),
-    "shapley": ("kernel_shap", "shapley_sampling"),
-    "shapley_values": ("kernel_shap", "shapley_sampling"),
-    "shapley_value_sampling": ("shapley_sampling",),
-    "partition_shap": ("kernel_shap",),
-    "deep_lift_shap": ("deep_shap",),
-    "deeplift_shap": ("deep_shap",),
-    "deep_lift": ("deeplift",),
-    "ig": ("integrated_gradients",),
-    "layer_integrated_gradients": ("integrated_gradients",),
-    "saliency": ("gradient_norm",),
-    "gradient": ("gradient_norm", "gradient_input"),
-    "gradients": ("gradient_norm", "gradient_input"),
-    "vanilla_gradient": ("gradient_norm",),
-    "input_x_gradient": ("gradient_input",),
-    "gradient_x_input": ("gradient_input",),
-    "grad_input": ("gradient_input",),
-    "smoothgrad": ("smooth_gradient",),
-    "gradcam": ("attention_gradient",),
-    "grad_cam": ("attention_gradient",),
-    "attnlrp": ("lrp",),
-    "attn_lrp": ("lrp",),
-    "conductance": ("layer_conductance",),
-    "attn": ("attention_all", "attention_cls"),
-    "rollout": ("attention_rollout",),
-    "flow": ("attention_flow",),
-    "loo": ("occlusion",),
-    "leave_one_out": ("occlusion",),
-    "feature_ablation": ("occlusion",),
-    "smat": ("attention_mix",),
+    alias: tuple(method for method, names in _CALLED.items() if alias in names.split())
+    for alias in " ".join(_CALLED.values()).split()
 }

@@ -4,13 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import Model, evaluating
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import Model, TokenScores, evaluating
 from didact.core.normalise import softmax_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.slopes import frozen, white_box
 
@@ -49,25 +45,21 @@ class AttentionCls(Explainer):
 class AttentionAll(Explainer):
     """Attention logits of every layer and head, averaged over queries, then softmax (Fernandes et al. 2022)."""
 
+    method, layers = "attention_all", slice(None)
+
     def __init__(self, *, temperature: float = 1.0) -> None:
         super().__init__()
-        self.temperature = _above_zero(temperature)
+        self.temperature = check_temperature(temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = mean_logits(white_box(teacher, "attention_all"), batch).mean((1, 2))
+        logits = mean_logits(white_box(teacher, self.method), batch)[:, self.layers].mean((1, 2))
         return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
 
 
-class AttentionLast(Explainer):
+class AttentionLast(AttentionAll):
     """`AttentionAll` of the last layer alone (Fernandes et al. 2022)."""
 
-    def __init__(self, *, temperature: float = 1.0) -> None:
-        super().__init__()
-        self.temperature = _above_zero(temperature)
-
-    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = mean_logits(white_box(teacher, "attention_last"), batch)[:, -1].mean(1)
-        return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
+    method, layers = "attention_last", slice(-1, None)
 
 
 class AttentionGradient(Explainer):
@@ -96,7 +88,7 @@ class AttentionGradient(Explainer):
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
 
 
-def _distribution(scores: Float[Tensor, "batch token"], batch: Batch) -> Explanation:
+def _distribution(scores: TokenScores, batch: Batch) -> Explanation:
     return Explanation(scores, batch.mask, batch.units, "distribution")
 
 
@@ -123,7 +115,8 @@ def _has_self_attention(model: Model, batch: Batch) -> bool:
     return True
 
 
-def _above_zero(temperature: float) -> float:
+def check_temperature(temperature: float) -> float:
+    """The temperature, if logits can be divided by it."""
     if not temperature > 0:
         raise OptionError(f"A temperature must be above 0, not {temperature}.")
     return temperature

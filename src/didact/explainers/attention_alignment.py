@@ -4,12 +4,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.row import Row, Span
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.core.words import words
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention_rollout import residual_attention

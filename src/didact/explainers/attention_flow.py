@@ -1,6 +1,6 @@
 """Attention flow: the most that can flow from where the model answers to each input token, with attention as pipes."""
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -8,15 +8,15 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.normalise import share_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.explainers.attention_rollout import residual_attention, start_of
 from didact.explainers.slopes import white_box
 
+Sinks: TypeAlias = Int[np.ndarray, " block"]
+Edges: TypeAlias = Bool[np.ndarray, "block middle token token"]
+Side: TypeAlias = Bool[np.ndarray, "block level token"]
+Flows: TypeAlias = Float[np.ndarray, " block"]
 TOLERANCE: Final = 1e-9  # between a flow that was found and a cut that no flow can exceed
 _UNITS: Final = 2**29  # scipy counts in 32-bit integers, and adds up both directions of an edge and all blocks
 _NODES: Final = 4096  # in one call of scipy, which costs as much as a graph of a thousand nodes
@@ -103,7 +103,7 @@ class Network:
             np.put_along_axis(used, np.take(order, here[weak:], axis=axis), True, axis=axis)
         return used & (self.middle > 0)
 
-    def _solve(self, sinks: Int[np.ndarray, " block"]) -> Float[np.ndarray, " block"]:
+    def _solve(self, sinks: Sinks) -> Flows:
         """For each sink the capacity of a cut that a flow attains.
 
         Integers lose what lies between them, so the rest is looked for again in smaller units: in the residual graph,
@@ -143,7 +143,7 @@ class Network:
                 more *= 2
         return cuts
 
-    def _graph(self, edges: Bool[np.ndarray, "block middle token token"]) -> Any:
+    def _graph(self, edges: Edges) -> Any:
         """The marked edges of each block as a sparse matrix. Source and sink are the last two nodes."""
         above, lower = np.divmod(np.flatnonzero(edges), self.tokens)
         capacities = self.middle.reshape(-1, self.tokens)[above % (len(self.middle) * self.tokens), lower]
@@ -151,7 +151,7 @@ class Network:
         above += above // (len(self.middle) * self.tokens) * self.tokens
         return self._sparse(capacities, above, (above // self.tokens + 1) * self.tokens + lower, len(edges))
 
-    def _ends(self, sinks: Int[np.ndarray, " block"]) -> Any:
+    def _ends(self, sinks: Sinks) -> Any:
         """From the source to where each block may start, and from its last level to its sink."""
         blocks = np.arange(len(sinks))[:, None] * self.levels
         here = np.arange(self.tokens)
@@ -170,7 +170,7 @@ class Network:
         upper = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
         return np.minimum(upper, graph.indices) // (self.levels * self.tokens)
 
-    def _sides(self, residual: Any, source: int, sink: int) -> list[Bool[np.ndarray, "block level token"]]:
+    def _sides(self, residual: Any, source: int, sink: int) -> list[Side]:
         """The source's side of two smallest cuts: all it still reaches, and all that does not reach the sink.
 
         No path leads from one block to another: through the source it would be one to the sink, and none is left.
@@ -181,9 +181,7 @@ class Network:
         far[breadth_first_order(residual.T.tocsr(), sink, return_predecessors=False)] = False
         return [side[:source].reshape(-1, self.levels, self.tokens) for side in (near, far)]
 
-    def _capacities(
-        self, side: Bool[np.ndarray, "block level token"], sinks: Int[np.ndarray, " block"]
-    ) -> Float[np.ndarray, " block"]:
+    def _capacities(self, side: Side, sinks: Sinks) -> Flows:
         """What crosses each block's cut in the whole graph."""
         inside, outside = side.astype(np.float64), (~side).astype(np.float64)
         total = outside[:, 0] @ self.start + (inside[:, -1] * self.bottom[:, sinks].T).sum(-1)
@@ -191,13 +189,7 @@ class Network:
             total += (inside[:, layer] @ matrix * outside[:, layer + 1]).sum(-1)
         return total
 
-    def _missing(
-        self,
-        sides: list[Bool[np.ndarray, "block level token"]],
-        used: Bool[np.ndarray, "block middle token token"],
-        short: Int[np.ndarray, " chosen"],
-        most: int,
-    ) -> Bool[np.ndarray, "block middle token token"]:
+    def _missing(self, sides: list[Side], used: Edges, short: Int[np.ndarray, " chosen"], most: int) -> Edges:
         """The largest edges across the cuts of these blocks that are not in use."""
         missing = np.zeros_like(used)
         for block in short:

@@ -6,14 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
 from didact.core.batching import area_batches
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import Model, evaluating
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import Model, TokenScores, evaluating
 from didact.core.normalise import positive, share_over, softmax_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.explainers.slopes import white_box
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
@@ -37,7 +33,7 @@ class AttentionRollout(Explainer):
         return Explanation(share_over(mass, batch.units), batch.mask, batch.units, "distribution")
 
 
-def start_of(model: Model, batch: Batch, target: Target) -> Float[Tensor, "batch token"]:
+def start_of(model: Model, batch: Batch, target: Target) -> TokenScores:
     """Where the explained number is read at the top, one in sum: half at a span's start and half at its end,
     otherwise where the model answers from."""
     if target.kind != "span":
@@ -71,9 +67,7 @@ def residual_attention(
         yield rows, mixed / positive(mixed.sum(-1, keepdim=True))
 
 
-def rolled_out(
-    start: Float[Tensor, "batch token"], matrices: Float[Tensor, "batch layer token token"]
-) -> Float[Tensor, "batch token"]:
+def rolled_out(start: TokenScores, matrices: Float[Tensor, "batch layer token token"]) -> TokenScores:
     """The start's mass, carried from the top layer down to the input."""
     for matrix in matrices.flip(1).unbind(1):
         start = torch.einsum("bq,bqk->bk", start, matrix)

@@ -1,5 +1,6 @@
 """Rows to compare with: what the data look like when they say nothing in particular."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,9 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Batch, Model, Row
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError, UnsupportedError
 
@@ -45,12 +44,10 @@ class Background:
             assert chosen.pixels is not None
             self._images = (chosen.ids, chosen.pixels)
             return
-        counts: dict[int, int] = {}
+        counts: Counter[int] = Counter()
         for start in range(0, len(rows), _AT_ONCE):
             batch = model.encode(rows[start : start + _AT_ONCE])
-            tokens, times = batch.tokens[batch.units].unique(return_counts=True)
-            for token, count in zip(tokens.tolist(), times.tolist(), strict=True):
-                counts[token] = counts.get(token, 0) + count
+            counts.update(batch.tokens[batch.units].tolist())
         self._tokens = np.array(sorted(counts), dtype=np.int64)
         shares = np.array([counts[token] for token in sorted(counts)], dtype=np.float64).cumsum()
         self._shares = shares / shares[-1]

@@ -26,7 +26,7 @@ class Built:
 
 def knows_option(method: str, option: str) -> bool:
     """Whether a method takes this option."""
-    return option in _options_of(EXPLAINERS.load(method))
+    return option in options_of(method)
 
 
 def options_of(method: str) -> dict[str, inspect.Parameter]:
@@ -76,7 +76,4 @@ def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def _name(method: Callable[..., Any]) -> str:
     """The name it is registered under, or the name it has."""
-    kind = type(method)
-    where = f"{kind.__module__}:{kind.__name__}"
-    registered = next((name for name, entry in EXPLAINERS.items() if entry.target == where), None)
-    return registered or str(getattr(method, "__name__", kind.__name__))
+    return EXPLAINERS.name_of(type(method)) or str(getattr(method, "__name__", type(method).__name__))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from didact.core.aim import aim
 from didact.core.batch import Batch
-from didact.core.encode import encoded
+from didact.core.encode import encoded, logits_of
 from didact.core.explanation import Explanation, Kind
 from didact.core.row import Row
 from didact.core.teacher import Teacher
@@ -87,12 +87,7 @@ def explained(
     """What the explainer says of the predicted class of these rows; it is prepared with `everyone`."""
     explainer = prepared(everyone or rows)
     batch = encoded(teacher, rows)
-    if isinstance(teacher, nn.Module):
-        with torch.no_grad():
-            logits = teacher(batch).logits
-    else:
-        logits = torch.from_numpy(teacher.predict(list(rows)).values)
-    return explainer(teacher, batch, aim(teacher, rows, batch, logits)), batch
+    return explainer(teacher, batch, aim(teacher, rows, batch, logits_of(teacher, rows, batch))), batch
 
 
 def _scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:

@@ -11,30 +11,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.baseline import BASELINES, baseline_of
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import At, Model
-from didact.core.row import Row
-from didact.core.target import Target
-from didact.core.teacher import Teacher
+from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
+from didact.core.model import At, Model, TokenVectors
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of
-from didact.explainers.rules import (
-    BENT,
-    POWERS,
-    Choice,
-    Function,
-    Numbers,
-    Rules,
-    activations_whole,
-    changed,
-    depends,
-    derivative,
-    given,
-    tensors,
-)
+from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
+from didact.explainers.rules import BENT, POWERS, Call, Choice, Function, Rules, activations_whole
 from didact.explainers.slopes import check_at, frozen, points, white_box
 
 
@@ -124,14 +107,8 @@ def _explained(
 
 
 def multipliers(
-    model: Model,
-    inputs: Float[Tensor, "batch token dim"],
-    references: Float[Tensor, "batch token dim"],
-    batch: Batch,
-    target: Target,
-    *,
-    at: At,
-) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, "2 batch"]]:
+    model: Model, inputs: TokenVectors, references: TokenVectors, batch: Batch, target: Target, *, at: At
+) -> tuple[TokenVectors, Float[Tensor, "2 batch"]]:
     """What a difference of each input number counts in the target, and the target at inputs and references.
 
     Inside `frozen`. The references pass first, then the inputs, and every operation sees both.
@@ -229,19 +206,21 @@ class Differences(Rules):
             self._inverses[id(found)] = found, below
         return found
 
-    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
-        if name in ("mul", "multiply") and len(args) == 2:
-            for one, other in (args, args[::-1]):  # RMSNorm as it is mostly written: x · rsqrt(mean of squares)
+    def product(self, call: Call) -> Tensor:
+        if call.name in ("mul", "multiply") and len(call.args) == 2:
+            # RMSNorm as it is mostly written: x · rsqrt(mean of squares)
+            for one, other in (call.args, call.args[::-1]):
                 if id(one) in self._inverses:
                     return self.division(other, self._inverses[id(one)][1])
-        others = self._paired(name, [one for one in tensors(args) if depends(one)])
+        others = self._paired(call.name, [one for one in tensors(call.args) if depends(one)])
         if others is None:
-            return func(*args, **options)
+            return call.result()
         # The derivative at the means of both is the mean of the other factor.
         there = iter(others)
-        at_means = func(*changed(args, lambda one: given(_mean(one.detach(), next(there)), one)), **options)
+        means = changed(call.args, lambda one: given(_mean(one.detach(), next(there)), one))
+        at_means = call.func(*means, **call.options)
         with torch.no_grad():
-            result = func(*args, **options)
+            result = call.result()
         return given(result, at_means)
 
     def division(self, above: Tensor | float, below: Tensor) -> Tensor:

@@ -7,10 +7,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from didact.core.batch import Batch
-from didact.core.model import Model, evaluating
+from didact.core.encode import logits_of
+from didact.core.model import Batch, Model, Row
 from didact.core.precision import SINGLE, weights_precision
-from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
@@ -70,8 +69,7 @@ def _trial_rows(model: Model, rows: Sequence[Row]) -> list[Row]:
 
 
 def _largest_residual(model: Model, batch: Batch) -> float:
-    with evaluating(model), torch.no_grad():
-        target = Target.predicted(model.task, model(batch).logits)
+    target = Target.predicted(model.task, logits_of(model, (), batch))
     residual = build_explainer(FAST).explainer(model, batch, target).residual
     assert residual is not None, "a fast method is one whose scores add up"
     return float(residual.max())

@@ -6,14 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
+from didact.core.model import Model, TokenVectors
 from didact.core.seeds import numpy_generator
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.background import Background
 from didact.explainers.completeness import left_over
@@ -73,15 +68,13 @@ class GradientShap(Explainer):
                     other = model.embed(self.background.of(part, drawn[chosen]), at=self.at)
                 change = (full[rows[chosen], :length] - other) * part.units[..., None]
                 place = full[rows[chosen], :length] - (1 - places[chosen])[:, None, None] * change
-                found, _ = slope(model, place, part, target.select(rows[chosen]), at=self.at)
+                found = slope(model, place, part, target.select(rows[chosen]), at=self.at)
                 total[:, :length].index_add_(0, rows[chosen], found * change * shares[chosen, None, None])
             scores = total.sum(-1) * batch.units
             ends = self._ends(model, batch, target, full)
         return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
 
-    def _ends(
-        self, model: Model, batch: Batch, target: Target, full: Float[Tensor, "batch token dim"]
-    ) -> Float[Tensor, "batch 2"]:
+    def _ends(self, model: Model, batch: Batch, target: Target, full: TokenVectors) -> Float[Tensor, "batch 2"]:
         """Mean f(background) and f(x), in passes of their own."""
         size, device = self.background.size, batch.device
         rows = torch.arange(len(batch), device=device)

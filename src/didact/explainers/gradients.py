@@ -6,12 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.seeds import seed_from
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.slopes import check_at, frozen, points, slope, white_box
 
@@ -26,7 +22,7 @@ class GradientNorm(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = white_box(teacher, "gradient_norm")
         with frozen(model):
-            found, _ = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
+            found = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
         return Explanation(found.norm(dim=-1) * batch.units, batch.mask, batch.units, "magnitude")
 
 
@@ -47,7 +43,7 @@ class GradientInput(Explainer):
         model = white_box(teacher, "gradient_input")
         with frozen(model):
             inputs = model.embed(batch, at=self.at)
-            found, _ = slope(model, inputs, batch, target, at=self.at)
+            found = slope(model, inputs, batch, target, at=self.at)
         scores = (inputs * found).sum(-1) * batch.units
         sizes = inputs.norm(dim=-1) * found.norm(dim=-1) * batch.units
         cautions = (_ROUNDING,) if is_rounding(scores, sizes) else ()
@@ -98,7 +94,7 @@ class SmoothGradient(Explainer):
                 part = batch.select(rows[chosen])
                 length = part.tokens.shape[1]
                 moved = inputs[rows[chosen], :length] + self._noise(inputs, batch, rows[chosen], drawn[chosen], length)
-                found, _ = slope(model, moved, part, target.select(rows[chosen]), at=self.at)
+                found = slope(model, moved, part, target.select(rows[chosen]), at=self.at)
                 total[:, :length].index_add_(0, rows[chosen], found)
         norm = (total / self.samples).norm(dim=-1)
         return Explanation(norm * batch.units, batch.mask, batch.units, "magnitude")

@@ -1,7 +1,7 @@
 """Integrated gradients: the mean gradient on the line from a baseline to the input, times their difference."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import torch
@@ -9,15 +9,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.baseline import baseline_of
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import At, Model
-from didact.core.target import Target
-from didact.core.teacher import Teacher
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import At, Model, TokenScores, TokenVectors
 from didact.errors import OptionError
 from didact.explainers.completeness import left_over
 from didact.explainers.slopes import check_at, frozen, points, slope, values_at, white_box
+
+PointRows: TypeAlias = Int[Tensor, " point"]
+Shares: TypeAlias = Float[Tensor, " point"]
+Ends: TypeAlias = Float[Tensor, "batch 2"]
 
 
 class IntegratedGradients(Explainer):
@@ -65,41 +65,41 @@ class _Path:
     target: Target
     at: At
     batch_size: int
-    empty: Float[Tensor, "batch token dim"]
-    change: Float[Tensor, "batch token dim"]
+    empty: TokenVectors
+    change: TokenVectors
 
     def point(
         self, rows: Int[Tensor, " chunk"], shares: Float[Tensor, " chunk"], length: int
     ) -> Float[Tensor, "chunk token dim"]:
         return self.empty[rows, :length] + shares[:, None, None] * self.change[rows, :length]
 
-    def values(self, rows: Int[Tensor, " point"], shares: Float[Tensor, " point"]) -> Float[Tensor, " point"]:
+    def values(self, rows: PointRows, shares: Shares) -> Shares:
         """The target at these places of these rows' lines."""
         return values_at(
             self.model, rows, lambda chosen, length: self.point(rows[chosen], shares[chosen], length),
             self.batch, self.target, at=self.at, batch_size=self.batch_size,
         )  # fmt: skip
 
-    def gains(self, rows: Int[Tensor, " point"], shares: Float[Tensor, " point"]) -> Float[Tensor, "point token"]:
+    def gains(self, rows: PointRows, shares: Shares) -> Float[Tensor, "point token"]:
         """What each unit adds to the target per step along the line, at these places of these rows' lines."""
         found = self.change.new_zeros(len(rows), self.change.shape[1])
         for chosen in points(rows, self.batch, self.batch_size):
             part = self.batch.select(rows[chosen])
             length = part.tokens.shape[1]
             place = self.point(rows[chosen], shares[chosen], length)
-            gradient, _ = slope(self.model, place, part, self.target.select(rows[chosen]), at=self.at)
+            gradient = slope(self.model, place, part, self.target.select(rows[chosen]), at=self.at)
             found[chosen, :length] = (gradient * self.change[rows[chosen], :length]).sum(-1)
         return found
 
     @property
-    def ends(self) -> Float[Tensor, "batch 2"]:
+    def ends(self) -> Ends:
         """The target at the baseline and at the row."""
         rows = torch.arange(len(self.batch), device=self.batch.device)
         shares = torch.tensor([0.0, 1.0], device=rows.device, dtype=self.change.dtype).repeat(len(rows))
         return self.values(rows.repeat_interleave(2), shares).reshape(-1, 2)
 
 
-def _even(path: _Path, steps: int) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch 2"]]:
+def _even(path: _Path, steps: int) -> tuple[TokenScores, Ends]:
     """The scores by one rule over the whole line."""
     shares, weights = _gauss(steps, path.change)
     rows = torch.arange(len(path.batch), device=shares.device).repeat_interleave(steps)
@@ -114,7 +114,7 @@ _UNIT_TOLERANCE: Final = 0.03  # of all scores' sizes, estimated
 _POWER: Final = 3  # places on the line are cubes of what is halved: 0.25 becomes 0.016
 
 
-def _refined(path: _Path) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch 2"]]:
+def _refined(path: _Path) -> tuple[TokenScores, Ends]:
     """The scores with intervals halved until each one's errors are a small part of what a row may leave over."""
     device, dtype = path.change.device, path.change.dtype
     ends = path.ends

@@ -17,7 +17,7 @@ from didact.core.seeds import numpy_generator
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.explainers.perturbation import Perturbation, Questions, nothing_and_all
+from didact.explainers.perturbation import Perturbation, Questions, RowValues, nothing_and_all
 
 AUTO_SAMPLES: Final = 500  # what `auto` is for rows of up to 125 units
 
@@ -60,9 +60,7 @@ class KernelShap(Perturbation):
         kept, weights = self.draw(row, units)
         return Questions(np.concatenate([nothing_and_all(units), kept]), weights)
 
-    def understand(
-        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
-    ) -> list[Float[np.ndarray, " _"]]:
+    def understand(self, asked: Sequence[Questions], answers: Sequence[RowValues]) -> list[RowValues]:
         return [
             constrained_fit(one.kept[2:], values[2:] - values[0], one.extra, float(values[1] - values[0]))
             for one, values in zip(asked, answers, strict=True)
@@ -89,7 +87,7 @@ class KernelShap(Perturbation):
         mass = {size: (2 if 2 * size < units else 1) / (size * (units - size)) for size in sizes}
         count = {size: math.comb(units, size) * (2 if 2 * size < units else 1) for size in sizes}
         found: list[Bool[np.ndarray, "_ unit"]] = []
-        weights: list[Float[np.ndarray, " _"]] = []
+        weights: list[RowValues] = []
         while sizes:
             size, left = sizes[0], sum(mass[size] for size in sizes)
             if count[size] > room * mass[size] / left and sum(count[size] for size in sizes) > room:

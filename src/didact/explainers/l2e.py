@@ -4,23 +4,19 @@ It reads what the teacher reads, with the label that is explained at both ends, 
 told in didact.learning.l2e; docs/l2e.md tells what differs from the paper.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.encode import device_of, encoded
+from didact.core.encode import device_of, encoded, logits_of
 from didact.core.explanation import Explanation, Kind
-from didact.core.model import Model, evaluating
+from didact.core.model import Batch, Model, Outputs, Row, TokenMask, TokenScores, evaluating
 from didact.core.normalise import positive, softmax_over
-from didact.core.outputs import Outputs
 from didact.core.players import LEVELS, first_positions, players_of
-from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
@@ -81,10 +77,6 @@ class L2E(Learned):
         self._reads: NetworkSpec | None = None
 
     @property
-    def options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in inspect.signature(L2E).parameters}
-
-    @property
     def network(self) -> Network:
         return self._ready()[0]
 
@@ -127,9 +119,7 @@ class L2E(Learned):
         found: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
         return found.unflatten(-1, (len(self.reads.imitates), -1))
 
-    def scores(
-        self, said: Float[Tensor, "batch token imitated out"], scored: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token"]:
+    def scores(self, said: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
         """From what the network puts out to scores; of several imitated explainers the mean, each at its largest 1."""
         if self.formulation == "labelling":
             values = torch.tensor(self.reads.values, dtype=said.dtype, device=said.device)
@@ -162,13 +152,7 @@ class L2E(Learned):
                 f"The explainer 'l2e' explains a class or a score, and the target is a {target.kind}. "
                 "Choose another target, or the explainer it imitates."
             )
-        if isinstance(teacher, Model):
-            with evaluating(teacher), torch.no_grad():
-                said = teacher(batch).logits[:, 0]
-        else:
-            assert batch.rows is not None
-            said = torch.from_numpy(teacher.predict(batch.rows).values[:, 0])
-        return self.bucket(said).to(batch.device)
+        return self.bucket(logits_of(teacher, batch.rows or (), batch)[:, 0]).to(batch.device)
 
     def bucket(self, said: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Which of the buckets each score of a regression falls into."""
@@ -266,6 +250,6 @@ def check_teacher(teacher: Teacher) -> None:
         )
 
 
-def scored_units(batch: Batch, level: str) -> Bool[Tensor, "batch token"]:
+def scored_units(batch: Batch, level: str) -> TokenMask:
     """Where scores stand: on every unit, or on the first piece of every word."""
     return first_positions(players_of(batch, level=level))

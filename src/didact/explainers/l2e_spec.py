@@ -8,12 +8,9 @@ from functools import cached_property
 from typing import Any, Final
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Batch, Model, Row, TokenVectors
 from didact.core.teacher import Teacher
 from didact.core.words import words_of
 from didact.errors import OptionError
@@ -88,7 +85,7 @@ class NetworkSpec:
         return cls(**lists | {"values": tuple(map(tuple, kept["values"]))})
 
 
-def teacher_embeddings(teacher: Teacher, batch: Batch) -> Float[Tensor, "batch token dim"]:
+def teacher_embeddings(teacher: Teacher, batch: Batch) -> TokenVectors:
     assert isinstance(teacher, Model)
     with torch.no_grad():
         return teacher.embed(batch)

@@ -1,16 +1,10 @@
 """Layer conductance: how much of the change of the target flows through each position of a layer."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from didact.core.baseline import baseline_of
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import Model
-from didact.core.target import Target
-from didact.core.teacher import Teacher
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import Model, TokenScores, TokenVectors
 from didact.errors import OptionError
 from didact.explainers.slopes import check_at, frozen, white_box
 
@@ -46,13 +40,8 @@ class LayerConductance(Explainer):
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
 
     def _flow(
-        self,
-        model: Model,
-        part: Batch,
-        target: Target,
-        empty: Float[Tensor, "batch token dim"],
-        change: Float[Tensor, "batch token dim"],
-    ) -> Float[Tensor, "batch token"]:
+        self, model: Model, part: Batch, target: Target, empty: TokenVectors, change: TokenVectors
+    ) -> TokenScores:
         state = gradient = total = None
         for step in range(self.steps + 1):
             point = (empty + step / self.steps * change).requires_grad_()

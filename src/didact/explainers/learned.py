@@ -1,6 +1,7 @@
 """Learned explainers on disk and on the hub: weights as safetensors, all else as JSON."""
 
 import hashlib
+import inspect
 import json
 import tempfile
 from abc import abstractmethod
@@ -39,8 +40,9 @@ class Learned(Explainer):
     learned: Mapping[str, Any]  # what it was learned from, and how that went
 
     @property
-    @abstractmethod
-    def options(self) -> dict[str, Any]: ...
+    def options(self) -> dict[str, Any]:
+        """The options by name, each kept as an attribute."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @property
     @abstractmethod
@@ -145,8 +147,9 @@ def config_of(explainer: Learned) -> dict[str, Any]:
 
 def name_of(explainer: Learned) -> str:
     """The name its family is registered under."""
-    where = f"{type(explainer).__module__}:{type(explainer).__name__}"
-    return next(name for name, entry in EXPLAINERS.items() if entry.target == where)
+    name = EXPLAINERS.name_of(type(explainer))
+    assert name is not None
+    return name
 
 
 def _built(config: Mapping[str, Any], state: Mapping[str, Tensor], source: str) -> Learned:

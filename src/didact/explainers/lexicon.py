@@ -6,16 +6,10 @@ import torch
 from torch import Tensor
 
 from didact.core.aim import aim, target_names
-from didact.core.batch import Batch
 from didact.core.batching import row_batches
-from didact.core.encode import device_of, encoded
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation, Kind
-from didact.core.model import Model, evaluating
+from didact.core.encode import device_of, encoded, logits_of
+from didact.core.explainer import Batch, Explainer, Explanation, Kind, Row, Target, Teacher
 from didact.core.players import LEVELS, on_positions, players_of
-from didact.core.row import Row
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import is_learned
 from didact.records.explanations import Explanations
@@ -89,7 +83,7 @@ class Lexicon(Explainer):
         for chosen in row_batches(rows, _BATCH):
             here = [rows[index] for index in chosen]
             batch = encoded(teacher, here).to(device_of(teacher))
-            target = aim(teacher, here, batch, _said(teacher, here, batch))
+            target = aim(teacher, here, batch, logits_of(teacher, here, batch))
             found = built(teacher, batch, target)
             self.kind = "signed" if found.kind == "signed" else "magnitude"
             names = target_names(teacher, here, batch, target)
@@ -124,14 +118,6 @@ def _means(seen: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], floa
         total, count = sums.get((name, word), (0.0, 0))
         sums[name, word] = (total + score, count + 1)
     return {key: total / count for key, (total, count) in sums.items()}
-
-
-def _said(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> Tensor:
-    if not isinstance(teacher, Model):
-        return torch.from_numpy(teacher.predict(rows).values)
-    with evaluating(teacher), torch.no_grad():
-        logits: Tensor = teacher(batch).logits
-        return logits
 
 
 def _by_player(scores: Tensor, players: Tensor) -> Tensor:

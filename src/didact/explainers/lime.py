@@ -1,7 +1,7 @@
 """LIME: a linear model of the teacher around a row."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import torch
@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float
 from didact.core.perturb import DEFAULT
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
-from didact.explainers.perturbation import Perturbation, Questions
+from didact.explainers.perturbation import Perturbation, Questions, RowValues
 
+Presence: TypeAlias = Bool[np.ndarray, "row sample unit"]
+Samples: TypeAlias = Float[np.ndarray, "row sample"]
 _NUMBERS: Final = 2**20  # in one set of regressions: 8 MB, however many samples there are
 
 
@@ -48,10 +50,8 @@ class Lime(Perturbation):
         kept = self.draw(row, units)
         return Questions(kept, self.closeness(kept))
 
-    def understand(
-        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
-    ) -> list[Float[np.ndarray, " _"]]:
-        found: list[Float[np.ndarray, " _"]] = []
+    def understand(self, asked: Sequence[Questions], answers: Sequence[RowValues]) -> list[RowValues]:
+        found: list[RowValues] = []
         size = max(1, _NUMBERS // max(one.kept.size for one in asked))
         for some in (slice(start, start + size) for start in range(0, len(asked), size)):
             weights = np.stack([one.extra for one in asked[some]])
@@ -73,19 +73,14 @@ class Lime(Perturbation):
         return np.exp(-(distance**2) / (2 * self.kernel_width**2))
 
 
-def _padded(kept: Sequence[Bool[np.ndarray, "sample _"]]) -> Bool[np.ndarray, "row sample unit"]:
+def _padded(kept: Sequence[Bool[np.ndarray, "sample _"]]) -> Presence:
     presence = np.zeros((len(kept), len(kept[0]), max(one.shape[1] for one in kept)), dtype=bool)
     for row, one in enumerate(kept):
         presence[row, :, : one.shape[1]] = one
     return presence
 
 
-def weighted_ridge(
-    inputs: Bool[np.ndarray, "row sample unit"],
-    values: Float[np.ndarray, "row sample"],
-    weights: Float[np.ndarray, "row sample"],
-    ridge: float,
-) -> Float[np.ndarray, "row unit"]:
+def weighted_ridge(inputs: Presence, values: Samples, weights: Samples, ridge: float) -> Float[np.ndarray, "row unit"]:
     """Coefficients of a ridge regression with a free intercept. A column of zeros, as padding has, gets 0."""
     share = torch.from_numpy(weights / weights.sum(1, keepdims=True))
     plain, goal = torch.from_numpy(inputs).double(), torch.from_numpy(values)

@@ -1,31 +1,16 @@
 """Layer-wise relevance propagation with rules for attention, in the form gradient × input."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import Model
-from didact.core.target import Target
-from didact.core.teacher import Teacher
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import Model, TokenScores
 from didact.explainers.completeness import residual, size_of
-from didact.explainers.rules import (
-    Choice,
-    Function,
-    Numbers,
-    Rules,
-    activations_whole,
-    changed,
-    depends,
-    derivative,
-    given,
-    tensors,
-)
+from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
+from didact.explainers.rules import Call, Choice, Rules, activations_whole
 from didact.explainers.slopes import check_at, frozen, white_box
 
 _COUNTED: Final = 1e-3  # a residual above this may come from constants that were counted for another row
@@ -34,7 +19,7 @@ _COUNTED: Final = 1e-3  # a residual above this may come from constants that wer
 class Relevance(NamedTuple):
     """What the units were given of the target, what others were (biases, positions, special tokens), and the target."""
 
-    scores: Float[Tensor, "batch token"]
+    scores: TokenScores
     share: Float[Tensor, " batch"]
     output: Float[Tensor, " batch"]
 
@@ -134,14 +119,15 @@ class Shares(Rules):
             self._gates[id(found)] = found
         return found
 
-    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:  # noqa: ARG002
+    def product(self, call: Call) -> Tensor:
+        args = call.args
         gates = [one for one in tensors(args) if id(one) in self._gates]
         factors = sum(map(depends, tensors(args))) - len(gates)
         if gates and factors:
             args = changed(args, lambda one: one.detach() if id(one) in self._gates else one)
         else:
             factors += len(gates)
-        found = func(*args, **options)
+        found: Tensor = call.func(*args, **call.options)
         if factors > 1:
             found.register_hook(lambda gradient: gradient / factors)
         return found
@@ -169,14 +155,14 @@ class Shares(Rules):
         found = super().linear(values, weight, bias)
         return found if bias is None else self._keeping(found, bias)
 
-    def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
-        found = func(*args, **options)
-        parts = list(tensors((*args, *options.values())))
-        if sum(map(depends, parts)) == (len(parts) if name in ("cat", "concat", "stack") else 2):
+    def sum(self, call: Call) -> Tensor:
+        found: Tensor = call.result()
+        parts = list(tensors((*call.args, *call.options.values())))
+        if sum(map(depends, parts)) == (len(parts) if call.name in ("cat", "concat", "stack") else 2):
             return found
         with torch.no_grad():  # what comes out where the input is nothing
-            named = dict(zip(options, changed(options.values(), torch.zeros_like), strict=True))
-            constant = func(*changed(args, torch.zeros_like), **named)
+            named = dict(zip(call.options, changed(call.options.values(), torch.zeros_like), strict=True))
+            constant = call.func(*changed(call.args, torch.zeros_like), **named)
         return self._keeping(found, constant)
 
     def _keeping(self, result: Tensor, constant: Tensor) -> Tensor:

@@ -6,25 +6,20 @@ how much each counts is learned (didact.learning.smat). Unlearned, all count ali
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.encode import device_of
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
-from didact.core.model import Model, evaluating
+from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
+from didact.core.model import Model, TokenMask, TokenScores, TokenVectors, evaluating
 from didact.core.normalise import share_over, softmax_over
 from didact.core.players import over_positions, players_of
-from didact.core.row import Row
 from didact.core.simplex import NORMALISERS
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.attention import mean_logits
+from didact.explainers.attention import check_temperature, mean_logits
 from didact.explainers.learned import Learned
 from didact.explainers.slopes import frozen, white_box
 from didact.registry import parse_spec, split_list
@@ -34,6 +29,7 @@ from didact.render.mix import MixView
 FLOOR: Final = 1e-3
 AUTO: Final = "auto"
 _CANCELLED: Final = 1e-4
+PartLogits: TypeAlias = Float[Tensor, "batch part token"]
 
 
 class Mix(Learned):
@@ -50,9 +46,8 @@ class Mix(Learned):
         normaliser = "none" if normaliser is None else normaliser  # as a spec reads it
         if normaliser not in NORMALISERS:
             raise OptionError(f"Option 'normaliser' is {' or '.join(map(repr, NORMALISERS))}, not {normaliser!r}.")
-        if not temperature > 0:
-            raise OptionError(f"A temperature must be above 0, not {temperature}.")
-        self.normaliser, self.temperature, self.learn_temperature = normaliser, temperature, learn_temperature
+        self.normaliser, self.temperature = normaliser, check_temperature(temperature)
+        self.learn_temperature = learn_temperature
         self.names: tuple[str, ...] = ()
         self.coefficients = nn.Parameter(torch.zeros(0))
         self.log_temperature = nn.Parameter(torch.zeros(()), requires_grad=learn_temperature)
@@ -63,7 +58,7 @@ class Mix(Learned):
         """What this teacher's parts are called, in order. Refuses a teacher that has none."""
 
     @abstractmethod
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
         """The scores to be weighed, as logits. They do not depend on what is learned."""
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
@@ -96,13 +91,11 @@ class Mix(Learned):
             scores = self.mixed(self.parts(teacher, batch, target), batch.units)
         return Explanation(scores, batch.mask, batch.units, "distribution")
 
-    def mixed(
-        self, parts: Float[Tensor, "batch part token"], units: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token"]:
+    def mixed(self, parts: PartLogits, units: TokenMask) -> TokenScores:
         """The explanation; gradients flow to what is learned."""
         return softmax_over(self.logits(parts), units)
 
-    def logits(self, parts: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch token"]:
+    def logits(self, parts: PartLogits) -> TokenScores:
         heat = self.temperature * self.log_temperature.exp().to(parts)
         return torch.einsum("p,bpt->bt", self.weights.to(parts), parts) / heat
 
@@ -115,14 +108,6 @@ class Mix(Learned):
     def weights(self) -> Float[Tensor, " part"]:
         """How much each part counts."""
         return NORMALISERS[self.normaliser](self.coefficients)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {
-            "normaliser": self.normaliser,
-            "temperature": self.temperature,
-            "learn_temperature": self.learn_temperature,
-        }
 
     def view(self, title: str = "") -> MixView:
         """The weights, for people: `explainer.view().show()`, or a picture of them."""
@@ -166,7 +151,7 @@ class AttentionMix(Mix):
         layers, heads = mean_logits(model, model.encode([row]).to(model.device)).shape[1:3]
         return tuple(f"{layer}.{head}" for layer in range(layers) for head in range(heads))
 
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:  # noqa: ARG002
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:  # noqa: ARG002
         return mean_logits(white_box(teacher, "attention_mix"), batch).flatten(1, 2)
 
 
@@ -183,7 +168,7 @@ class GradientMix(Mix):
         assert hidden is not None
         return ("embeddings", *(f"layer {number}" for number in range(len(hidden) - 1)))
 
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
         model = white_box(teacher, "gradient_mix")
         with frozen(model), torch.enable_grad():
             trace = model.run(model.embed(batch).detach().requires_grad_(), batch, listen=["hidden"])
@@ -219,10 +204,6 @@ class Blend(Mix):
         self.members = members
         self._built: tuple[Explainer, ...] = ()
 
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"members": self.members, **super().options}
-
     def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
         return members_of(self.members, teacher, row)
 
@@ -237,7 +218,7 @@ class Blend(Mix):
         named = () if self.members == AUTO else split_list(self.members, "+")
         return any(one.compares for one in _built(self.names or named))
 
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> Float[Tensor, "batch part token"]:
+    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
         words = players_of(batch, level="word")
         sent = []
         for member in self._built:
@@ -279,16 +260,14 @@ def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
     return names
 
 
-def logs_of(
-    scores: Float[Tensor, "batch part token"], units: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch part token"]:
+def logs_of(scores: PartLogits, units: TokenMask) -> PartLogits:
     """ln of each part's shares |s| / Σ|s| over the units; what has next to none keeps a thousandth of an even share."""
     count = units.sum(-1)[:, None, None].clamp_min(1).to(scores.dtype)
     share = share_over(scores, units[:, None], fill_empty=True)
     return torch.maximum(share, FLOOR / count).log().masked_fill(~units[:, None], 0.0)
 
 
-def _sum_of(terms: Float[Tensor, "batch token dim"]) -> Float[Tensor, "batch token"]:
+def _sum_of(terms: TokenVectors) -> TokenScores:
     """The sum over dimensions; 0 where next to nothing is left of it.
 
     What goes straight into a LayerNorm has a gradient × input of 0, whatever it says: the rest is rounding, and to be

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from didact.core.perturb import DEFAULT
-from didact.explainers.perturbation import Perturbation, Questions
+from didact.explainers.perturbation import Perturbation, Questions, RowValues
 
 
 class Occlusion(Perturbation):
@@ -23,6 +22,6 @@ class Occlusion(Perturbation):
     def understand(
         self,
         asked: Sequence[Questions],  # noqa: ARG002
-        answers: Sequence[Float[np.ndarray, " _"]],
-    ) -> list[Float[np.ndarray, " _"]]:
+        answers: Sequence[RowValues],
+    ) -> list[RowValues]:
         return [values[0] - values[1:] for values in answers]

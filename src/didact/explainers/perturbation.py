@@ -2,24 +2,21 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model
 from didact.core.perturb import MaskedForward, check_replace, on_all_positions
 from didact.core.players import on_positions, players_of
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import UnsupportedError
 from didact.explainers.completeness import left_over
 
+RowValues: TypeAlias = Float[np.ndarray, " _"]
 _NUMBERS: Final = 2**21  # units of all questions that are held at once: memory does not grow with samples × rows
 
 
@@ -48,9 +45,7 @@ class Perturbation(Explainer):
     def ask(self, row: str, units: int) -> Questions: ...
 
     @abstractmethod
-    def understand(
-        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
-    ) -> list[Float[np.ndarray, " _"]]:
+    def understand(self, asked: Sequence[Questions], answers: Sequence[RowValues]) -> list[RowValues]:
         """One score per unit of each row, from what was asked about it and answered."""
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
@@ -66,7 +61,7 @@ class Perturbation(Explainer):
         def read(logits: Tensor, rows: Int[Tensor, " question"]) -> Float[Tensor, " question"]:
             return target.select(rows).of(logits)
 
-        found: list[Float[np.ndarray, " _"]] = []
+        found: list[RowValues] = []
         ends: list[Float[np.ndarray, " 2"]] = []
         asked: list[Questions] = []
         for row, (name, units) in enumerate(zip(batch.ids, counts, strict=True)):
@@ -86,7 +81,7 @@ class Perturbation(Explainer):
 
 
 def _padded(
-    found: Sequence[Float[np.ndarray, " _"]], counts: Sequence[int], teacher: Teacher, batch: Batch
+    found: Sequence[RowValues], counts: Sequence[int], teacher: Teacher, batch: Batch
 ) -> Float[Tensor, "batch player"]:
     """One number per player of each row, padded with zeros, in the precision of the teacher."""
     widest = max(counts, default=0)

@@ -22,12 +22,11 @@ class Preset:
         return dict(self.common) | dict(self.methods.get(method, {}))
 
 
+_PIECES: Final[Mapping[str, Any]] = {"target": "predicted", "special": True, "level": "token", "at": "embedding"}
+
 PRESETS: Final[Mapping[str, Preset]] = {
     "pruthi": Preset(
-        {
-            "target": "predicted", "scale": "log_probability", "special": True, "level": "token", "at": "embedding",
-            "replace": "zero",
-        },
+        {**_PIECES, "scale": "log_probability", "replace": "zero"},
         {
             "integrated_gradients": {"baseline": "pad", "steps": 50},
             "gradient_norm": {"at": "word"},
@@ -36,10 +35,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "smat": Preset(
-        {
-            "target": "predicted", "scale": "logit", "special": True, "level": "token", "at": "embedding",
-            "replace": "zero",
-        },
+        {**_PIECES, "scale": "logit", "replace": "zero"},
         {
             "gradient_input": {"normalise": "softmax(temperature=0.1)"},
             "gradient_norm": {"normalise": "softmax"},
@@ -47,10 +43,8 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "l2e": Preset(
-        {
-            "target": "gold", "scale": "log_probability", "special": False, "level": "word", "baseline": "mask",
-            "replace": "mask",
-        },
+        {"target": "gold", "special": False, "level": "word"}
+        | {"scale": "log_probability", "baseline": "mask", "replace": "mask"},
         {
             "lime": {"samples": 1000},
             "kernel_shap": {"samples": 1000},
@@ -59,17 +53,14 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "neely": Preset(
-        {
-            "target": "predicted", "scale": "probability", "special": True, "level": "token", "absolute": True,
-            "at": "embedding", "baseline": "pad", "replace": "pad",
-        },
+        {**_PIECES, "scale": "probability", "absolute": True, "baseline": "pad", "replace": "pad"},
         {
             "integrated_gradients": {"steps": 50},
             "gradient_shap": {"samples": 5, "background": 5},
             "lime": {"samples": 1000, "kernel_width": 1.0},
         },
     ),
-}  # fmt: skip
+}
 
 
 def preset_named(name: str) -> Preset:

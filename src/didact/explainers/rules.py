@@ -10,7 +10,8 @@ Parameters are frozen meanwhile, so a tensor that requires a gradient is one tha
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any, Final, NamedTuple
 
@@ -19,11 +20,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
+from didact.explainers.derivatives import Numbers, depends, tensors
 from didact.explainers.written_out import WRITTEN_OUT
 
 Function = Callable[..., Any]
-Numbers = Callable[[Tensor], Tensor]  # a function of each number by itself
 Choice = Callable[[Tensor], tuple[Tensor, Tensor]]  # some of the numbers, and their places along the last dimension
+
+
+class Call(NamedTuple):
+    """A torch function as a model called it. `name` is the same for all spellings of one function."""
+
+    name: str
+    func: Function
+    args: Sequence[Any]
+    options: dict[str, Any]
+
+    def result(self) -> Any:
+        """What torch answers."""
+        return self.func(*self.args, **self.options)
 
 
 class Kind(NamedTuple):
@@ -75,134 +89,136 @@ class Rules(TorchFunctionMode, ABC):
             args = _positional(args, options)
         rule = getattr(self, f"_{kind.rule}")
         if kind.plain is None and not options.pop("inplace", False):
-            return rule(kind.name, func, args, options)
+            return rule(Call(kind.name, func, args, options))
         # The rule works on a copy, and the result is written over what was to be changed.
-        result = rule(kind.name, kind.plain or func, (args[0].clone(), *args[1:]), options)
+        result = rule(Call(kind.name, kind.plain or func, (args[0].clone(), *args[1:]), options))
         return args[0].copy_(result)
 
     # -- sorting ------------------------------------------------------------------------------------------------------
 
-    def _numbers(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        rest = args[1:]
-        if not args or any(True for _ in tensors((*rest, *options.values()))):
-            return func(*args, **options)
-        return self.numbers(name, lambda values: func(values, *rest, **options), args[0])
+    def _numbers(self, call: Call) -> Any:
+        if not call.args or any(True for _ in tensors((*call.args[1:], *call.options.values()))):
+            return call.result()
+        values, *rest = call.args
+        return self.numbers(call.name, lambda values: call.func(values, *rest, **call.options), values)
 
-    def _power(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        base, exponent = args
+    def _power(self, call: Call) -> Any:
+        base, exponent = call.args
         if isinstance(base, Tensor) and isinstance(exponent, int | float):
             if exponent == 2:
-                return self.product("mul", torch.mul, (base, base), {})
-            name = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent, name)
+                return self._squared(base)
+            name = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent, call.name)
             return self.numbers(name, lambda values: values**exponent, base)
         if isinstance(exponent, Tensor) and isinstance(base, int | float):
             return self.numbers("exp", lambda values: base**values, exponent)
-        return func(*args, **options)
+        return call.result()
 
-    def _raised(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        exponent, base = args
-        return self._power("pow", torch.pow, (base, exponent), {})
+    def _raised(self, call: Call) -> Any:
+        return self._power(Call("pow", torch.pow, call.args[::-1], {}))
 
-    def _square(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        return self.product("mul", torch.mul, (args[0], args[0]), {})
+    def _square(self, call: Call) -> Any:
+        return self._squared(call.args[0])
 
-    def _product(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        if sum(map(depends, tensors(args))) < 2:
-            return func(*args, **options)
-        return self.product(name, func, args, options)
+    def _squared(self, values: Tensor) -> Tensor:
+        return self.product(Call("mul", torch.mul, (values, values), {}))
 
-    def _division(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        above, below = args if name != "divided_by" else args[::-1]
-        if not depends(below) or options.get("rounding_mode") is not None:
-            return func(*args, **options)
+    def _product(self, call: Call) -> Any:
+        return call.result() if sum(map(depends, tensors(call.args))) < 2 else self.product(call)
+
+    def _division(self, call: Call) -> Any:
+        above, below = call.args if call.name != "divided_by" else call.args[::-1]
+        if not depends(below) or call.options.get("rounding_mode") is not None:
+            return call.result()
         return self.division(above, below)
 
-    def _softmax(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        values, dim, dtype = _softmax_arguments(*args, **options)
+    def _softmax(self, call: Call) -> Any:
+        values, dim, dtype = _softmax_arguments(*call.args, **call.options)
         if dim is None:
-            return func(*args, **options)
+            return call.result()
         values = values if dtype is None else values.to(dtype)
-        if name == "softmax":
+        if call.name == "softmax":
             return self.softmax(values, dim)
         return values - self.logsumexp(values, (dim,))
 
-    def _logsumexp(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, dim, keepdim = _reduction_arguments(*args, **options)
+    def _logsumexp(self, call: Call) -> Any:
+        values, dim, keepdim = _reduction_arguments(*call.args, **call.options)
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         found = self.logsumexp(values, dims)
         return found if keepdim else found.squeeze(dims)
 
-    def _amax(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, dim, keepdim = _reduction_arguments(*args, **options)
+    def _amax(self, call: Call) -> Any:
+        values, dim, keepdim = _reduction_arguments(*call.args, **call.options)
         dims = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(values.dim()))
         if not dims:
             return values
         places = sorted(one % values.dim() for one in dims)
         flat = values.movedim(places, tuple(range(-len(places), 0))).flatten(-len(places))
-        found = self.largest(name, flat, lambda numbers: numbers.max(-1, keepdim=True)).squeeze(-1)
+        found = self.largest(call.name, flat, lambda numbers: numbers.max(-1, keepdim=True)).squeeze(-1)
         for place in places if keepdim else ():
             found = found.unsqueeze(place)
         return found
 
-    def _max(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    def _max(self, call: Call) -> Any:
         """`max` and `min`: of all numbers, of two tensors, or along a dimension with the places of what was found."""
-        values, *rest = args
-        other = rest[0] if rest else options.get("other")
+        values, *rest = call.args
+        other = rest[0] if rest else call.options.get("other")
         with self:
-            if not rest and not options:
-                return values.amax() if name == "max" else values.amin()
+            if not rest and not call.options:
+                return values.amax() if call.name == "max" else values.amin()
             if isinstance(other, Tensor):
-                return torch.maximum(values, other) if name == "max" else torch.minimum(values, other)
+                return torch.maximum(values, other) if call.name == "max" else torch.minimum(values, other)
         with torch.no_grad():
-            indices = func(*args, **options).indices
+            indices = call.result().indices
         with self:
-            found = values.amax(*rest, **options) if name == "max" else values.amin(*rest, **options)
-        return (torch.return_types.max if name == "max" else torch.return_types.min)((found, indices))
+            found = getattr(values, f"a{call.name}")(*rest, **call.options)
+        return getattr(torch.return_types, call.name)((found, indices))
 
-    def _max_pool(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, *rest = args
-        with_indices = options.pop("return_indices", False)
-        spatial = int(name[-2])  # max_pool2d: the last two dimensions are pooled
-        pool = getattr(F, name)
+    def _max_pool(self, call: Call) -> Any:
+        values, *rest = call.args
+        with_indices = call.options.pop("return_indices", False)
+        spatial = int(call.name[-2])  # max_pool2d: the last two dimensions are pooled
+        pool = partial(getattr(F, call.name), return_indices=True, **call.options)
         with torch.no_grad():
-            pooled, indices = pool(values, *rest, **options, return_indices=True)
+            pooled, indices = pool(values, *rest)
 
         def choose(numbers: Tensor) -> tuple[Tensor, Tensor]:
-            found = pool(numbers.unflatten(-1, values.shape[-spatial:]), *rest, **options, return_indices=True)
+            found = pool(numbers.unflatten(-1, values.shape[-spatial:]), *rest)
             return found[0].flatten(-spatial), found[1].flatten(-spatial)
 
-        found = self.largest(name, values.flatten(-spatial), choose).reshape(pooled.shape)
+        found = self.largest(call.name, values.flatten(-spatial), choose).reshape(pooled.shape)
         return (found, indices) if with_indices else found
 
-    def _sum(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        return self.sum(name, func, args, options)
+    def _sum(self, call: Call) -> Any:
+        return self.sum(call)
 
-    def _whole(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, function = args
-        return self.numbers(name, function, values)
+    def _whole(self, call: Call) -> Any:
+        values, function = call.args
+        return self.numbers(call.name, function, values)
 
-    def _written_out(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        longer = WRITTEN_OUT[name]
+    def _written_out(self, call: Call) -> Any:
+        longer = WRITTEN_OUT[call.name]
         try:
-            signature(longer).bind(*args, **options)
+            signature(longer).bind(*call.args, **call.options)
         except TypeError:  # called in a way we do not know
-            return func(*args, **options)
+            return call.result()
         with self:
-            return longer(*args, **options)
+            return longer(*call.args, **call.options)
 
-    def _convolution(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
+    def _convolution(self, call: Call) -> Any:
+        args, options = call.args, call.options
         if "weight" in options:
             args = (args[0], options.pop("weight"), *args[1:])
         values, weight, *rest = args
         bias = rest[0] if rest else options.get("bias")
         if bias is None:
-            return func(*args, **options)
-        found = func(values, weight, None, *rest[1:], **{key: one for key, one in options.items() if key != "bias"})
+            return call.func(*args, **options)
+        others = {key: one for key, one in options.items() if key != "bias"}
+        found = call.func(values, weight, None, *rest[1:], **others)
         with self:
             return found + bias.reshape(-1, *[1] * (weight.dim() - 2))
 
-    def _linear(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        return self.linear(*args, **options)
+    def _linear(self, call: Call) -> Any:
+        return self.linear(*call.args, **call.options)
 
     # -- what a method says -------------------------------------------------------------------------------------------
 
@@ -211,7 +227,7 @@ class Rules(TorchFunctionMode, ABC):
         """A function of each number by itself."""
 
     @abstractmethod
-    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+    def product(self, call: Call) -> Tensor:
         """A function that is linear in each of two or more dependent tensors: products, matrix products, einsum."""
 
     @abstractmethod
@@ -229,37 +245,13 @@ class Rules(TorchFunctionMode, ABC):
     def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:
         """The largest numbers of some sets; `choose` finds them and their places along the last dimension."""
 
-    def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:  # noqa: ARG002
+    def sum(self, call: Call) -> Tensor:
         """Dependent tensors and constants put together, linearly: the derivative stands."""
-        return func(*args, **options)
+        return call.result()
 
     def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """`weight` applied to the last dimension: the derivative stands."""
         return F.linear(values, weight, bias)
-
-
-def depends(value: object) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
-
-
-def tensors(args: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors among arguments, and in lists of them."""
-    for one in args:
-        if isinstance(one, Tensor):
-            yield one
-        elif isinstance(one, list | tuple):
-            yield from (part for part in one if isinstance(part, Tensor))
-
-
-def changed(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
-    """The arguments, with each dependent tensor changed."""
-    found: list[Any] = []
-    for one in args:
-        if isinstance(one, list | tuple):
-            found.append(changed(one, change) if any(map(depends, one)) else one)
-        else:
-            found.append(change(one) if depends(one) else one)
-    return found
 
 
 def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
@@ -269,38 +261,6 @@ def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
             if name in options and len(args) == place:
                 args = (*args, options.pop(name))
     return args
-
-
-class _Given(torch.autograd.Function):
-    """A value, with the derivative of something else: the gradient goes on to `carrier`, times `factor`."""
-
-    @staticmethod
-    def forward(ctx: Any, carrier: Tensor, value: tuple[Tensor], factor: Tensor | None) -> Tensor:  # noqa: ARG004
-        if factor is not None:
-            ctx.save_for_backward(factor)
-        return value[0]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = gradients
-        return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
-
-
-def given(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
-    """`value`, whose gradient goes on to `carrier` (of the same shape), times `factor`."""
-    # In a tuple autograd does not see the value, and takes it for a result of ours rather than for an input.
-    return _Given.apply(carrier, (value.detach(),), factor)
-
-
-def derivative(function: Numbers, values: Tensor) -> Tensor:
-    """The derivative of a function of each number."""
-    with torch.enable_grad():
-        points = values.detach().requires_grad_()
-        result = function(points)
-        if not result.requires_grad:
-            return torch.zeros_like(values)
-        (found,) = torch.autograd.grad(result.sum(), points)
-    return found
 
 
 @contextmanager
@@ -316,12 +276,10 @@ def activations_whole(model: nn.Module) -> Iterator[None]:
             return result
         return handle_torch_function(_whole, (args[0],), args[0], module.forward)
 
-    hooks = [module.register_forward_hook(whole) for module in written_out]
-    try:
+    with ExitStack() as hooks:
+        for module in written_out:
+            hooks.enter_context(module.register_forward_hook(whole))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _is_activation(module: nn.Module) -> bool:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from didact.core.perturb import DEFAULT
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
-from didact.explainers.perturbation import Perturbation, Questions, nothing_and_all
+from didact.explainers.perturbation import Perturbation, Questions, RowValues, nothing_and_all
 
 
 class ShapleySampling(Perturbation):
@@ -39,9 +39,7 @@ class ShapleySampling(Perturbation):
         arrived = order.argsort(1)[:, None] < np.arange(units + 1)[:, None]
         return Questions(np.concatenate([nothing_and_all(units), arrived.reshape(-1, units)]), order)
 
-    def understand(
-        self, asked: Sequence[Questions], answers: Sequence[Float[np.ndarray, " _"]]
-    ) -> list[Float[np.ndarray, " _"]]:
+    def understand(self, asked: Sequence[Questions], answers: Sequence[RowValues]) -> list[RowValues]:
         found = []
         for one, values in zip(asked, answers, strict=True):
             gains = np.zeros(one.extra.shape)

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.batching import length_buckets
-from didact.core.model import At, Model, evaluating
+from didact.core.model import At, Batch, Model, TokenVectors, evaluating
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
@@ -45,14 +44,10 @@ def frozen(model: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(True)
 
 
-def slope(
-    model: Model, embeddings: Float[Tensor, "batch token dim"], batch: Batch, target: Target, *, at: At
-) -> tuple[Float[Tensor, "batch token dim"], Float[Tensor, " batch"]]:
-    """The gradient of each row's target at these embeddings, and the target's value there. Inside `frozen`."""
+def slope(model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: At) -> TokenVectors:
+    """The gradient of each row's target at these embeddings. Inside `frozen`."""
     point = embeddings.detach().requires_grad_()
-    value = target.of(model.run(point, batch, at=at).logits)
-    (found,) = torch.autograd.grad(value.sum(), point)
-    return found, value.detach()
+    return torch.autograd.grad(target.of(model.run(point, batch, at=at).logits).sum(), point)[0]
 
 
 def points(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:

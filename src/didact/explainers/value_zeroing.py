@@ -1,21 +1,17 @@
 """Value zeroing: how far each token's state moves, layer by layer, when another token gives it nothing."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.batching import longest_first
-from didact.core.explainer import Explainer
-from didact.core.explanation import Explanation
+from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, evaluating
 from didact.core.normalise import share_over
-from didact.core.target import Target
-from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.attention_rollout import rolled_out, start_of
 from didact.explainers.slopes import white_box
@@ -115,12 +111,10 @@ def _compared(model: Model, origin: Int[Tensor, " copy"]) -> Iterator[list[Float
         layers.append(((unit - unit[here]).square().sum(-1) / 2).to(origin.device))
         return (hidden[here], *output[1:]) if isinstance(output, tuple) else hidden[here]
 
-    hooks = [layer.register_forward_hook(compare) for layer in model.layers_in_order]
-    try:
+    with ExitStack() as hooks:
+        for layer in model.layers_in_order:
+            hooks.enter_context(layer.register_forward_hook(compare))
         yield layers
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _rows_to_one(distances: Float[Tensor, "layer token token"]) -> Float[Tensor, "layer token token"]:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import wraps
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -70,7 +71,7 @@ def _vector_norm(
     return (values.abs() ** p).sum(dims, keepdim=keepdim) ** (1 / p)
 
 
-def _normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None) -> Tensor:  # noqa: ARG001
+def _normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: None) -> Tensor:
     return input / _vector_norm(input, p, dim, keepdim=True).clamp_min(eps)
 
 
@@ -92,15 +93,9 @@ def _var(
     return (centred * centred).sum(dims, keepdim=keepdim) / max(0, count - correction)
 
 
-def _std(
-    input: Tensor,
-    dim: int | Sequence[int] | bool | None = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-) -> Tensor:
-    return _var(input, dim, unbiased, keepdim, correction=correction).sqrt()
+@wraps(_var)
+def _std(*args: Any, **options: Any) -> Tensor:
+    return _var(*args, **options).sqrt()
 
 
 def _maximum(input: Tensor, other: Tensor) -> Tensor:

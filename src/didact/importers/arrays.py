@@ -45,9 +45,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
             f"{', '.join(map(repr, KEYS[1:]))}."
         )
     parsed = ParsedFile(name)
-    scores = in_rows(fields["scores"], fields.get("lengths"), f"{name} 'scores'")
-    lists = token_lists(fields, options.tokens, name, count=len(scores))
-    widest = widest_of(fields["scores"], lists)
+    scores, lists, widest = scored_tokens(fields, options.tokens, name, "scores", "tokens")
     columns = {
         key: in_rows(fields[key], fields.get("lengths") if key == "segments" else None, f"{name} {key!r}")
         for key in ("ids", "segments", "targets")
@@ -60,20 +58,27 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
         where, id = f"row {number + 1}", None
         try:
             id = named(columns["ids"][number], "ids") if "ids" in columns else None
-            words = words_in(tokens)
-            segments = columns["segments"][number] if "segments" in columns else None
+            words, segments = words_in(tokens), None
             target = plain(columns["targets"][number]) if "targets" in columns else None
-            given = numbers(mine, "scores")
-            given = without_padding(given, len(words), widest)
-            if segments is not None:
-                segments = whole_numbers(segments, "'segments'")[: len(words)]
+            given = without_padding(numbers(mine, "scores"), len(words), widest)
+            if "segments" in columns:
+                segments = whole_numbers(columns["segments"][number], "'segments'")[: len(words)]
             parsed.rows.append(ParsedRow(where, id, words, given, segments, None, target, None))
         except Fault as fault:
             parsed.fault(where, fault, id)
     return parsed
 
 
-def token_lists(fields: Mapping[str, Any], given: Any, name: str, *, count: int, key: str = "tokens") -> Sequence[Any]:
+def scored_tokens(
+    fields: Mapping[str, Any], given: Any, name: str, scores: str, tokens: str
+) -> tuple[Sequence[Any], Sequence[Any], int | None]:
+    """Scores and tokens of each row, and the longest row's tokens where scores are padded: one array for all rows."""
+    found = in_rows(fields[scores], fields.get("lengths"), f"{name} {scores!r}")
+    lists = _token_lists(fields, given, name, count=len(found), key=tokens)
+    return found, lists, max(map(len, lists), default=0) if getattr(fields[scores], "ndim", 1) > 1 else None
+
+
+def _token_lists(fields: Mapping[str, Any], given: Any, name: str, *, count: int, key: str) -> Sequence[Any]:
     """The tokens of each row: from the archive, from the caller, or from a JSON file. Empty ones are padding."""
     if given is None and fields.get(key) is None:
         raise DataError(
@@ -91,11 +96,6 @@ def token_lists(fields: Mapping[str, Any], given: Any, name: str, *, count: int,
         if isinstance(one, str) or not hasattr(one, "__len__"):
             raise DataError(f"Tokens are a list for each row, and one row has {shown(one)}.")
     return found
-
-
-def widest_of(scores: Any, lists: Sequence[Any]) -> int | None:
-    """The longest row's tokens, where scores are padded: one array for all rows."""
-    return max(map(len, lists), default=0) if getattr(scores, "ndim", 1) > 1 else None
 
 
 def without_padding(

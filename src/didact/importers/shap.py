@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from didact.core.row import Row
 from didact.errors import DataError, OptionError
-from didact.importers.arrays import in_rows, token_lists, widest_of, without_padding
+from didact.importers.arrays import in_rows, scored_tokens, without_padding
 from didact.importers.files import arrays
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, shown, words_in
 from didact.registry import unknown
@@ -23,20 +23,16 @@ FIELDS = ("values", "data", "base_values", "output_names", "lengths")
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     """`options.target` is a class, by name or number."""
-    fields: dict[str, Any] = {}
-    fields |= arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
+    held: Any = arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
+    fields: dict[str, Any] = held
     if fields.get("values") is None:
         raise DataError(f"{name} holds {', '.join(map(repr, fields)) or 'nothing'}; scores are read from 'values'.")
     names = _names(fields.get("output_names"))
     number = _class(options.target, names)
     if _is_one(fields.get("data")):
-        fields = fields | {
-            key: [fields[key]] for key in ("values", "data", "base_values") if fields.get(key) is not None
-        }
-    values = in_rows(fields["values"], fields.get("lengths"), f"{name} 'values'")
-    lists = token_lists(fields, options.tokens, name, count=len(values), key="data")
+        fields |= {key: [fields[key]] for key in ("values", "data", "base_values") if fields.get(key) is not None}
+    values, lists, widest = scored_tokens(fields, options.tokens, name, "values", "data")
     bases = _bases(fields.get("base_values"), name, len(values))
-    widest = widest_of(fields["values"], lists)
     parsed = ParsedFile(name, method="shap")
     for place, (mine, tokens) in enumerate(zip(values, lists, strict=True)):
         where = f"row {place + 1}"

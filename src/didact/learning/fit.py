@@ -1,28 +1,26 @@
 """The one training loop: teachers and students alike, with clipping and the best epoch on dev."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.batching import length_batches, shuffled_batches
 from didact.core.loss import goals, task_loss
 from didact.core.measure import measure
-from didact.core.model import Model
-from didact.core.outputs import Outputs
+from didact.core.model import Batch, Model, Outputs, Row, Trace
 from didact.core.precision import PRECISIONS, SINGLE, check_trainable, halved, widened
-from didact.core.row import Row
 from didact.core.seeds import numpy_generator, seed_from
-from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, TrainingError
 from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, shown
 from didact.render.progress import Progress
+from didact.students.lesson import Lesson
+from didact.students.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,7 @@ class Epoch:
 
 
 _OPTIMISERS = ("adamw", "adam", "sgd")
+_UNSCALED = torch.amp.GradScaler("cpu", enabled=False)  # gradients and steps as they are
 
 
 @dataclass(frozen=True)
@@ -130,16 +129,20 @@ class Examples:
         return [self.select(chosen) for chosen in length_batches(self.batch.lengths, batch_size)]
 
 
-@runtime_checkable
-class Beside(Protocol):
-    """A loss beside the task's own, with what it must hear and the parameters that are trained with the model's."""
+@dataclass(frozen=True)
+class AuxiliaryLoss:
+    """A loss beside the task's own: what a strategy makes of the explanations of the training rows.
 
-    @property
-    def listen(self) -> Collection[Listen]: ...
+    The strategy's parameters are trained with the model's.
+    """
 
-    def parameters(self) -> Iterator[nn.Parameter]: ...
+    strategy: Strategy
+    lesson: Lesson
 
-    def __call__(self, trace: Trace, batch: Batch, chosen: Int[Tensor, " chosen"]) -> Float[Tensor, " chosen"]: ...
+    def __call__(self, trace: Trace, batch: Batch, chosen: Int[Tensor, " chosen"]) -> Float[Tensor, " chosen"]:
+        lesson = self.lesson.select(chosen.to(batch.device), batch.mask.shape[1])
+        loss: Float[Tensor, " chosen"] = self.strategy(trace, batch, lesson)
+        return loss
 
 
 def fit(
@@ -148,7 +151,7 @@ def fit(
     dev: Examples,
     training: Training,
     *,
-    beside: Beside | None = None,
+    beside: AuxiliaryLoss | None = None,
     keep: str = "best",
     progress: bool = False,
     seen: Callable[[Epoch], Any] = lambda _: None,
@@ -162,7 +165,7 @@ def fit(
     check_trainable(training.precision, model.device)
     steps = -(-len(train) // training.batch_size) * training.epochs
     parameters = [one for one in model.parameters() if one.requires_grad]
-    parameters += [] if beside is None else list(beside.parameters())
+    parameters += [] if beside is None else list(beside.strategy.parameters())
     optimiser = make_optimiser(parameters, training)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, steps, training))
     history: list[Epoch] = []
@@ -214,11 +217,7 @@ def descend(
     if not torch.isfinite(loss):
         raise diverged(f"The loss became {loss.item()}", training, epoch)
     optimiser.zero_grad(set_to_none=True)
-    if scaler is None:
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, training.clip)
-        optimiser.step()
-        return loss.item()
+    scaler = scaler or _UNSCALED
     scaler.scale(loss).backward()
     scaler.unscale_(optimiser)
     torch.nn.utils.clip_grad_norm_(parameters, training.clip)
@@ -270,11 +269,11 @@ def rate_at(step: int, steps: int, training: Training) -> float:
 
 
 def _loss(
-    model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: Beside | None, precision: str
+    model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: AuxiliaryLoss | None, precision: str
 ) -> Float[Tensor, ""]:
     batch = examples.batch.select(chosen).to(model.device)
     with halved(batch.device, precision):
-        trace = model(batch, listen=() if beside is None else beside.listen)
+        trace = model(batch, listen=() if beside is None else beside.strategy.listen)
     trace = trace if precision == SINGLE else widened(trace)
     losses = task_loss(model.task, trace.logits, goal_on(model, examples.goal[chosen]))
     return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()

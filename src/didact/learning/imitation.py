@@ -1,6 +1,6 @@
 """What a network is asked for when it learns to explain as another explainer does: an order, labels, or weights."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,15 +11,15 @@ from torch import Tensor
 
 from didact.core.normalise import positive
 
+UnitWeights: TypeAlias = Float[Tensor, "row unit"]
+UnitMask: TypeAlias = Bool[Tensor, "row unit"]
+UnitLabels: TypeAlias = Int[Tensor, "row unit"]
+RowLosses: TypeAlias = Float[Tensor, " row"]
 _SAME = 1e-6  # relative: weights that rounding alone sets apart are equal
 _CELLS = 1 << 22  # pairs at a time
 
 
-def ranking_loss(
-    found: Float[Tensor, "row unit"],
-    weights: Float[Tensor, "row unit"],
-    real: Bool[Tensor, "row unit"],
-) -> Float[Tensor, " row"]:
+def ranking_loss(found: UnitWeights, weights: UnitWeights, real: UnitMask) -> RowLosses:
     """For each row the mean over all pairs of real units of −log P(the heavier wins), P = σ(its score − the other's).
 
     Equal weights are half a win each. Pairs are taken some units at a time, forwards and backwards, so that a row of
@@ -57,9 +57,7 @@ class _Ranking(torch.autograd.Function):
         return gradient[:, None] * slope, None, None
 
 
-def labels_of(
-    weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"], *, is_signed: bool
-) -> Int[Tensor, "row unit"]:
+def labels_of(weights: UnitWeights, real: UnitMask, *, is_signed: bool) -> UnitLabels:
     """Each unit's label by its row's means (Situ et al. 2021, section 3).
 
     0 high negative, 1 low negative, 2 neutral (0), 3 low positive, 4 high positive: high is beyond the mean of the
@@ -77,9 +75,7 @@ def labels_of(
     return torch.where(real, found if is_signed else (found - 2).clamp_min(0), -1).to(device)
 
 
-def label_values(
-    weights: Float[Tensor, "row unit"], labels: Int[Tensor, "row unit"], *, is_signed: bool
-) -> Float[Tensor, " label"]:
+def label_values(weights: UnitWeights, labels: UnitLabels, *, is_signed: bool) -> Float[Tensor, " label"]:
     """What each label is worth: the mean size of the units that are low, and of those that are high, with their sign.
 
     Sizes are of weights whose largest in each row is 1, for labels do not know how large a row's weights are. Both
@@ -92,20 +88,18 @@ def label_values(
     return torch.tensor(found, dtype=torch.double)
 
 
-def labelling_loss(said: Float[Tensor, "row unit label"], labels: Int[Tensor, "row unit"]) -> Float[Tensor, " row"]:
+def labelling_loss(said: Float[Tensor, "row unit label"], labels: UnitLabels) -> RowLosses:
     """For each row the mean over its units of −log P(label)."""
     terms = F.cross_entropy(said.flatten(0, 1), labels.flatten(), ignore_index=-1, reduction="none")
     return terms.view(labels.shape).sum(-1) / (labels >= 0).sum(-1).clamp_min(1)
 
 
-def regression_loss(
-    found: Float[Tensor, "row unit"], weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]
-) -> Float[Tensor, " row"]:
+def regression_loss(found: UnitWeights, weights: UnitWeights, real: UnitMask) -> RowLosses:
     """For each row the mean squared error of its units, the row's largest weight being 1."""
     return ((found - scaled(weights, real).to(found)) ** 2 * real).sum(-1) / real.sum(-1).clamp_min(1)
 
 
-def scaled(weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]) -> Float[Tensor, "row unit"]:
+def scaled(weights: UnitWeights, real: UnitMask) -> UnitWeights:
     """Weights with the largest size 1 in every row."""
     weights = weights * real
     return weights / positive(weights.abs().amax(-1, keepdim=True))

@@ -17,15 +17,8 @@ from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e import L2E
+from didact.learning import imitation
 from didact.learning.fit import Training, check_finite, descend, make_optimiser, rate_at, shuffled
-from didact.learning.imitation import (
-    label_values,
-    labelling_loss,
-    labels_of,
-    ranking_loss,
-    regression_loss,
-    scaled,
-)
 from didact.render.progress import Progress
 
 TOP: Final = 0.3  # the share of units that the paper looks at
@@ -166,14 +159,14 @@ def loss_of(explainer: L2E, teacher: Teacher, rows: Imitated) -> Float[Tensor, "
     for place in range(said.shape[2]):
         own, weights = said[:, :, place], rows.weights[:, :, place]
         if explainer.formulation == "labelling":
-            labels = labels_of(weights, rows.scored, is_signed=explainer.reads.is_signed)
-            losses.append(labelling_loss(own, labels))
+            labels = imitation.labels_of(weights, rows.scored, is_signed=explainer.reads.is_signed)
+            losses.append(imitation.labelling_loss(own, labels))
         elif explainer.formulation == "regression":
-            losses.append(regression_loss(own[..., 0], weights, rows.scored))
+            losses.append(imitation.regression_loss(own[..., 0], weights, rows.scored))
         elif explainer.is_signed:
-            losses.append(ranking_loss(*_with_zero(own[..., 0], weights, rows.scored)))
+            losses.append(imitation.ranking_loss(*_with_zero(own[..., 0], weights, rows.scored)))
         else:
-            losses.append(ranking_loss(own[..., 0], weights.abs(), rows.scored))
+            losses.append(imitation.ranking_loss(own[..., 0], weights.abs(), rows.scored))
     return torch.stack(losses).mean(0)
 
 
@@ -190,8 +183,8 @@ def _values(explainer: L2E, train: Imitated) -> Float[Tensor, "imitated label"]:
     signed = explainer.reads.is_signed
     found = []
     for weights in train.weights.unbind(-1):
-        labels = labels_of(weights, train.scored, is_signed=signed)
-        found.append(label_values(weights, labels, is_signed=signed))
+        labels = imitation.labels_of(weights, train.scored, is_signed=signed)
+        found.append(imitation.label_values(weights, labels, is_signed=signed))
     return torch.stack(found)
 
 
@@ -207,7 +200,7 @@ def _likeness(explainer: L2E, teacher: Teacher, parts: Sequence[Imitated]) -> tu
     with torch.no_grad():
         for part in parts:
             said = explainer.scores(explainer.said(teacher, part.batch, part.labels), part.scored)
-            sizes = torch.stack([scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
+            sizes = torch.stack([imitation.scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
             asked_for = (sizes if explainer.is_signed else sizes.abs()).mean(-1)
             for found, asked, real in zip(said, asked_for, part.scored, strict=True):
                 one, other = found[real].abs().cpu().numpy(), asked[real].abs().cpu().numpy()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -11,8 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.func import functional_call
 
-from didact.core.batch import Batch
-from didact.core.model import Model, evaluating
+from didact.core.model import Batch, Model, evaluating
 from didact.core.seeds import seed_from
 from didact.errors import RecordError, TrainingError
 from didact.explainers.mix import Mix
@@ -42,6 +41,8 @@ from didact.render.progress import Progress
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 
+Chosen: TypeAlias = Int[np.ndarray, " chosen"]
+Judging: TypeAlias = Int[np.ndarray, " judging"]
 # The outer rate times the number of parts: 5e-3 for 8 heads and 5e-4 for 72 served in trials; the paper has 5e-4, 48.
 _RATE_BY_PART: Final = 0.04
 
@@ -150,9 +151,7 @@ class SmatLoop:
         check_finite([*self.weights.values(), *self.learned], self.training, number)
         return np.array(losses)
 
-    def _step(
-        self, step: int, chosen: Int[np.ndarray, " chosen"], judging: Int[np.ndarray, " judging"]
-    ) -> Hypergradient:
+    def _step(self, step: int, chosen: Chosen, judging: Judging) -> Hypergradient:
         """Equations 6 to 8, and the gradient of 9; the `judging` rows are those of the outer loss."""
         self.student.train()
         inner = self._inner_batch(chosen, judging)
@@ -163,7 +162,7 @@ class SmatLoop:
             self._learn(found.inner)
         return found
 
-    def _inner_batch(self, chosen: Int[np.ndarray, " chosen"], judging: Int[np.ndarray, " judging"]) -> InnerBatch:
+    def _inner_batch(self, chosen: Chosen, judging: Judging) -> InnerBatch:
         index = torch.from_numpy(chosen)
         batch = self.train.batch.select(index).to(self.student.device)
         lesson = self.lessons(self.explainer, index, batch.mask.shape[1])
@@ -223,11 +222,11 @@ class SmatLoop:
     def _judged_by(self) -> Examples:
         return self.train if self.smat.outer == "train" else self.dev
 
-    def _taught(self, chosen: Int[np.ndarray, " chosen"]) -> Int[np.ndarray, " _"]:
+    def _taught(self, chosen: Chosen) -> Int[np.ndarray, " _"]:
         """The rows of a step that may not judge it: none where dev rows judge."""
         return chosen if self.smat.outer == "train" else chosen[:0]
 
-    def _judges(self, judging: Int[np.ndarray, " judging"]) -> tuple[Batch, Tensor]:
+    def _judges(self, judging: Judging) -> tuple[Batch, Tensor]:
         index, source = torch.from_numpy(judging), self._judged_by
         return source.batch.select(index).to(self.student.device), goal_on(self.student, source.goal[index])
 

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.loss import task_loss
-from didact.core.model import Model
+from didact.core.model import Batch, Model
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 

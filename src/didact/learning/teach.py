@@ -1,21 +1,15 @@
 """One student taught: trained on the teacher's answers, with what the strategy makes of the explanations beside."""
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.model import Model
 from didact.core.seeds import seed_from
-from didact.core.trace import Listen, Trace
-from didact.learning.fit import Epoch, Examples, Training, fit
+from didact.learning.fit import AuxiliaryLoss, Epoch, Examples, Training, fit
 from didact.models.native import NativeModel
 from didact.records.explanations import Explanations
-from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 
 # Every row of a table is trained alike: no early stop, the best dev epoch. What serves depends on the student alone.
@@ -68,26 +62,5 @@ def teach(
     strategy.to(student.device)
     lesson = strategy.lesson(maps, train.batch).to(student.device)
     lost = 0 if lesson.lost is None else int(lesson.lost.sum())
-    beside = _Beside(strategy, lesson)
+    beside = AuxiliaryLoss(strategy, lesson)
     return Taught(fit(student, train, dev, training, beside=beside, keep=keep, progress=progress), lost)
-
-
-@dataclass(frozen=True)
-class _Beside:
-    """The strategy's loss on the rows of a batch."""
-
-    strategy: Strategy
-    sent: Lesson
-
-    @property
-    def listen(self) -> Collection[Listen]:
-        return self.strategy.listen
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return self.strategy.parameters()
-
-    def __call__(self, trace: Trace, batch: Batch, chosen: Int[Tensor, " chosen"]) -> Float[Tensor, " chosen"]:
-        lesson: Float[Tensor, " chosen"] = self.strategy(
-            trace, batch, self.sent.select(chosen.to(batch.device), batch.mask.shape[1])
-        )
-        return lesson

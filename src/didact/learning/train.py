@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,8 @@ from didact import __version__
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.measure import measure
-from didact.core.model import Model
+from didact.core.model import Model, Row
 from didact.core.precision import check_trainable
-from didact.core.row import Row
 from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
@@ -67,13 +67,7 @@ def train_teacher(
     it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
     transformers. `rate` is the former name of `learning_rate`.
     """
-    began = time.monotonic()
-    if rate is not None:
-        log.warning("rate is now named learning_rate. The former name still works.")
-    if out is not None:
-        check_new_folder(Path(out), overwrite=overwrite)
-    if not -(2**63) <= seed < 2**63:
-        raise OptionError(f"A seed has 64 bits at most; {seed} has more.")
+    _check_request(out, overwrite=overwrite, seed=seed, rate=rate)
     options: dict[str, Any] = {
         "epochs": epochs,
         "batch_size": batch_size,
@@ -86,43 +80,67 @@ def train_teacher(
     }
     asked = {name: value for name, value in options.items() if value is not None}
     # Faults are told before anything is loaded.
-    check_trainable(Training(**asked).precision, torch.device("cpu") if device is None else checked_device(device))
+    target = torch.device("cpu") if device is None else checked_device(device)
+    check_trainable(Training(**asked).precision, target)
     data = data if isinstance(data, Dataset) else load_data(data)
-    model = str(model)
-    teacher = build_model(
-        model,
-        data,
-        seed=seed,
-        max_length=max_length,
-        truncate=truncate,
-        revision=revision,
-        trust_remote_code=trust_remote_code,
-    )
-    training = replace(training_of(teacher), seed=seed, **asked)
+    reads: dict[str, Any] = {"max_length": max_length, "truncate": truncate}
+    origin: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    teacher = build_model(str(model), data, seed=seed, **reads, **origin)
     if device is not None:
-        teacher = teacher.to(checked_device(device))
+        teacher = teacher.to(target)
+    training = replace(training_of(teacher), seed=seed, **asked)
+    metrics = _train(teacher, data, training, progress=progress)
+    teacher.record = _record(teacher, data, training, metrics, base=str(model), revision=revision, reads=reads)
+    if out is not None:
+        save_teacher(teacher, Path(out), overwrite=overwrite)
+        teacher.name = str(out)
+    return teacher
+
+
+def _check_request(out: str | Path | None, *, overwrite: bool, seed: int, rate: float | None) -> None:
+    """What can be said before anything is loaded."""
+    if rate is not None:
+        log.warning("rate is now named learning_rate. The former name still works.")
+    if out is not None:
+        check_new_folder(Path(out), overwrite=overwrite)
+    if not -(2**63) <= seed < 2**63:
+        raise OptionError(f"A seed has 64 bits at most; {seed} has more.")
+
+
+def _train(teacher: Model, data: Dataset, training: Training, *, progress: bool) -> dict[str, Any]:
+    """Train the teacher in place; gives what was measured."""
+    began = time.monotonic()
     gold = HumanTeacher(data.task, data.classes)
     _check_classes(data)
     train, dev = (Examples.of(teacher, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
     history = fit(teacher, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
     metrics = {"epochs": len(history), **_measured(teacher, data)}
-    teacher.record = {
+    log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)
+    return metrics
+
+
+def _record(
+    teacher: Model,
+    data: Dataset,
+    training: Training,
+    metrics: Mapping[str, Any],
+    *,
+    base: str,
+    revision: str | None,
+    reads: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Where the teacher comes from, how it was trained, and what it reached."""
+    return {
         "didact": __version__,
         "kind": "native" if isinstance(teacher, NativeModel) else "huggingface",
-        "base": model,
+        "base": base,
         "revision": revision,
         "task": data.task.name,
-        "max_length": max_length,
-        "truncate": truncate,
+        **reads,
         "data": {"name": data.name, "fingerprint": data.fingerprint},
         "training": training.facts(),
         "metrics": metrics,
     }
-    log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)
-    if out is not None:
-        save_teacher(teacher, Path(out), overwrite=overwrite)
-        teacher.name = str(out)
-    return teacher
 
 
 def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None:

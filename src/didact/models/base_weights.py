@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from didact.core.model import Model
-from didact.core.task import Task
+from didact.core.model import Model, Task
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
+from didact.models.hub import hub_errors, located
 from didact.models.native import NativeModel
 from didact.models.spread import whole_weights
 
@@ -26,8 +26,6 @@ def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> N
     if not same or not isinstance(teacher, Model):
         return
     if not isinstance(teacher, NativeModel):
-        from didact.models.pretrained import located
-
         network: Any = teacher.model
         files = tuple(sorted(saved_files(network.config, teacher.tokenizer).items()))
         body, _ = base_weights(base, *located(base), None, trust_remote_code, teacher.task, files)
@@ -45,7 +43,7 @@ def opened_files(files: tuple[tuple[str, bytes], ...], task: Task, trust_remote_
     """The configuration and the tokenizer (or image processor) in the files."""
     from transformers import AutoConfig
 
-    from didact.models.pretrained import hub_errors, tokenizer_of
+    from didact.models.pretrained import tokenizer_of
 
     with tempfile.TemporaryDirectory() as folder, hub_errors(folder):
         write_files(Path(folder), dict(files))
@@ -66,7 +64,7 @@ def base_weights(
     """The pretrained weights below the head and their hash. Kept: a worker builds many students from them."""
     from transformers import AutoConfig
 
-    from didact.models.pretrained import auto, hub_errors, quietly
+    from didact.models.pretrained import auto, quietly
 
     config, _ = opened_files(files, task, trust_remote_code)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}

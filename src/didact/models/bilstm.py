@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from didact.core.model import TokenMask, TokenVectors
 from didact.core.task import Task
 from didact.errors import OptionError
 from didact.models.frozen import LEARNED
@@ -35,9 +36,7 @@ class _Recurrent(PoolingModel):
             nn.LSTM(width, width // 2, batch_first=True, bidirectional=True) for _ in range(self.options["layers"])
         )
 
-    def _states(
-        self, embeddings: Float[Tensor, "batch token dim"], parts: Sequence[Bool[Tensor, "batch token"]]
-    ) -> list[Float[Tensor, "batch token dim"]]:
+    def _states(self, embeddings: TokenVectors, parts: Sequence[TokenMask]) -> list[TokenVectors]:
         run = _run_step_by_step if self._is_elementary else _run_masked
         states = [embeddings]
         for layer in self.layers:
@@ -45,7 +44,7 @@ class _Recurrent(PoolingModel):
             states.append(found[0] if len(found) == 1 else torch.stack(found).sum(0))
         return states
 
-    def _top(self, states: list[Float[Tensor, "batch token dim"]]) -> Float[Tensor, "batch token dim"]:
+    def _top(self, states: list[TokenVectors]) -> TokenVectors:
         return states[-1] if self.mix is None else self.mix(torch.stack(states, 1))
 
     @contextmanager
@@ -114,9 +113,7 @@ class BiLSTMAttention(_Recurrent):
         )  # fmt: skip
 
 
-def _run_masked(
-    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], part: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch token dim"]:
+def _run_masked(lstm: nn.Module, inputs: TokenVectors, part: TokenMask) -> TokenVectors:
     """Run over the marked positions alone, as if nothing else were there; zero elsewhere."""
     kind = inputs.device.type
     if kind in _HALVED and torch.is_autocast_enabled(kind):  # errors of half precision add up along a text
@@ -133,9 +130,7 @@ def _run_masked(
     return outputs.gather(1, back[..., None].expand_as(outputs)) * part[..., None]
 
 
-def _run_turned(
-    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], lengths: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch token dim"]:
+def _run_turned(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
     """Run over the first `lengths` positions of each row; what comes behind them is for the caller to drop.
 
     Each direction by itself, on rows turned round for the second one: on the CPU torch runs packed sequences of unlike
@@ -149,9 +144,7 @@ def _run_turned(
     return torch.cat([forth, back.gather(1, turn.expand_as(back))], -1)
 
 
-def _one_direction(
-    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], suffix: str
-) -> Float[Tensor, "batch token half"]:
+def _one_direction(lstm: nn.Module, inputs: TokenVectors, suffix: str) -> Float[Tensor, "batch token half"]:
     weights = [getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM]
     state = inputs.new_zeros(1, len(inputs), weights[1].shape[1])
     return torch.lstm(
@@ -160,9 +153,7 @@ def _one_direction(
     )[0]  # fmt: skip
 
 
-def _run_packed(
-    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], lengths: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch token dim"]:
+def _run_packed(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
     """What `_run_turned` computes, in the form that cuDNN is fast in."""
     # A row of nothing still runs over one position.
     packed = pack_padded_sequence(inputs, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
@@ -172,9 +163,7 @@ def _run_packed(
     return pad_packed_sequence(found, batch_first=True, total_length=inputs.shape[1])[0]
 
 
-def _run_step_by_step(
-    lstm: nn.Module, inputs: Float[Tensor, "batch token dim"], part: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch token dim"]:
+def _run_step_by_step(lstm: nn.Module, inputs: TokenVectors, part: TokenMask) -> TokenVectors:
     """What `_run_masked` computes, in products, sums, sigmoids and tanhs: far slower, but each can be given a rule."""
     directions = [("", range(inputs.shape[1])), ("_reverse", range(inputs.shape[1] - 1, -1, -1))]
     outputs = []

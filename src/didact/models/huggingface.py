@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from didact.core.batch import Batch, patch_batch, text_batch
-from didact.core.model import At, Model, Reading, check_lengths, check_readable, evaluating, passage_logits
-from didact.core.row import Row
+from didact.core.model import At, Model, Reading, Row, check_lengths, check_readable, evaluating, passage_logits
 from didact.core.task import READING, Task
 from didact.core.trace import Listen, Trace
 from didact.errors import UnsupportedError
 from didact.models.attention import overheard
 from didact.models.heads import check_architecture, class_names, fitting_task, longest_input, transformer_layers
-from didact.models.hooks import first_input, first_output, foreign_errors, replaced_input, replaced_output
+from didact.models.hooks import first_input, first_output, foreign_errors, no_white_box, replaced_input, replaced_output
 from didact.models.images import crop_window, rgb_image
 from didact.models.listening import ATTENTION, Ear, hear_probabilities
 from didact.models.pooled import pooled_at_last, position_weights
@@ -304,10 +303,8 @@ class HuggingFaceModel(Model):
         hidden = first_input(self._first_layer, lambda: self.model(**inputs))
         if hidden is not None:
             return hidden.to(self.device)
-        raise UnsupportedError(
-            f"Model {self.name!r} ({self.model.config.model_type}) cannot be a white box: it does not call its first "
-            "layer as a module, so nothing can enter there. Wrap its predictions: didact.teacher_from_function(…)."
-        )
+        fault = "it does not call its first layer as a module, so nothing can enter there"
+        raise no_white_box(self.name, self.model, fault)
 
     @property
     def layers_in_order(self) -> Sequence[nn.Module]:

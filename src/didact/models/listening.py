@@ -7,9 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from didact.core.batch import Batch
-from didact.core.model import Reading
-from didact.core.trace import Listen
+from didact.core.model import Batch, Listen, Reading, TokenMask, TokenScores
 from didact.errors import UnsupportedError
 
 ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})
@@ -23,7 +21,7 @@ class Ear:
         listen: Collection[Listen],
         batch: Batch,
         pooling: "Reading | Float[Tensor, 'batch token']",
-        blank: Bool[Tensor, "batch token"] | None = None,
+        blank: TokenMask | None = None,
     ) -> None:
         self.listen = frozenset(listen)
         self.mask = batch.mask
@@ -95,7 +93,7 @@ class Ear:
         visible = seen.expand_as(logits)[rows, :, at]
         return logits[rows, :, at].masked_fill(~visible, -torch.inf).log_softmax(-1)
 
-    def _weights_of_positions(self, dtype: torch.dtype) -> Float[Tensor, "batch token"]:
+    def _weights_of_positions(self, dtype: torch.dtype) -> TokenScores:
         if isinstance(self.pooling, Tensor):
             return self.pooling.to(self.mask.device, dtype)
         return self.mask.to(dtype) / self.mask.sum(-1, keepdim=True)

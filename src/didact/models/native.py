@@ -6,14 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
-from didact.core.model import Model, check_lengths, check_readable
-from didact.core.row import Row
+from didact.core.model import Batch, Model, Row, TokenMask, TokenVectors, check_lengths, check_readable
 from didact.core.task import READING, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
@@ -204,9 +202,7 @@ def _check_option(model: str, name: str, value: object) -> None:
         raise OptionError(f"Option {name!r} of {model!r} must be {wanted}, not {value!r}.")
 
 
-def mean_over(
-    states: Float[Tensor, "batch token dim"], mask: Bool[Tensor, "batch token"]
-) -> Float[Tensor, "batch dim"]:
+def mean_over(states: TokenVectors, mask: TokenMask) -> Float[Tensor, "batch dim"]:
     """The mean state of the marked positions; zero where none is marked."""
     weights = mask.to(states.dtype)[..., None]
     return (states * weights).sum(1) / weights.sum(1).clamp_min(1)

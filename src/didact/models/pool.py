@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 
+from didact.core.model import TokenMask, TokenVectors
 from didact.core.task import Task
 from didact.models.frozen import LEARNED
 from didact.models.pooling import PoolingModel
@@ -42,7 +42,7 @@ class PoolModel(PoolingModel):
 
     def _states(
         self,
-        embeddings: Float[Tensor, "batch token dim"],
-        parts: Sequence[Bool[Tensor, "batch token"]],  # noqa: ARG002
-    ) -> list[Float[Tensor, "batch token dim"]]:
+        embeddings: TokenVectors,
+        parts: Sequence[TokenMask],  # noqa: ARG002
+    ) -> list[TokenVectors]:
         return [embeddings, self.layers[0](embeddings)]

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import torch
@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from didact.core.batch import Batch
-from didact.core.model import Reading, evaluating
+from didact.core.model import Batch, Reading, TokenScores, evaluating
+from didact.models.hooks import first_output
 
 _DIRECTIONS: Final = 8  # at most so many gradients; beyond, random signs of all outputs
 _ALONE: Final = 1e-4  # what other positions may weigh, together, beside the one that is read
@@ -20,7 +20,7 @@ _EQUAL: Final = {torch.float16: 2e-2, torch.bfloat16: 1e-1}  # relative; 1e-3 fo
 
 def position_weights(
     model: PreTrainedModel, last_layer: nn.Module, answer: Callable[[], Float[Tensor, "batch output"]]
-) -> Float[Tensor, "batch token"] | None:
+) -> TokenScores | None:
     """Norm of the logits' gradient at each position of the last hidden state, one in sum per row.
 
     `answer` runs the model. Layers run without a graph; only the head is differentiated. None if the head has no
@@ -29,7 +29,7 @@ def position_weights(
     states: dict[str, Tensor] = {}
 
     def begin(_: nn.Module, __: Any, output: Any) -> Any:
-        hidden = output[0] if isinstance(output, tuple) else output
+        hidden = first_output(output)
         if not isinstance(hidden, Tensor) or hidden.ndim != 3:
             return output
         torch.set_grad_enabled(True)  # until the no_grad around the pass ends
@@ -42,22 +42,19 @@ def position_weights(
         if isinstance(top, Tensor) and top.requires_grad:
             states["top"] = top  # after the final norm, where a mean is a mean
 
-    hooks = [last_layer.register_forward_hook(begin)]
-    if model.base_model is not model:
-        hooks.append(model.base_model.register_forward_hook(keep))
-    try:
+    with ExitStack() as hooks:
+        hooks.enter_context(last_layer.register_forward_hook(begin))
+        if model.base_model is not model:
+            hooks.enter_context(model.base_model.register_forward_hook(keep))
         with evaluating(model), torch.inference_mode(False), torch.no_grad():
             logits = answer()
         if not logits.requires_grad:
             return None
         with torch.enable_grad():
             return _norms(logits, [states[name] for name in ("top", "layer") if name in states])
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
-def _norms(logits: Float[Tensor, "batch output"], states: list[Tensor]) -> Float[Tensor, "batch token"] | None:
+def _norms(logits: Float[Tensor, "batch output"], states: list[Tensor]) -> TokenScores | None:
     total = torch.zeros(states[0].shape[:2], device=logits.device)
     for direction in _directions(logits.shape[-1]):
         value = (logits * direction.to(logits)).sum()
@@ -108,13 +105,12 @@ def pooled_at_last(model: PreTrainedModel, batch: Batch) -> Iterator[None]:
 
     config = model.config.get_text_config()
     has_padding = getattr(config, "pad_token_id", None) is not None
-    hook = model.base_model.register_forward_hook(choose)
     if not has_padding:
         config.pad_token_id = 0
     try:
-        yield
+        with model.base_model.register_forward_hook(choose):
+            yield
     finally:
-        hook.remove()
         if not has_padding:
             config.pad_token_id = None
 

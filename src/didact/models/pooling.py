@@ -6,14 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
-from didact.core.model import At, passage_logits
+from didact.core.model import At, Batch, Listen, TokenMask, TokenVectors, Trace, passage_logits
 from didact.core.normalise import softmax_over
 from didact.core.task import READING, Task
-from didact.core.trace import Listen, Trace
 from didact.errors import UnsupportedError
 from didact.models.frozen import word_embeddings
 from didact.models.listening import ATTENTION
@@ -53,12 +50,10 @@ class PoolingModel(NativeModel):
     def _layers(self) -> nn.ModuleList: ...
 
     @abstractmethod
-    def _states(
-        self, embeddings: Float[Tensor, "batch token dim"], parts: Sequence[Bool[Tensor, "batch token"]]
-    ) -> list[Float[Tensor, "batch token dim"]]:
+    def _states(self, embeddings: TokenVectors, parts: Sequence[TokenMask]) -> list[TokenVectors]:
         """The embeddings and the states of every layer. Each part of the positions is read as if alone."""
 
-    def _top(self, states: list[Float[Tensor, "batch token dim"]]) -> Float[Tensor, "batch token dim"]:
+    def _top(self, states: list[TokenVectors]) -> TokenVectors:
         """The states that are pooled."""
         return states[-1]
 
@@ -66,18 +61,18 @@ class PoolingModel(NativeModel):
         half = max(1, width // 2)
         return nn.Sequential(nn.Linear(width, half), nn.Tanh(), nn.Linear(half, 1, bias=False))
 
-    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:  # noqa: ARG002
+    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:  # noqa: ARG002
         """The word embeddings: nothing lies between them and the first layer."""
         return self.words(batch.tokens)
 
     def run(
         self,
-        embeddings: Float[Tensor, "batch token dim"],
+        embeddings: TokenVectors,
         batch: Batch,
         *,
         at: At = "word",  # noqa: ARG002
         listen: Collection[Listen] = (),
-        blank: Bool[Tensor, "batch token"] | None = None,
+        blank: TokenMask | None = None,
     ) -> Trace:
         heard = frozenset(listen)
         refused = heard & ({"full"} if self.score is not None else ATTENTION)
@@ -102,7 +97,7 @@ class PoolingModel(NativeModel):
             **{name: part for name, part in attention.items() if name in heard},
         )
 
-    def _parts(self, batch: Batch) -> list[Bool[Tensor, "batch token"]]:
+    def _parts(self, batch: Batch) -> list[TokenMask]:
         """The positions that are read as one sequence: each text apart, or for reading everything."""
         if self.compares:
             return [batch.segments == 0, batch.segments == 1]

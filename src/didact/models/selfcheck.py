@@ -15,12 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
-from didact.core.model import At, Reading, evaluating
-from didact.core.trace import Listen
+from didact.core.model import At, Batch, Listen, Reading, evaluating
 from didact.errors import UnsupportedError
 from didact.models.attention import implementation
-from didact.models.hooks import foreign_errors
+from didact.models.hooks import first_output, foreign_errors, no_white_box
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.listening import Ear
 from didact.models.pooled import kind_of, position_weights, without_warnings_of_transformers
@@ -100,15 +98,11 @@ def _last_states(model: HuggingFaceModel) -> Iterator[list[Tensor]]:
     states: list[Tensor] = []
 
     def keep(_: nn.Module, __: Any, output: Any) -> None:
-        hidden = output[0] if isinstance(output, tuple) else output
-        if isinstance(hidden, Tensor):
+        if isinstance(hidden := first_output(output), Tensor):
             states.append(hidden)
 
-    hook = model.layers_in_order[-1].register_forward_hook(keep)
-    try:
+    with model.layers_in_order[-1].register_forward_hook(keep):
         yield states
-    finally:
-        hook.remove()
 
 
 def _check_states(
@@ -138,17 +132,13 @@ def _check_equal(model: HuggingFaceModel, answers: Tensor, alone: Tensor, descri
     difference = float((answers - alone)[finite].abs().max())
     scale = max(float(alone[finite].abs().max()), _LEAST_SCALE)
     if difference > tolerance(model) * scale:
-        raise _refusal(
-            model,
-            f"{description} differ from those of a row alone by {difference:.2g} (values up to {scale:.2g})",
-        )
+        gap = f"{difference:.2g} (values up to {scale:.2g})"
+        raise _refusal(model, f"{description} differ from those of a row alone by {gap}")
 
 
 def _refusal(model: HuggingFaceModel, fault: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"Model {model.name!r} ({model.model.config.model_type}) cannot be a white box: {fault}. Wrap its predictions "
-        "instead: didact.teacher_from_function(…). Or load it with check=False, at your own risk."
-    )
+    refusal = no_white_box(model.name, model.model, fault)
+    return UnsupportedError(f"{refusal} Or load it with check=False, at your own risk.")
 
 
 def tolerance(model: HuggingFaceModel) -> float:

@@ -14,8 +14,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from didact.core.model import Model
-from didact.core.row import Row
+from didact.core.model import Model, Row
 from didact.core.task import IMAGE, Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
@@ -23,6 +22,7 @@ from didact.models import MODELS
 from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
 from didact.models.build import is_native, native_model
 from didact.models.frozen import LEARNED, TEACHER, teacher_reader
+from didact.models.hub import base_folder, hub_errors, located
 from didact.models.native import NativeModel, native_like
 from didact.models.tokenizer import PieceReader
 from didact.records.sealed import read_json, write_json
@@ -81,8 +81,6 @@ class StudentInit:
         )
 
     def _body(self) -> tuple[Mapping[str, Tensor], str]:
-        from didact.models.pretrained import located
-
         facts = self.facts
         source, stamp = located(facts["base"])
         files = tuple(sorted(self.files.items()))
@@ -166,7 +164,7 @@ def student_init(
         return _native(spec, model.facts(), None if reader is None else reader.vectors)
     _check_name(spec)
     check_not_teacher(spec, teacher, trust_remote_code)
-    from didact.models.pretrained import base_folder, head_of, hub_errors, tokenizer_of
+    from didact.models.pretrained import head_of, tokenizer_of
 
     options = {"trust_remote_code": trust_remote_code}
     with hub_errors(spec):

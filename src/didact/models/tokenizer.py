@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -202,13 +202,7 @@ class PatchReader:
         return patch_batch(rows, scaled.contiguous(), patch=self.patch, leading=1)
 
     def facts(self) -> dict[str, Any]:
-        return {
-            "kind": "patches",
-            "height": self.height,
-            "width": self.width,
-            "channels": self.channels,
-            "patch": self.patch,
-        }
+        return {"kind": "patches", **asdict(self)}
 
 
 @lru_cache(maxsize=4)

@@ -4,14 +4,12 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from didact.core.batch import Batch
 from didact.core.encoder_layer import Attend, EncoderLayer
-from didact.core.model import At, passage_logits
+from didact.core.model import At, Batch, Listen, TokenMask, TokenVectors, Trace, passage_logits
 from didact.core.task import READING, Task
-from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
 from didact.models.frozen import LEARNED, word_embeddings
 from didact.models.listening import Ear
@@ -71,7 +69,7 @@ class TransformerModel(NativeModel):
         self.mix = ScalarMix(layers + 1) if mix else None
         self.head = nn.Linear(width, self.outputs)
 
-    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:
+    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:
         if batch.pixels is None:
             words = self.words(batch.tokens)
         else:
@@ -81,12 +79,12 @@ class TransformerModel(NativeModel):
 
     def run(
         self,
-        embeddings: Float[Tensor, "batch token dim"],
+        embeddings: TokenVectors,
         batch: Batch,
         *,
         at: At = "word",
         listen: Collection[Listen] = (),
-        blank: Bool[Tensor, "batch token"] | None = None,
+        blank: TokenMask | None = None,
     ) -> Trace:
         ear = Ear(listen, batch, self.reading, blank)
         states = [self._placed(embeddings, batch) if at == "word" else embeddings]
@@ -96,11 +94,11 @@ class TransformerModel(NativeModel):
         hidden = tuple(states) if "hidden" in ear.listen else None
         return Trace(logits=self._answer(top, batch), hidden=hidden, **ear.parts())
 
-    def _placed(self, words: Float[Tensor, "batch token dim"], batch: Batch) -> Float[Tensor, "batch token dim"]:
+    def _placed(self, words: TokenVectors, batch: Batch) -> TokenVectors:
         positions = torch.arange(words.shape[1], device=words.device)
         return self.dropout(words + self.positions(positions) + self.segments(batch.segments + 1))
 
-    def _answer(self, states: Float[Tensor, "batch token dim"], batch: Batch) -> Float[Tensor, "batch *output"]:
+    def _answer(self, states: TokenVectors, batch: Batch) -> Float[Tensor, "batch *output"]:
         if self.task is READING:
             return passage_logits(self.head(states), batch)
         pooled = mean_over(states, batch.mask) if self.reading == "mean" else states[:, 0]

@@ -9,9 +9,7 @@ from typing import Any, Final
 from didact.core.dataset import SPLITS, Dataset, Split
 from didact.core.row import Label, Row
 from didact.core.teacher import Teacher
-from didact.data.planted.dice import Dice
-from didact.data.planted.options import whole
-from didact.data.planted.rules import Part, Rules, inputs_of, rationale_alone
+from didact.data.planted.rules import Dice, Part, Rules, inputs_of, rationale_alone, whole
 from didact.errors import OptionError
 
 SIZES: Final = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}

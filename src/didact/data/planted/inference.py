@@ -7,9 +7,7 @@ from didact.core.row import Span
 from didact.core.task import PAIR
 from didact.core.words import words_of
 from didact.data.planted.dataset import generator
-from didact.data.planted.dice import Dice
-from didact.data.planted.options import chance, whole
-from didact.data.planted.rules import Part, Rules, Texts, Truth
+from didact.data.planted.rules import Dice, Part, Rules, Texts, Truth, chance, whole
 from didact.data.planted.texts import FILLERS, either, filler, scatter, spliced, word_at
 from didact.errors import OptionError
 

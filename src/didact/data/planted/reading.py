@@ -12,9 +12,7 @@ from didact.core.task import READING
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
 from didact.data.planted.dataset import generator
-from didact.data.planted.dice import Dice
-from didact.data.planted.options import chance, whole
-from didact.data.planted.rules import Part, Rules, Texts, Truth
+from didact.data.planted.rules import Dice, Part, Rules, Texts, Truth, chance, whole
 from didact.data.planted.texts import either, listed, spliced, word_at
 
 NAMES: Final = listed("anna ben clara david emma felix greta henry irene jonas karen louis")

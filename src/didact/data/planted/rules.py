@@ -1,4 +1,4 @@
-"""What a planted task has to say of itself: how inputs are drawn, and what decides their label."""
+"""What a planted task has to say of itself: its options, how inputs are drawn, and what decides their label."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from didact.core.function import FunctionTeacher
 from didact.core.row import Box, Label, Row, Span
 from didact.core.task import Task
 from didact.core.teacher import Teacher
-from didact.data.planted.dice import Dice
+from didact.data.planted.dice import Dice as Dice
+from didact.errors import OptionError
 
 Texts: TypeAlias = tuple[str, ...]
 Image: TypeAlias = UInt8[np.ndarray, "height width channel"]
@@ -91,3 +92,18 @@ def rationale_alone(row: Row) -> Any:
     for segment, start, end in units:  # type: ignore[misc]
         blank[segment][start:end] = row.texts[segment][start:end]
     return tuple("".join(signs) for signs in blank)
+
+
+def whole(low: int, high: int | None = None, **options: object) -> None:
+    """Each option is a whole number from `low` to `high`."""
+    for name, value in options.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < low or (high is not None and value > high):
+            bound = f"of at least {low}" if high is None else f"from {low} to {high}"
+            raise OptionError(f"Option {name!r} must be a whole number {bound}, not {value!r}.")
+
+
+def chance(**options: object) -> None:
+    """Each option is a probability."""
+    for name, value in options.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise OptionError(f"Option {name!r} must be a probability from 0 to 1, not {value!r}.")

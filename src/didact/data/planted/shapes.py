@@ -8,9 +8,7 @@ import numpy as np
 from didact.core.row import Box
 from didact.core.task import IMAGE
 from didact.data.planted.dataset import generator
-from didact.data.planted.dice import Dice
-from didact.data.planted.options import chance, whole
-from didact.data.planted.rules import Image, Part, Rules, Truth
+from didact.data.planted.rules import Dice, Image, Part, Rules, Truth, chance, whole
 
 SIDE: Final = 32
 PATCH: Final = 8

@@ -6,8 +6,7 @@ from itertools import accumulate
 from typing import Final
 
 from didact.core.row import Span
-from didact.data.planted.dice import Dice
-from didact.data.planted.rules import Texts
+from didact.data.planted.rules import Dice, Texts
 
 
 def listed(words: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.data.planted.dataset import PlantedDataset
-from didact.data.planted.options import whole
+from didact.data.planted.rules import whole
 from didact.errors import OptionError, UnsupportedError
 
 KEPT: Final = 0.99

@@ -5,10 +5,8 @@ from functools import partial
 from didact.core.row import Row
 from didact.core.task import IMAGE
 from didact.data import fields
-from didact.data.cut import REST, Cut
-from didact.data.hub import Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import TRAIN_AND_TEST
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
 from didact.registry import unknown
 
@@ -36,6 +34,7 @@ COARSE = tuple(
 )
 CLASSES = {"fine": FINE, "coarse": COARSE}
 _COLUMNS = {"fine": "labels", "coarse": "coarse_labels"}
+_REVISION = "aadb3af77e9048adbea6b47c21a81e47dd092ae5"
 _HUB_COLUMNS = {"fine": "fine_label", "coarse": "coarse_label"}
 
 
@@ -57,11 +56,5 @@ def cifar100(*, labels: str = "fine") -> Recipe:
         read_hub=partial(read, image="img", label=_HUB_COLUMNS[labels], classes=classes),
         cuts=(CUT,),
         endings=(".npz",),
-        hub=Hub(
-            repo="uoft-cs/cifar100",
-            revision="aadb3af77e9048adbea6b47c21a81e47dd092ae5",
-            configs=("cifar100",),
-            splits={"train": "train", "test": "test"},
-            columns=("img", "fine_label", "coarse_label"),
-        ),
+        hub=Hub("uoft-cs/cifar100", _REVISION, ("img", *_HUB_COLUMNS.values()), TRAIN_AND_TEST, ("cifar100",)),
     )

@@ -8,10 +8,8 @@ en-de, et-en and ro-en with it.
 from didact.core.row import Row
 from didact.core.task import REGRESSION
 from didact.data import fields
-from didact.data.cut import REST, Cut
-from didact.data.hub import CONVERTED, Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import ALL_THREE, CONVERTED
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
 from didact.registry import unknown
 
@@ -49,11 +47,5 @@ def mlqe_pe(*, pair: str = "en-de") -> Recipe:
         read_hub=read_hub,
         cuts=(CUT,),
         folders=pairs,
-        hub=Hub(
-            repo="wmt/wmt20_mlqe_task1",
-            revision=CONVERTED,
-            configs=pairs,
-            splits={"train": "train", "validation": "validation", "test": "test"},
-            columns=("translation", "z_mean"),
-        ),
+        hub=Hub("wmt/wmt20_mlqe_task1", CONVERTED, ("translation", "z_mean"), ALL_THREE, pairs),
     )

@@ -12,14 +12,14 @@ from typing import Any
 from didact.core.row import Row
 from didact.core.task import READING
 from didact.data import fields
-from didact.data.cut import REST, Cut
-from didact.data.hub import CONVERTED, Hub
-from didact.data.recipe import Recipe
-from didact.data.table import Record
+from didact.data.hub import CONVERTED
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
 
 WHOLE: Cut = {"train": {"train": 2_500, "dev": 500, "teach": REST}, "validation": "test"}
 WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "test": 0.20, "teach": REST}}
 
+_HUB_COLUMNS = ("example_id", "question", "paragraph_text", "original_nq_answers", "annotation")
+_HUB_SPLITS = {"train": "train", "validation": "validation"}
 _NOWHERE = [-1, -1]
 
 
@@ -88,12 +88,6 @@ def qed() -> Recipe:
         read_hub=read_hub,
         cuts=(WHOLE, WITHOUT_TRAIN),
         together=1,
-        hub=Hub(
-            repo="google-research-datasets/qed",
-            revision=CONVERTED,
-            configs=("qed",),
-            splits={"train": "train", "validation": "validation"},
-            columns=("example_id", "question", "paragraph_text", "original_nq_answers", "annotation"),
-        ),
+        hub=Hub("google-research-datasets/qed", CONVERTED, _HUB_COLUMNS, _HUB_SPLITS, ("qed",)),
         notes=("Only rows explained by a single sentence have a rationale and alignments.",),
     )

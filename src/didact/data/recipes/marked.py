@@ -1,0 +1,173 @@
+"""Sets of texts with a class and words that people marked, one function for each."""
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from didact.core.row import Row, Span
+from didact.core.task import CLASSIFICATION
+from didact.data import fields
+from didact.data.fields import FieldError
+from didact.data.hub import ALL_THREE, CONVERTED
+from didact.data.recipe import REST, Cut, Hub, Recipe, Record
+
+POLARITIES: Final = ("negative", "positive")
+HATE: Final = ("hatespeech", "normal", "offensive")  # the order of the hub's numbers
+_NEUTRAL: Final = 2  # of 0, very negative, to 4, very positive
+_BRACKETS: Final = {"-LRB-": "(", "-RRB-": ")"}
+
+
+def sst() -> Recipe:
+    """Stanford Sentiment Treebank (Socher et al. 2013): sentences, the binary task.
+
+    Neutral sentences are left out. The rationale is the words whose own label, as a phrase of one token, has the
+    polarity of the sentence: people labelled phrases, not reasons, so it is a stand-in for a rationale.
+    """
+    cut: Cut = {"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}
+    hub = Hub("stanfordnlp/sst", CONVERTED, ("ptb_tree",), ALL_THREE, ("ptb",))
+    note = "Neutral sentences are left out. Rationale: words whose own label has the sentence's polarity."
+    return Recipe("sst", CLASSIFICATION, _phrases, (cut,), POLARITIES, hub=hub, read_hub=_tree, notes=(note,))
+
+
+def _phrases(record: Record) -> Row | None:
+    text = fields.text(record, "text")
+    label = fields.label(record, "label", POLARITIES)
+    if label is None:
+        return None
+    words = fields.tokens(text)
+    single = [(start, grade) for start, end, grade in record["phrases"] if end - start == 1]
+    spans = tuple(words[place] for place, grade in single if grade != _NEUTRAL and (grade > _NEUTRAL) == bool(label))
+    return Row(fields.row_id(record), (text,), label=label, rationale=spans)
+
+
+def _tree(record: Record) -> Row | None:
+    """The hub has the trees: `(3 (2 It) (4 (2 's) (4 lovely)))`."""
+    tree = fields.text(record, "ptb_tree")
+    grade = re.match(r"\((\d) ", tree)
+    leaves = re.findall(r"\((\d) ([^()\s]+)\)", tree)
+    if grade is None or not leaves:
+        raise FieldError("ptb_tree", f"holds {fields.shown(tree)}, which is no tree")
+    whole = int(grade[1])
+    flat = {
+        "text": " ".join(_BRACKETS.get(word, word) for _, word in leaves),
+        "label": None if whole == _NEUTRAL else int(whole > _NEUTRAL),
+        "phrases": [(place, place + 1, int(one)) for place, (one, _) in enumerate(leaves)],
+    }
+    return _phrases(flat)
+
+
+def sst_rationales(*, keep_seen: bool = False) -> Recipe:
+    """Words that people marked as the reason for their label (Jakobsen, Cabello and Søgaard 2023), on SST's sentences.
+
+    Sentences of SST's training set are left out by default, because a teacher of sentiment may have seen them.
+    """
+    seen = "Sentences of SST's training set are " + ("kept: a teacher may know them." if keep_seen else "left out.")
+    majority = "Rationale: words marked by more than half of the annotators who chose the sentence's label."
+    return Recipe(
+        "sst_rationales",
+        CLASSIFICATION,
+        partial(_annotated, keep_seen=keep_seen),
+        ({"test": "test"},),
+        POLARITIES,
+        not_on_hub="coastalcph/fair-rationales holds zip files behind a loading script, which datasets refuses.",
+        notes=(seen, majority),
+    )
+
+
+def _annotated(record: Record, *, keep_seen: bool) -> Row | None:
+    if record.get("sst_split") == "train" and not keep_seen:
+        return None
+    text = fields.text(record, "text")
+    label = fields.label(record, "label", POLARITIES)
+    annotations = record.get("annotations")
+    if label is None or not isinstance(annotations, list):
+        raise FieldError("annotations" if label is not None else "label", "is missing")
+    length = len(fields.tokens(text))
+    agreeing = [
+        fields.marks(annotation, "rationale", length=length)
+        for annotation in annotations
+        if annotation.get("label") == POLARITIES[label]
+    ]
+    spans = fields.marked(text, fields.majority(agreeing)) if agreeing else None
+    return Row(fields.row_id(record), (text,), label=label, rationale=spans)
+
+
+def movie_rationales() -> Recipe:
+    """Movie reviews with marked evidence: the ERASER form (DeYoung et al. 2020) of the Zaidan corpus (2007).
+
+    Train and validation were marked by one person who could stop early (9 % and 7 % of tokens), test was marked again
+    to be comprehensive (31 %), so plausibility on test and on dev are not comparable.
+    """
+    cut: Cut = {"train": {"train": 600, "teach": REST}, "validation": "dev", "test": "test"}
+    hub = Hub("eraser-benchmark/movie_rationales", CONVERTED, ("review", "label", "evidences"), ALL_THREE)
+    note = "Train and validation are marked sparsely, test comprehensively."
+    return Recipe(
+        "movie_rationales", CLASSIFICATION, _evidence, (cut,), POLARITIES, hub=hub, read_hub=_quoted, notes=(note,)
+    )
+
+
+def _evidence(record: Record) -> Row:
+    text = fields.text(record, "text")
+    words = fields.tokens(text)
+    spans = []
+    for pair in record.get("rationales") or []:
+        start, end = pair
+        if not 0 <= start < end <= len(words):
+            raise FieldError("rationales", f"holds the tokens {start} to {end} of a text of {len(words)}")
+        spans.append(Span(0, words[start].start, words[end - 1].end))
+    return Row(fields.row_id(record), (text,), label=fields.label(record, "label", POLARITIES), rationale=tuple(spans))
+
+
+def _quoted(record: Record) -> Row:
+    """The hub has the evidence as texts: each is looked up by its tokens; one that is not found is left out."""
+    words = fields.text(record, "review").split()
+    found = []
+    for evidence in record["evidences"]:
+        wanted = evidence.split()
+        places = range(len(words) - len(wanted) + 1) if wanted else ()
+        start = next((place for place in places if words[place : place + len(wanted)] == wanted), None)
+        if start is not None:
+            found.append((start, start + len(wanted)))
+    return _evidence({"text": " ".join(words), "label": record["label"], "rationales": sorted(set(found))})
+
+
+def hatexplain() -> Recipe:
+    """Hate speech with marked words (Mathew et al. 2021, HateXplain): hatespeech, normal or offensive.
+
+    The text is the tokens joined by a space. The rationale is the words that more than half of the lists mark; posts
+    without lists (normal ones) have none. A list that does not fit the tokens does not count.
+    """
+    cut: Cut = {"train": {"train": 0.25, "teach": REST}, "validation": "dev", "test": "test"}
+    columns = ("id", "annotators", "rationales", "post_tokens")
+    hub = Hub("Hate-speech-CNERG/hatexplain", CONVERTED, columns, ALL_THREE, ("plain_text",))
+    note = "Rationale: words marked by more than half of the annotators who marked any."
+    return Recipe("hatexplain", CLASSIFICATION, _post, (cut,), HATE, hub=hub, read_hub=_voted, notes=(note,))
+
+
+def _post(record: Record) -> Row:
+    tokens = record.get("tokens")
+    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
+        raise FieldError("tokens", f"holds {fields.shown(tokens)}, where a list of texts belongs")
+    text = fields.checked_text(" ".join(tokens), "tokens")
+    ends = [len(" ".join(tokens[: place + 1])) for place in range(len(tokens))]
+    lists = [
+        list(map(bool, marks))
+        for marks in record.get("rationales") or []
+        if len(marks) == len(tokens) and fields.are_marks(marks)
+    ]
+    spans = None
+    if lists:
+        marked = zip(tokens, ends, fields.majority(lists), strict=True)
+        spans = tuple(Span(0, end - len(token), end) for token, end, mark in marked if mark and token)
+    return Row(fields.row_id(record), (text,), label=fields.label(record, "label", HATE), rationale=spans)
+
+
+def _voted(record: Record) -> Row | None:
+    """The hub has a label per annotator; a post on which all of them disagree is left out."""
+    label, votes = Counter(record["annotators"]["label"]).most_common(1)[0]
+    if votes < 2:
+        return None
+    return _post(
+        {"id": record["id"], "tokens": record["post_tokens"], "label": label, "rationales": record["rationales"]}
+    )

@@ -1,0 +1,65 @@
+"""Tensors that depend on the input, and values with the derivative of something else: the tools of `rules`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Numbers = Callable[[Tensor], Tensor]  # a function of each number by itself
+
+
+def depends(value: object) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def tensors(args: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among arguments, and in lists of them."""
+    for one in args:
+        if isinstance(one, Tensor):
+            yield one
+        elif isinstance(one, list | tuple):
+            yield from (part for part in one if isinstance(part, Tensor))
+
+
+def changed(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
+    """The arguments, with each dependent tensor changed."""
+    found: list[Any] = []
+    for one in args:
+        if isinstance(one, list | tuple):
+            found.append(changed(one, change) if any(map(depends, one)) else one)
+        else:
+            found.append(change(one) if depends(one) else one)
+    return found
+
+
+class _Given(torch.autograd.Function):
+    """A value, with the derivative of something else: the gradient goes on to `carrier`, times `factor`."""
+
+    @staticmethod
+    def forward(ctx: Any, carrier: Tensor, value: tuple[Tensor], factor: Tensor | None) -> Tensor:  # noqa: ARG004
+        if factor is not None:
+            ctx.save_for_backward(factor)
+        return value[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
+
+
+def given(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
+    """`value`, whose gradient goes on to `carrier` (of the same shape), times `factor`."""
+    # In a tuple autograd does not see the value, and takes it for a result of ours rather than for an input.
+    return _Given.apply(carrier, (value.detach(),), factor)
+
+
+def derivative(function: Numbers, values: Tensor) -> Tensor:
+    """The derivative of a function of each number."""
+    with torch.enable_grad():
+        points = values.detach().requires_grad_()
+        result = function(points)
+        if not result.requires_grad:
+            return torch.zeros_like(values)
+        (found,) = torch.autograd.grad(result.sum(), points)
+    return found
