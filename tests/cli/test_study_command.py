@@ -15,7 +15,7 @@ import didact
 from didact.cli.main import app
 from didact.errors import DidactError, RecordError
 from didact.records.sealed import read_json
-from didact.study.guard import read_keys
+from didact.study.auth import read_keys
 from study.people import CLASSES, maps_of, rows_of, study_of
 
 WITHOUT_TORCH = """
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_served(tmp_path, monkeypatch):
 
     folder = study_of(tmp_path / "s")
     monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:8000"))
-    monkeypatch.setattr("didact.study.guard.write_private", refused)
+    monkeypatch.setattr("didact.study.auth.write_private", refused)
     result = run("serve", folder)
     assert result.exit_code == 0
     assert "Read-only file system. The organiser's link is printed if" in result.output

@@ -69,7 +69,7 @@ def new(config: StudyConfig, as_json: options.Json = False) -> None:
     options.check_files(files, has_data=True)
     from didact.experiment.bring import opened
     from didact.records.explanations import Explanations
-    from didact.study.make import new_study
+    from didact.study.create import new_study
 
     dataset = options.data_of(config, config.split, seed=0)
     sets, notes = opened(files, dataset)
@@ -88,8 +88,8 @@ def new(config: StudyConfig, as_json: options.Json = False) -> None:
 
 def _show_new(folder: Path, config: StudyConfig, *, as_json: bool) -> None:
     from didact.study.address import serve_flags
+    from didact.study.create import facts_of
     from didact.study.design import read_design
-    from didact.study.make import facts_of
 
     facts = facts_of(folder, read_design(folder))
     if as_json:
@@ -131,7 +131,7 @@ def serve(
     """
     _check_extra()
     from didact.study.address import is_loopback, is_root, links_for
-    from didact.study.guard import read_keys
+    from didact.study.auth import read_keys
     from didact.study.invitations import invitations
     from didact.study.serve import serve as run
 
@@ -191,8 +191,8 @@ def invite(
     """
     design, answers = _opened(folder, database)
     from didact.study.address import written_base
+    from didact.study.auth import read_keys, write_private
     from didact.study.design import check_text
-    from didact.study.guard import read_keys, write_private
     from didact.study.invitations import INVITES, invitations, listed
 
     keys = read_keys(folder)
@@ -220,7 +220,7 @@ def invite(
 def status(folder: Folder, database: Database = None, as_json: options.Json = False) -> None:
     """Show progress, time per page, and answers that look odd."""
     design, answers = _opened(folder, database)
-    from didact.study.overview import overview
+    from didact.study.progress import overview
 
     found = overview(design, answers) | {"is_closed": answers.is_closed}
     if as_json:
@@ -297,7 +297,7 @@ def simulate(
     Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
     """
     design, answers = _opened(folder, database)
-    from didact.study.preferences import simulated
+    from didact.study.synthetic_annotators import simulated
 
     real = sum(not one.is_synthetic for one in answers.read())
     if real:
@@ -360,7 +360,7 @@ def analyze(
     _check_extra()
     from didact.reports.study_page import study_page
     from didact.results.study_tables import study_tables
-    from didact.study.folder import analyze_study
+    from didact.study.analyze_study import analyze_study
 
     if figures is not None:
         check_output_folder(figures)
@@ -458,8 +458,8 @@ def _check_extra() -> None:
 
 def _print_links(folder: Path, organiser: str, invited: "Sequence[Invitation]", links: "Links") -> None:
     """The links on a terminal. They let people in: a log file or a journal is told only where they are."""
+    from didact.study.auth import write_private
     from didact.study.design import person_name
-    from didact.study.guard import write_private
     from didact.study.invitations import INVITES, ORGANISER
 
     if sys.stderr.isatty():

@@ -11,7 +11,7 @@ from didact.results.documents import plain
 from didact.results.study_analysis import NEWEST, StudyAnalysis
 from didact.study.answers import Answer
 from didact.study.design import Design
-from didact.study.doubts import doubts_of
+from didact.study.quality_checks import doubts_of
 
 _PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "rating": ("rating",)}
 

@@ -13,8 +13,8 @@ from didact.stats.plackett_luce import Rankings, Worths, centred, fit_worths, re
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
-from didact.study.said import few_notes, order_said, power_of
-from didact.study.skill import skills
+from didact.study.summary_text import few_notes, order_said, power_of
+from didact.study.trueskill_ranking import skills
 
 
 def analyzed(

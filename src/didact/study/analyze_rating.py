@@ -12,7 +12,7 @@ from didact.stats.crossed import Cells, crossed_weights, without_effects
 from didact.study.answers import Answer
 from didact.study.contrasts import Estimates, contrasts
 from didact.study.design import Design
-from didact.study.said import few_notes, order_said, power_of
+from didact.study.summary_text import few_notes, order_said, power_of
 
 _BOTH: Final = "people and items"
 _ONE: Final = "people"

@@ -16,7 +16,7 @@ from didact.stats.permutation import Test, permutation_test
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
-from didact.study.said import few_notes, listed, power_of
+from didact.study.summary_text import few_notes, listed, power_of
 
 
 def analyzed(

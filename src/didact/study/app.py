@@ -13,16 +13,16 @@ from starlette.requests import ClientDisconnect
 
 from didact.errors import OptionError
 from didact.study.address import is_root
+from didact.study.auth import KEPT, Keys, Limiter, read_keys
 from didact.study.database import Answers, GoneError, Person, RepeatedError, open_answers
 from didact.study.design import Design, read_design
 from didact.study.export import FORMATS, exported
 from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in, whole_number
-from didact.study.guard import KEPT, Keys, Limiter, read_keys
-from didact.study.overview import overview
-from didact.study.sheet import example_of, sheet_of
-from didact.study.steps import Step, steps_of
+from didact.study.page_context import example_of, sheet_of
+from didact.study.progress import overview
+from didact.study.schedule import Step, steps_of
+from didact.study.security_middleware import HEADERS, TooLargeError, Wall, is_too_large
 from didact.study.stimuli import PICTURES, Stimuli, read_stimuli
-from didact.study.wall import HEADERS, TooLargeError, Wall, is_too_large
 
 ESTIMATE: Final = {"ranking": 40.0, "simulation": 25.0, "rating": 20.0}  # seconds a page, before anybody's are known
 UNKNOWN: Final = "We do not know who you are. Use the link that you were sent."

@@ -13,10 +13,10 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from didact.errors import OptionError, RecordError
 from didact.study.answers import Answer
+from didact.study.auth import FILE as SECRET
+from didact.study.auth import Keys, hashed
 from didact.study.design import Design, person_name
-from didact.study.guard import FILE as SECRET
-from didact.study.guard import Keys, hashed
-from didact.study.steps import Step
+from didact.study.schedule import Step
 
 FILE: Final = "answers.sqlite"
 _WAIT: Final = 30.0  # seconds for somebody else's lock

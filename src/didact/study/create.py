@@ -11,12 +11,12 @@ from didact.errors import DataError, OptionError, ShapeError
 from didact.records.atomic import check_new_folder, new_folder
 from didact.registry import unknown
 from didact.study.about import TITLE, default_about
+from didact.study.auth import new_keys, write_private
 from didact.study.database import open_answers
 from didact.study.design import KINDS, QUESTIONS, Design, Item, check_text
 from didact.study.example import example_for
-from didact.study.guard import new_keys, write_private
 from didact.study.invitations import INVITES, invitations, listed
-from didact.study.items import chosen, chosen_for_simulation
+from didact.study.item_sampling import chosen, chosen_for_simulation
 from didact.study.stimuli import Stimuli, frozen
 
 if TYPE_CHECKING:

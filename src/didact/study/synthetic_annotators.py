@@ -11,7 +11,7 @@ from jaxtyping import Float
 from didact.errors import OptionError
 from didact.study.answers import Answer
 from didact.study.design import CONTROL, Design, person_name
-from didact.study.steps import Step, steps_of
+from didact.study.schedule import Step, steps_of
 
 _SECONDS: Final = {"ranking": 25.0, "learning": 18.0, "test": 12.0, "rating": 10.0}  # medians; spread as people have
 _GAP: Final = 0.5

@@ -8,8 +8,8 @@ from typing import Any
 from didact.study.answers import Answer
 from didact.study.database import Answers, Person
 from didact.study.design import Design
-from didact.study.doubts import doubts_of
-from didact.study.steps import steps_of
+from didact.study.quality_checks import doubts_of
+from didact.study.schedule import steps_of
 
 
 def overview(design: Design, answers: Answers) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import pytest
 
 from didact.core.dataset import Dataset, Split
 from didact.errors import DataError, OptionError, RecordError, ShapeError
+from didact.study.auth import read_keys
+from didact.study.create import new_study
 from didact.study.database import open_answers
 from didact.study.design import read_design
-from didact.study.guard import read_keys
-from didact.study.make import new_study
 from didact.study.stimuli import read_stimuli
 from study.people import METHODS, maps_of, rows_of, study_of
 

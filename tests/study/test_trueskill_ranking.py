@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from didact.errors import MissingExtraError, OptionError
 from didact.results.study_analysis import Skill
-from didact.study.skill import _ranks, skills
+from didact.study.trueskill_ranking import _ranks, skills
 
 pytest.importorskip("trueskill")
 BETA, TAU, SIGMA, DRAW = 25 / 6, 25 / 300, 0.5, 0.1
