@@ -17,7 +17,16 @@ from didact.experiment.configs import (
     SmatConfig,
 )
 from didact.learning.config import TrainConfig
-from didact.study.config import StudyConfig
+from didact.study.config import (
+    AnalyzeConfig,
+    CloseConfig,
+    EraseConfig,
+    ExportConfig,
+    InviteConfig,
+    ServeConfig,
+    SimulateConfig,
+    StudyConfig,
+)
 
 FOLDER: Final = Path(__file__).parent / "reference"
 PAGE: Final = FOLDER / "config.md"
@@ -33,6 +42,13 @@ COMMANDS: Final[dict[str, type[Config]]] = {
     "sanity": SanityConfig,
     "cost": CostConfig,
     "study new": StudyConfig,
+    "study serve": ServeConfig,
+    "study invite": InviteConfig,
+    "study close": CloseConfig,
+    "study simulate": SimulateConfig,
+    "study analyze": AnalyzeConfig,
+    "study export": ExportConfig,
+    "study erase": EraseConfig,
 }
 HEAD: Final = """# Options
 

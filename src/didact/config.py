@@ -40,6 +40,7 @@ OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 class Group(StrEnum):
     """The panels in which `--help` lists options, in their order, for all commands."""
 
+    GENERAL = "Options"
     MODEL = "Model"
     DATA = "Data"
     METHOD = "Method"
@@ -257,7 +258,7 @@ class Config(BaseModel):
             elif old in fields:
                 fields[new] = fields.pop(old)
                 if warns:
-                    log.warning("%s is now named %s. The former name still works.", old, new)
+                    log.warning("%s is now called %s. The former name still works.", old, new)
         for name in [name for name in cls.RETIRED if name in fields]:
             del fields[name]
             if warns:
@@ -342,7 +343,7 @@ class ModelOptions(Config):
     trust_remote_code: Annotated[Switch, Option(Group.MODEL)] = False
     """Run code that comes with a model."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
-    """CPU threads (another number changes the last digits)."""
+    """CPU threads (another number changes last digits)."""
 
     def loading(self) -> dict[str, Any]:
         """The keyword arguments of `load_teacher`."""

@@ -379,7 +379,7 @@ def test_nothing_is_stored_of_a_person_who_is_erased_while_a_request_is_on_its_w
 
 
 def test_erasing_says_when_the_log_of_changes_cannot_be_folded_in(folder, monkeypatch):
-    monkeypatch.setattr("didact.study.database._WAIT", 0.1)
+    monkeypatch.setattr("didact.study.tables._WAIT", 0.1)
     someone = Someone(folder).agree()
     someone.answer(1)
     reader = sqlite3.connect(folder / "answers.sqlite", isolation_level=None)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,9 @@ class Answer:
     is_synthetic: bool = False  # made by `didact study simulate`
     is_touched: bool = True  # whether anything was moved or chosen on the page
     at: float = math.nan  # when it came, in seconds since 1970
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The one of `ranks`, `choice` and `rating` that it holds, by name."""
+        values = {"ranks": self.ranks, "choice": self.choice, "rating": self.rating}
+        return {name: value for name, value in values.items() if value is not None}

@@ -5,15 +5,15 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from didact.errors import DataError, OptionError, ShapeError
 from didact.records.atomic import check_new_folder, new_folder
-from didact.registry import unknown
 from didact.study.about import TITLE, default_about
 from didact.study.auth import new_keys, write_private
+from didact.study.config import StudyFields, StudyOptions
 from didact.study.database import open_answers
-from didact.study.design import KINDS, QUESTIONS, Design, Item, check_text
+from didact.study.design import QUESTIONS, Design, Item
 from didact.study.example import example_for
 from didact.study.invitations import INVITES, invitations, listed
 from didact.study.item_sampling import chosen, chosen_for_simulation
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 MOST: Final = 26  # methods of a ranking: each has a letter on the page
-SIGNS: Final = ("auto", "show", "hide")
 CONSENT: Final = (
     "You are invited to take part in a study about explanations of a machine learning model.",
     "Taking part is voluntary. You can stop at any time, without giving a reason.",
@@ -40,116 +39,89 @@ def new_study(
     explanations: "Sequence[Explanations]",
     data: "Dataset",
     *,
-    out: Path | str,
-    kind: str = "ranking",
-    items: int = 60,
-    annotators: int = 3,
-    learn: int | None = None,
-    errors: float = 0.5,
-    points: int = 5,
-    pause: int = 20,
-    signs: str = "auto",
-    title: str = "",
-    question: str = "",
-    about: str = "",
-    consent: Sequence[str] = (),
-    contact: str = "",
-    seed: int = 0,
-    url: str = "http://127.0.0.1:8000",
-    database: str | None = None,
     classes: Sequence[str] | None = None,
+    **fields: Unpack[StudyFields],
 ) -> Path:
     """Write the folder of a study about how people judge `explanations`: one set for each method, of the same rows.
 
-    `annotators` are the people who are invited; in a simulation so many for each method and for the control `none`. Of
-    a simulation's `items` two thirds are to learn from (`learn`), and a share `errors` of all are rows that the model
-    has wrong. Colours tell for from against (`signs`) only if every method does: else colours would tell the methods
-    apart. `about` tells participants what the model does; by default its task and classes. `url` is where the study
-    will be served, for the links. Labels are matched to the model's classes by name; `classes` names the data's
-    classes in the model's order, where the names differ.
+    `fields` are those of `StudyOptions`; `out` is required. `annotators` are the people who are invited; in a
+    simulation so many for each method and for the control `none`. Of a simulation's `items` two thirds are to learn
+    from (`learn`), and a share `errors` of all are rows that the model has wrong. Colours tell for from against
+    (`signs`) only if every method does: else colours would tell the methods apart. `about` tells participants what the
+    model does; by default its task and classes. `url` is where the study will be served, for the links. Labels are
+    matched to the model's classes by name; `classes` names the data's classes in the model's order, where the names
+    differ.
     """
-    folder = Path(out)
-    if folder.exists():
-        raise OptionError(f"{folder} exists already, and might hold people's answers. Choose another folder.")
-    check_new_folder(folder)
-    _check_options(kind, items, annotators, errors, points, pause, signs)
-    for name, text in {"title": title, "question": question, "about": about, "contact": contact, "url": url}.items():
-        check_text(name, text)
-    check_text("consent", *consent)
-    named = _named(explanations)
-    if kind == "ranking" and not 2 <= len(named) <= MOST:
-        raise OptionError(
-            f"A ranking orders 2 to {MOST} methods on a page, and {len(named)} "
-            f"{'was' if len(named) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
-        )
-    rows = _rows(data, next(iter(named.values())).classes, classes, required=kind == "simulation")
-    candidates = _candidates(named, rows, data.classes)
-    if kind == "simulation":
-        _check_simulation(named, candidates)
-        learned = round(items * 2 / 3) if learn is None else learn
-        picked = chosen_for_simulation(candidates, count=items, learn=learned, errors=errors, seed=seed)
-    else:
-        picked = chosen(candidates, count=items, seed=seed)
-    first = next(iter(named.values()))
-    design = Design(
-        kind=kind,
-        title=title or TITLE,
-        question=question or QUESTIONS[kind],
+    return create_study(explanations, data, StudyOptions.of(fields), classes)
+
+
+def create_study(
+    explanations: "Sequence[Explanations]", data: "Dataset", config: StudyOptions, classes: Sequence[str] | None = None
+) -> Path:
+    """The same for options that were checked: choose rows, write what is shown, invite people."""
+    if config.out.exists():
+        raise OptionError(f"{config.out} exists already, and might hold people's answers. Choose another folder.")
+    check_new_folder(config.out)
+    methods = _by_method(explanations, config.kind)
+    rows = _rows(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
+    candidates = _candidates(methods, rows, data.classes)
+    design = _design(config, methods, data, candidates)
+    with new_folder(config.out) as draft:
+        draft.chmod(0o700)  # people's answers are nobody else's
+        design.save(draft)
+        _freeze(design, methods, rows, data, draft)
+        _invite(design, config, draft)
+    return config.out
+
+
+def _design(
+    config: StudyOptions, methods: "Mapping[str, Explanations]", data: "Dataset", candidates: Sequence[Item]
+) -> Design:
+    """The study that is asked about some of the candidates."""
+    first = next(iter(methods.values()))
+    classes = first.classes or data.classes
+    is_signed = all(maps.kind == "signed" for maps in methods.values())
+    return Design(
+        **config.pick("kind", "seed", "points", "pause", "contact"),
+        title=config.title or TITLE,
+        question=config.question or QUESTIONS[config.kind],
         task=first.task,
-        classes=tuple(first.classes or data.classes or ()),
-        methods=tuple(named),
-        items=tuple(picked),
-        people=annotators,
-        seed=seed,
-        points=points,
-        pause=pause,
-        signs=signs == "show" or (signs == "auto" and all(maps.kind == "signed" for maps in named.values())),
-        contact=contact,
-        consent=tuple(consent) or CONSENT,
-        about=about.strip() or default_about(first.task, first.classes or data.classes),
+        classes=tuple(classes or ()),
+        methods=tuple(methods),
+        items=tuple(_sampled(config, first, candidates)),
+        people=config.annotators,
+        signs=config.signs == "show" or (config.signs == "auto" and is_signed),
+        consent=config.consent or CONSENT,
+        about=config.about.strip() or default_about(first.task, classes),
         facts={
             "data": data.name,
             "teacher": first.teacher,
-            "methods": {name: {"kind": maps.kind, "options": dict(maps.options)} for name, maps in named.items()},
+            "methods": {name: {"kind": maps.kind, "options": dict(maps.options)} for name, maps in methods.items()},
             "candidates": len(candidates),
-            "url": url,
+            "url": config.url,
         },
     )
-    with new_folder(folder) as draft:
-        draft.chmod(0o700)  # people's answers are nobody else's
-        design.save(draft)
-        _freeze(design, named, rows, data, draft)
-        keys = new_keys(draft)
-        answers = open_answers(draft, design, database, is_new=True)
-        try:
-            invited = invitations(design, keys, range(1, annotators * len(design.cohorts) + 1))
-            answers.invite(design, [(one.number, one.code) for one in invited])
-        finally:
-            answers.close()
-        write_private(draft / INVITES, listed(invited, url))
-    return folder
 
 
-def _check_options(kind: str, items: int, annotators: int, errors: float, points: int, pause: int, signs: str) -> None:
-    """All that is wrong with the numbers, before anything is read."""
-    faults = []
-    if kind not in KINDS:
-        raise OptionError(unknown("kind of study", kind, KINDS))
-    if signs not in SIGNS:
-        faults.append(unknown("choice of signs", signs, SIGNS))
-    if items < 1 or annotators < 1:
-        faults.append(f"A study has at least 1 item and 1 annotator, not {items} and {annotators}.")
-    if not 0 <= errors <= 1:
-        faults.append(f"errors is the share of rows that the model has wrong, between 0 and 1, not {errors}.")
-    if not 2 <= points <= 9:
-        faults.append(f"A rating has 2 to 9 points, not {points}.")
-    if pause < 0:
-        faults.append(f"A break comes after so many answers, or never with 0, not after {pause}.")
-    if faults:
-        raise OptionError(" ".join(faults))
+def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
+    if config.kind != "simulation":
+        return chosen(candidates, count=config.items, seed=config.seed)
+    _check_simulation(first, candidates)
+    learn = round(config.items * 2 / 3) if config.learn is None else config.learn
+    return chosen_for_simulation(candidates, count=config.items, learn=learn, **config.pick("errors", "seed"))
 
 
-def _named(explanations: "Sequence[Explanations]") -> "dict[str, Explanations]":
+def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
+    invited = invitations(design, new_keys(folder), range(1, design.people * len(design.cohorts) + 1))
+    answers = open_answers(folder, design, config.database, is_new=True)
+    try:
+        answers.invite(design, [(invitation.number, invitation.code) for invitation in invited])
+    finally:
+        answers.close()
+    write_private(folder / INVITES, listed(invited, config.url))
+
+
+def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
     """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
     from didact.records.views import labels
 
@@ -164,6 +136,11 @@ def _named(explanations: "Sequence[Explanations]") -> "dict[str, Explanations]":
         raise OptionError(f"The same method is given twice: {', '.join(twice)}. People would rank it against itself.")
     if "none" in names:
         raise OptionError("A method is called 'none', which is the name of the control. Rename it (method=…).")
+    if kind == "ranking" and not 2 <= len(names) <= MOST:
+        raise OptionError(
+            f"A ranking orders 2 to {MOST} methods on a page, and {len(names)} "
+            f"{'was' if len(names) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
+        )
     return dict(zip(names, explanations, strict=True))
 
 
@@ -186,36 +163,38 @@ def _rows(
 
 
 def _candidates(
-    named: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", classes: tuple[str, ...] | None
+    methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", classes: tuple[str, ...] | None
 ) -> list[Item]:
     """The different rows that every method explains, with the model's answer; all must explain the same answer."""
-    places = {name: {id: place for place, id in enumerate(maps.ids)} for name, maps in named.items()}
-    first, *others = named
-    shared = [id for id in named[first].ids if all(id in places[name] for name in others)]
+    places = {name: _places(maps) for name, maps in methods.items()}
+    first = next(iter(methods.values()))
+    shared = [id for id in first.ids if all(id in indices for indices in places.values())]
     if not shared:
-        sizes = ", ".join(f"{name}: {len(maps)}" for name, maps in named.items())
+        sizes = ", ".join(f"{name}: {len(maps)}" for name, maps in methods.items())
         raise DataError(f"No row is explained by every method ({sizes} rows). Explain the same rows with each.")
-    faults = []
-    found, seen = [], set()
+    first_places = next(iter(places.values()))
+    faults: list[str] = []
+    items: dict[bytes, Item] = {}  # by content
     for id in shared:
-        told = {name: _facts(maps, places[name][id]) for name, maps in named.items()}
-        row = rows.get(id)
-        if len(set(told.values())) > 1:
-            faults.append(f"row {id!r}: {'; '.join(f'{name} explains {what}' for name, what in told.items())}")
-        elif row is None or row.texts != named[first].texts[places[first][id]]:
+        answers = {name: _facts(maps, places[name][id]) for name, maps in methods.items()}
+        row, index = rows.get(id), first_places[id]
+        if len(set(answers.values())) > 1:
+            faults.append(f"row {id!r}: {'; '.join(f'{name} explains {what}' for name, what in answers.items())}")
+        elif row is None or row.texts != first.texts[index]:
             faults.append(f"row {id!r}: the data have {'no such row' if row is None else 'another text'}")
-        elif row.content not in seen:
-            seen.add(row.content)
-            maps = named[first]
-            found.append(Item(id, maps.predictions[places[first][id]], _label(row, maps.classes or classes)))
+        elif row.content not in items:
+            items[row.content] = Item(id, first.predictions[index], _label(row, first.classes or classes))
     if faults:
         raise DataError("The explanations are not of the same answers to these data:", faults)
-    return found
+    return list(items.values())
 
 
-def _facts(maps: "Explanations", place: int) -> str:
-    target, prediction = maps.targets[place], maps.predictions[place]
-    return f"{target!r} where the model says {prediction!r}"
+def _places(maps: "Explanations") -> dict[str, int]:
+    return {id: index for index, id in enumerate(maps.ids)}
+
+
+def _facts(maps: "Explanations", index: int) -> str:
+    return f"{maps.targets[index]!r} where the model says {maps.predictions[index]!r}"
 
 
 def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
@@ -225,8 +204,7 @@ def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
     return classes[row.label] if classes is not None and row.label < len(classes) else None
 
 
-def _check_simulation(named: "Mapping[str, Explanations]", candidates: Sequence[Item]) -> None:
-    first = next(iter(named.values()))
+def _check_simulation(first: "Explanations", candidates: Sequence[Item]) -> None:
     if first.classes is None:
         raise OptionError(
             f"A simulation study asks people which class the model chooses, and a model of task {first.task!r} has "
@@ -238,21 +216,19 @@ def _check_simulation(named: "Mapping[str, Explanations]", candidates: Sequence[
 
 
 def _freeze(
-    design: Design, named: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", data: "Dataset", folder: Path
+    design: Design, methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", data: "Dataset", folder: Path
 ) -> None:
+    """Write what people see."""
+    shown = {}
+    for name, maps in methods.items():
+        places = _places(maps)
+        picked = maps.select([places[item.id] for item in design.items])
+        shown[name] = picked.words() if data.task.is_text else picked
     names = data.segments or data.task.segments
-    places = {name: {id: place for place, id in enumerate(maps.ids)} for name, maps in named.items()}
-    is_text = data.task.is_text
-    shown = {
-        name: (picked.words() if is_text else picked)
-        for name, maps in named.items()
-        for picked in [maps.select([places[name][item.id] for item in design.items])]
-    }
     items = {}
-    for place, item in enumerate(design.items):
-        row = rows[item.id]
-        views = {name: maps[place] for name, maps in shown.items()}
-        items[item.id] = frozen(views, row.image, names, folder, signs=design.signs)
+    for index, item in enumerate(design.items):
+        views = {name: maps[index] for name, maps in shown.items()}
+        items[item.id] = frozen(views, rows[item.id].image, names, folder, signs=design.signs)
     Stimuli(items, example_for(design.task, folder)).save(folder)
 
 

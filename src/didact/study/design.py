@@ -10,7 +10,6 @@ from didact.records.sealed import read_json, write_json
 
 FILE: Final = "study.json"
 _AGAIN: Final = "Restore the file, or make the study again."
-KINDS: Final = ("ranking", "simulation", "rating")
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
 QUESTIONS: Final = {
     "ranking": "Which explanation aligns the most with how you would explain a similar decision?",
@@ -88,17 +87,6 @@ def read_design(folder: Path) -> Design:
         raise DataError(
             f"{path} is not a study's design ({error}). Make the study anew, or restore the file."
         ) from error
-
-
-def check_text(name: str, *texts: str) -> None:
-    """An error if a text cannot be stored as UTF-8: bytes of another encoding on the command line become surrogates."""
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise OptionError(
-                f"{name} (--{name}) must be valid Unicode text, got {text[:80]!a}. Write it in UTF-8."
-            ) from None
 
 
 def person_name(number: int) -> str:
