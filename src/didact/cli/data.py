@@ -8,8 +8,9 @@ from didact.cli import inputs
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
 from didact.cli.output import console, print_json, print_table
-from didact.config import Count, DataOptions, Group, Option, Seed, Word
+from didact.config import DataOptions, Group, Option
 from didact.data import DATASETS
+from didact.field_types import Count, Seed, Word
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset

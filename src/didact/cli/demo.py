@@ -16,8 +16,9 @@ import typer
 import didact
 from didact.cli.options import Json, configured
 from didact.cli.output import console, going_on, print_json, say
-from didact.config import Group, Integer, ModelOptions, Option, Switch, Threads, Word
+from didact.config import Group, ModelOptions, Option
 from didact.errors import DidactError, OptionError
+from didact.field_types import Integer, Switch, Threads, Word
 from didact.limits import MOST_WORKERS
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import typer
 
 from didact.cli.options import Json, configured
 from didact.cli.output import print_json, say
-from didact.config import Config, Group, Option, Switch
+from didact.config import Config, Group, Option
 from didact.errors import RecordError
+from didact.field_types import Switch
 
 EXAMPLES: Final = (
     "didact report runs/first",

@@ -12,25 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
-from didact.config import (
-    TRUST,
-    BatchSize,
-    DataOptions,
-    Epochs,
-    Group,
-    Integer,
-    ModelOptions,
-    NotNegative,
-    Option,
-    Positive,
-    Seed,
-    Share,
-    Switch,
-    Threads,
-    Word,
-    Words,
-    unknown_entry,
-)
+from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unknown_entry
 from didact.errors import OptionError
 from didact.experiment.config_values import (
     check_budget,
@@ -45,6 +27,19 @@ from didact.experiment.config_values import (
     parse_integers,
     parse_search_space,
     parse_seeds,
+)
+from didact.field_types import (
+    BatchSize,
+    Epochs,
+    Integer,
+    NotNegative,
+    Positive,
+    Seed,
+    Share,
+    Switch,
+    Threads,
+    Word,
+    Words,
 )
 from didact.limits import MOST_ROWS, MOST_WORKERS, most_threads, shown
 from didact.registry import Spec, plain, split_list

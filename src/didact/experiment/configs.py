@@ -4,24 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from didact.config import (
-    BatchSize,
-    Config,
-    Count,
-    DataOptions,
-    Epochs,
-    Group,
-    Integer,
-    ModelOptions,
-    Option,
-    Positive,
-    Seed,
-    Switch,
-    Threads,
-    TrainingOptions,
-    Word,
-    Words,
-)
+from didact.config import Config, DataOptions, Group, ModelOptions, Option, TrainingOptions
+from didact.field_types import BatchSize, Count, Epochs, Integer, Positive, Seed, Switch, Threads, Word, Words
 from didact.limits import MOST_ROWS
 from didact.registry import parse_spec, split_list
 

@@ -3,20 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-from didact.config import (
-    DataOptions,
-    Group,
-    ModelOptions,
-    NotNegative,
-    Option,
-    Positive,
-    Seed,
-    Share,
-    Switch,
-    Threads,
-    TrainingOptions,
-    Word,
-)
+from didact.config import DataOptions, Group, ModelOptions, Option, TrainingOptions
+from didact.field_types import NotNegative, Positive, Seed, Share, Switch, Threads, Word
 
 
 class TrainConfig(TrainingOptions, DataOptions, ModelOptions):

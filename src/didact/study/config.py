@@ -6,8 +6,9 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from pydantic import AfterValidator
 
-from didact.config import Config, Count, DataOptions, Group, Integer, Number, Option, Seed, Switch, Word
+from didact.config import Config, DataOptions, Group, Option
 from didact.errors import OptionError
+from didact.field_types import Count, Integer, Number, Seed, Switch, Word
 from didact.limits import MOST_ROWS
 from didact.registry import split_list
 
