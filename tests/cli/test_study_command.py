@@ -276,8 +276,8 @@ def test_synthetic_people_are_never_mixed_with_real_ones(tmp_path):
     (["erase", "p99"], "Nobody is called 'p99'"),
     (["export", "--out", "answers.xlsx"], "csv, json, parquet"),
     (["analyze"], "no answers to analyse"),
-    (["serve", "--root", "study"], "--root must be a plain path that begins with a slash"),
-    (["serve", "--root", "//evil.com"], "--root must be a plain path that begins with a slash"),
+    (["serve", "--root", "study"], "--root: must be a plain path that begins with a slash"),
+    (["serve", "--root", "//evil.com"], "--root: must be a plain path that begins with a slash"),
     (["serve", "--host", "300.1.1.1"], "cannot be served at 300.1.1.1"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_told(tmp_path, arguments, said):

@@ -6,7 +6,7 @@ from math import erf, exp, pi, sqrt
 import pytest
 from scipy.stats import norm
 
-from didact.errors import MissingExtraError, OptionError
+from didact.errors import MissingExtraError
 from didact.results.study_analysis import Skill
 from didact.study.trueskill_ranking import _ranks, skills
 
@@ -85,8 +85,6 @@ def test_three_methods_ties_and_pages_with_fewer():
 
 
 def test_refused(monkeypatch):
-    with pytest.raises(OptionError, match="presets smat"):
-        skills([], ["a"], preset="elo")
     kept = builtins.__import__
 
     def without(name, *rest, **more):

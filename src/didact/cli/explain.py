@@ -9,7 +9,7 @@ import typer
 
 from didact.cli import inputs
 from didact.cli.options import Json, configured
-from didact.cli.output import going_on, print_json, say, say_notes
+from didact.cli.output import going_on, print_json, say
 from didact.config import DataOptions
 from didact.errors import OptionError
 from didact.experiment.configs import AgreeConfig, ExplainConfig
@@ -169,7 +169,8 @@ def _stream(config: ExplainConfig, *, as_json: bool) -> None:
         background = compared_with(load_data(config.background, data_dir=config.data_dir, seed=config.seed or 0))
     streamed = explain_stream(
         config.model, config.data, config.method[0] if config.method else None, split=config.split or "test",
-        columns=config.columns or None, classes=list(config.classes) or None, notes=_note, shard=config.shard or 256,
+        columns=config.columns or None, classes=list(config.classes) or None, shard=config.shard or 256,
+        notes=lambda note: say(f"note: {note}"),
         workers=config.workers or 0, threads=config.threads or 1, background_rows=background, loading=config.loading(),
         progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.explaining(),
     )  # fmt: skip
@@ -226,7 +227,3 @@ def _data(teacher: "Teacher", config: DataOptions, seed: int, *, uses_splits: bo
     if loaded.task != teacher.task:
         raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
     return loaded
-
-
-def _note(note: str) -> None:
-    say_notes([note])

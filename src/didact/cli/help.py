@@ -136,14 +136,8 @@ def _description(line: Any) -> str:
 def _notes(param: Any) -> Iterator[str]:
     if param.required and not isinstance(param, TyperArgument):  # usage shows an optional argument in brackets
         yield "required"
-    default = param.default
     if isinstance(param.show_default, str):
         yield f"default: {param.show_default}"
-    elif isinstance(default, bool):
-        if default and param.secondary_opts:
-            yield f"default: {param.opts[0]}"
-    elif isinstance(default, str | int | float) and default != "" and param.show_default:
-        yield f"default: {str(default).replace(',', ', ')}"
     if param.envvar and getattr(param, "show_envvar", False):
         yield f"or ${param.envvar}"
 

@@ -101,26 +101,22 @@ def serve(config: ServeConfig) -> None:
     Runs until it is stopped (Ctrl-C). Stopping loses nothing: every answer is on disk before the page confirms it.
     """
     check_extra()
-    from didact.study.address import is_root
     from didact.study.serve import serve as run
 
-    if not is_root(config.root):
-        raise OptionError(f"--root must be a plain path that begins with a slash, such as /study, got {config.root!r}.")
-    root = config.root.rstrip("/")
     design, answers = opened_study(config)
     invited, synthetic = _invited(design, answers, config.folder), sum(one.is_synthetic for one in answers.people())
     answers.close()
 
     def ready(address: str) -> None:
-        say(f"The study is at {address}{root}/")
-        _print_links(config, f"{address}{root}", invited)
+        say(f"The study is at {address}{config.root}/")
+        _print_links(config, f"{address}{config.root}", invited)
         if synthetic:
             say(
                 f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
                 "answers would be analysed together with those of real people. Make a new study for real people."
             )
 
-    run(**config.pick("folder", "host", "port", "database", "proxy", is_secure="https"), root=root, ready=ready)
+    run(config, ready=ready)
 
 
 def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitation]") -> None:

@@ -11,6 +11,7 @@ from didact.errors import OptionError
 from didact.field_types import Count, Integer, Number, Seed, Switch, Word
 from didact.limits import MOST_ROWS
 from didact.registry import split_list
+from didact.study.address import is_root
 
 LOCAL: Final = "http://127.0.0.1:8000"
 DATABASE_VARIABLE: Final = "DIDACT_STUDY_DATABASE"
@@ -23,6 +24,13 @@ def _check_text(text: str) -> str:
     except UnicodeEncodeError:
         raise OptionError(f"must be valid Unicode text, got {text[:80]!a}. Write it in UTF-8.") from None
     return text
+
+
+def _check_root(root: str) -> str:
+    """The path without its last slash."""
+    if not is_root(root):
+        raise OptionError(f"must be a plain path that begins with a slash, such as /study, got {root!r}.")
+    return root.rstrip("/")
 
 
 def read_text(path: Path | str) -> str:
@@ -151,7 +159,7 @@ class ServeConfig(FolderOptions):
     """Address (default: 127.0.0.1; 0.0.0.0: every network)."""
     port: Annotated[Annotated[int, Integer(0, 65535)], Option(Group.STUDY, "PORT")] = 8000
     """Port to listen on; 0: any free port."""
-    root: Annotated[str, Option(Group.ADVANCED, "PATH")] = ""
+    root: Annotated[str, AfterValidator(_check_root), Option(Group.ADVANCED, "PATH")] = ""
     """Path before all pages, behind a proxy: /study."""
     proxy: Annotated[str | None, Option(Group.ADVANCED, "HOST")] = None
     """Trusted proxy (its X-Forwarded-* headers are used)."""

@@ -1,14 +1,15 @@
 """A new study: rows are chosen, what is shown is frozen, people are invited."""
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from didact.errors import DataError, OptionError, ShapeError
 from didact.records.atomic import check_new_folder, new_folder
+from didact.results.documents import plain
 from didact.study.about import TITLE, default_about
 from didact.study.auth import new_keys, write_private
 from didact.study.config import StudyFields, StudyOptions
@@ -113,11 +114,8 @@ def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[I
 
 def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
     invited = invitations(design, new_keys(folder), range(1, design.people * len(design.cohorts) + 1))
-    answers = open_answers(folder, design, config.database, is_new=True)
-    try:
+    with closing(open_answers(folder, design, config.database, is_new=True)) as answers:
         answers.invite(design, [(invitation.number, invitation.code) for invitation in invited])
-    finally:
-        answers.close()
     write_private(folder / INVITES, listed(invited, config.url))
 
 
@@ -248,5 +246,5 @@ def facts_of(folder: Path, design: Design) -> dict[str, Any]:
         "signs": design.signs,
         "about": design.about,
         "seed": design.seed,
-        "facts": json.loads(json.dumps(dict(design.facts))),
+        "facts": plain(design.facts),
     }
