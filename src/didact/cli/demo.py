@@ -56,7 +56,7 @@ class DemoConfig(ModelOptions):
     seed: Annotated[Annotated[int, Integer(0, 2**24 - 1)], Option(Group.ADVANCED, "N")] = 0
     """Seed of data, teacher and students."""
     workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
-    """Worker processes (default: one per core; 0: none)."""
+    """Workers (default: one per core; 0: in this process)."""
     threads: Threads | None = None
     """Not on the command line: a demo uses one thread per student."""
 

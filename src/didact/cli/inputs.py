@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from didact.cli.output import say_notes
 from didact.config import DataOptions, ModelOptions
-from didact.errors import OptionError
+from didact.errors import MissingExtraError, OptionError
 from didact.explainers import EXPLAINERS, is_learned
 from didact.registry import parse_spec
+from didact.study.config import FolderOptions
+
+if TYPE_CHECKING:
+    from didact.study.database import Answers
+    from didact.study.design import Design
 
 
 def check_methods(names: Sequence[str]) -> None:
@@ -109,3 +114,27 @@ def teacher_of(config: ModelOptions) -> Any:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     return load_teacher(config.model, **config.loading())
+
+
+def opened_study(config: FolderOptions) -> "tuple[Design, Answers]":
+    """The design and the answers of a study."""
+    check_study_extra()
+    from didact.study.database import open_answers
+    from didact.study.design import read_design
+
+    design = read_design(config.folder)
+    return design, open_answers(config.folder, design, config.database)
+
+
+def check_study_extra() -> None:
+    """An error if the packages of the extra `study` are not installed."""
+    from importlib.util import find_spec
+
+    missing = [
+        name for name in ("fastapi", "itsdangerous", "jinja2", "sqlalchemy", "uvicorn") if find_spec(name) is None
+    ]
+    if missing:
+        raise MissingExtraError(
+            f"Studies need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+            'Install them with: pip install "didact[study]"'
+        )

@@ -9,22 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from didact import __version__
-from didact.cli import (
-    agree,
-    compare,
-    cost,
-    data,
-    demo,
-    explain,
-    learn,
-    methods,
-    metrics,
-    report,
-    sanity,
-    study,
-    study_answers,
-    train,
-)
+from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, study, train
 from didact.cli.help import HelpGroup, command, epilog
 from didact.errors import DidactError, ExplanationWarning, RequestError
 
@@ -53,7 +38,6 @@ command(app, "methods", *methods.EXAMPLES, panel=MEASURE)(methods.methods)
 command(app, "train", *train.EXAMPLES, panel=LEARN)(train.train)
 app.add_typer(learn.app, name="learn", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)
-study.app.add_typer(study_answers.app)
 app.add_typer(study.app, name="study", rich_help_panel=DATA)
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from didact.cli import inputs
+from didact.cli import inputs, study_answers
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
 from didact.cli.output import print_json, say, say_notes
-from didact.errors import MissingExtraError, OptionError, RecordError
-from didact.study.config import LOCAL, FolderOptions, InviteConfig, ServeConfig, StudyConfig
+from didact.errors import OptionError, RecordError
+from didact.study.config import LOCAL, InviteConfig, ServeConfig, StudyConfig
 
 if TYPE_CHECKING:
     from didact.study.database import Answers
@@ -48,7 +48,7 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
     Freezes what is shown and makes a link for each person. Browsers never receive the names of methods; their order is
     shuffled for each person and row.
     """
-    check_extra()
+    inputs.check_study_extra()
     files = [*config.explanations, *config.more]
     inputs.check_files(files, has_data=True)
     from didact.experiment.bring import opened
@@ -100,10 +100,10 @@ def serve(config: ServeConfig) -> None:
 
     Runs until it is stopped (Ctrl-C). Stopping loses nothing: every answer is on disk before the page confirms it.
     """
-    check_extra()
+    inputs.check_study_extra()
     from didact.study.serve import serve as run
 
-    design, answers = opened_study(config)
+    design, answers = inputs.opened_study(config)
     invited, synthetic = _invited(design, answers, config.folder), sum(one.is_synthetic for one in answers.people())
     answers.close()
 
@@ -165,7 +165,7 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
 
     Rewrites invites.csv, with --url for another address.
     """
-    design, answers = opened_study(config)
+    design, answers = inputs.opened_study(config)
     from didact.study.address import written_base
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
@@ -202,25 +202,4 @@ def _invited(design: "Design", answers: "Answers", folder: Path) -> "list[Invita
     return invitations(design, read_keys(folder), [person.number for person in people])
 
 
-def opened_study(config: FolderOptions) -> "tuple[Design, Answers]":
-    """The design and the answers of a study."""
-    check_extra()
-    from didact.study.database import open_answers
-    from didact.study.design import read_design
-
-    design = read_design(config.folder)
-    return design, open_answers(config.folder, design, config.database)
-
-
-def check_extra() -> None:
-    """An error if the packages of the extra `study` are not installed."""
-    from importlib.util import find_spec
-
-    missing = [
-        name for name in ("fastapi", "itsdangerous", "jinja2", "sqlalchemy", "uvicorn") if find_spec(name) is None
-    ]
-    if missing:
-        raise MissingExtraError(
-            f"Studies need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
-            'Install them with: pip install "didact[study]"'
-        )
+app.add_typer(study_answers.app)  # without a name: its commands are among these

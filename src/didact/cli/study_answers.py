@@ -2,10 +2,10 @@
 
 import typer
 
+from didact.cli import inputs
 from didact.cli.help import command
 from didact.cli.options import Json, configured
 from didact.cli.output import figure, print_json, print_table, say
-from didact.cli.study import check_extra, opened_study
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
 from didact.study.config import (
@@ -24,7 +24,7 @@ app = typer.Typer()  # its commands are among those of `didact study`
 @configured(FolderOptions)
 def status(config: FolderOptions, as_json: Json = False) -> None:
     """Show progress, time per page, and answers that look odd."""
-    design, answers = opened_study(config)
+    design, answers = inputs.opened_study(config)
     from didact.study.progress import overview
 
     found = overview(design, answers) | {"is_closed": answers.is_closed}
@@ -50,7 +50,7 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
 @configured(CloseConfig)
 def close(config: CloseConfig) -> None:
     """Stop accepting answers, or accept them again (--open)."""
-    _, answers = opened_study(config)
+    _, answers = inputs.opened_study(config)
     answers.set_closed(not config.reopen)
     say(f"The study is {'open' if config.reopen else 'closed'}.")
 
@@ -67,7 +67,7 @@ def simulate(config: SimulateConfig) -> None:
 
     Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
     """
-    design, answers = opened_study(config)
+    design, answers = inputs.opened_study(config)
     from didact.study.synthetic_annotators import simulated
 
     real = sum(not answer.is_synthetic for answer in answers.read())
@@ -100,7 +100,7 @@ def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
     Shows the order of the methods, how sure it is, and how far people agree. Writes analysis.json and analysis.html
     into the folder of the study. `didact report RUN --study STUDY` adds them to the report of a run.
     """
-    check_extra()
+    inputs.check_study_extra()
     from didact.reports.study_page import study_page
     from didact.results.study_tables import study_tables
     from didact.study.analyze_study import analyze_study
@@ -144,7 +144,7 @@ def export(config: ExportConfig) -> None:
     if kind not in FORMATS:
         raise OptionError(f"Answers are exported as {', '.join(FORMATS)}, by the name of the file, not {out.name!r}.")
     check_new_file(out, overwrite=config.overwrite)
-    design, answers = opened_study(config)
+    design, answers = inputs.opened_study(config)
     names = {person.id: person.name for person in answers.people()} if config.names else None
     stored = answers.read()
     write_bytes(with_folder(out), exported(design, stored, kind, names))
@@ -158,7 +158,7 @@ def erase(config: EraseConfig) -> None:
 
     Their link stops working.
     """
-    _, answers = opened_study(config)
+    _, answers = inputs.opened_study(config)
     from didact.study.database import number_of
 
     person = config.person

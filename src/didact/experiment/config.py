@@ -170,7 +170,7 @@ class CompareConfig(DataOptions, ModelOptions):
     engine: Annotated[Literal["local", "ray"], Option(Group.ADVANCED, "NAME")] = "local"
     """local, or ray for a cluster."""
     workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
-    """Worker processes (default: one per core; 0: none)."""
+    """Workers (default: one per core; 0: in this process)."""
     address: Annotated[Word | None, Option(Group.ADVANCED, "HOST:PORT")] = None
     """Address of the ray cluster, or auto."""
     gpus: Annotated[Positive | None, Option(Group.ADVANCED, "N")] = None
