@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Final
 
 from didact.errors import DataError, OptionError
@@ -14,6 +14,7 @@ from didact.study.answers import Answer, median_seconds
 from didact.study.design import Design
 from didact.study.findings import Counts, PersonRow, Settings
 from didact.study.quality_checks import doubts_of
+from didact.study.summary_text import few_notes, power_of
 
 _PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "rating": ("rating",)}
 
@@ -41,17 +42,17 @@ def analyze(
         raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
     counted = _counted(design, answers, leave_out)
     kind = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[design.kind]
-    findings = kind.analyzed(design, counted, Settings(replicates, level, seed, difference))
+    findings = kind.analyzed(design, counted, Settings(replicates, level, seed))
     people = _people(design, counted, findings.taus)
     counts = _counts(design, counted, people, leave_out)
+    found = findings.contrasts
     start = f"{counts.synthetic} of {counts.people} people are synthetic. " if counts.synthetic else ""
-    findings = replace(
-        findings, headline=f"{start}{findings.headline}", notes=[*_cautions(counts, people), *findings.notes]
-    )
     document = {
         "version": NEWEST, "kind": design.kind, "title": design.title, "question": design.question,
         "level": level, "replicates": replicates, "seed": seed, "counts": asdict(counts),
         "people": [asdict(person) for person in people], **findings.to_document(),
+        "headline": f"{start}{findings.headline}", "power": power_of(found, difference=difference, level=level),
+        "notes": [*_cautions(counts, people), *few_notes(found.cells), *findings.notes],
     }  # fmt: skip
     return StudyAnalysis.from_document(plain(document))
 

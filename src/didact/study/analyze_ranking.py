@@ -15,7 +15,7 @@ from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
 from didact.study.findings import Findings, RankedMethod, Settings
-from didact.study.summary_text import few_notes, order_said, power_of
+from didact.study.summary_text import order_said
 from didact.study.trueskill_ranking import skills
 
 
@@ -41,16 +41,11 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     return Findings(
         measure="log-worth",
         headline=order_said(found, found.cells, what="prefer", noun="explanations"),
-        methods=sorted(rows, key=lambda row: (-row.estimate, row.method)),
+        methods=rows,
+        contrasts=found,
         pairs=found.pair_rows(),
-        order=found.order(),
-        order_here=found.order(here=True),
         agreement=agreement_of(answers, ranks),
-        power=power_of(found, difference=settings.difference, level=settings.level),
-        notes=[
-            *few_notes(found.cells),
-            *([f"Nobody ranked {', '.join(unseen)}: its worth of 0 means nothing."] if unseen else ()),
-        ],
+        notes=[f"Nobody ranked {', '.join(unseen)}: its worth of 0 means nothing."] if unseen else [],
         taus=taus_of(answers, ranks),
         more={
             "ties": {str(size): value for size, value in fitted.ties.items()},

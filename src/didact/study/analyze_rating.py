@@ -13,7 +13,7 @@ from didact.study.answers import Answer
 from didact.study.contrasts import Estimates, contrasts
 from didact.study.design import Design
 from didact.study.findings import Findings, RatedMethod, Settings
-from didact.study.summary_text import few_notes, order_said, power_of
+from didact.study.summary_text import order_said
 
 _BOTH: Final = "people and items"
 _ONE: Final = "people"
@@ -48,13 +48,11 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     return Findings(
         measure=f"mean rating, 1 to {design.points}",
         headline=order_said(found, cells, what="rate higher", noun="explanations"),
-        methods=sorted(rows, key=lambda row: (-row.estimate, row.method)),
+        methods=rows,
+        contrasts=found,
         pairs=found.pair_rows(),
-        order=found.order(),
-        order_here=found.order(here=True),
         agreement=_agreement(answers),
-        power=power_of(found, difference=settings.difference, level=settings.level),
-        notes=[*few_notes(cells), *_notes(design, names, means, ratings)],
+        notes=[*_notes(design, names, means, ratings)],
         more={"points": design.points, "cleared_of": means.cleared},
     )
 

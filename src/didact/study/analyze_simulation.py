@@ -17,7 +17,7 @@ from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
 from didact.study.findings import Cohort, Findings, Settings, TestedPair
-from didact.study.summary_text import counted, few_notes, listed, power_of
+from didact.study.summary_text import counted, listed
 
 
 def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
@@ -44,13 +44,11 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     return Findings(
         measure="share of the model's answers that people foresee",
         headline=_headline(found, pairs, found.cells),
-        methods=sorted(rows, key=lambda row: (-row.estimate, row.method)),
+        methods=rows,
+        contrasts=found,
         pairs=pairs,
-        order=found.order(),
-        order_here=found.order(here=True),
         agreement=_agreement(tests, names),
-        power=power_of(found, difference=settings.difference, level=settings.level),
-        notes=[*few_notes(found.cells), *_notes(design, names, tests, right), *_contradictions(pairs, alpha=alpha)],
+        notes=[*_notes(design, names, tests, right), *_contradictions(pairs, alpha=alpha)],
     )
 
 

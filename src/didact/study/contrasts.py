@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from didact.stats.crossed import Cells, Intervals, Variances, crossed_intervals, crossed_variances, together
 from didact.stats.power import Components
-from didact.study.findings import OrderRow, Pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +27,33 @@ class Estimates:
     def is_sampled(self) -> bool:
         """Whether there is anything to vary: one answer of one person about one item says nothing of others."""
         return self.cells.people > 1 or self.cells.items > 1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The better of two methods and the worse, with intervals: its own, of all pairs at once, and of these people."""
+
+    better: str
+    worse: str
+    difference: float
+    low: float
+    high: float
+    sure_low: float
+    sure_high: float
+    here_low: float
+    here_high: float
+    is_sure: bool
+    is_sure_here: bool
+
+
+@dataclass(frozen=True)
+class OrderRow:
+    """A method's rank, the methods it surely beats, and those it cannot be told from."""
+
+    method: str
+    rank: int
+    beats: Sequence[str]
+    alike: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)

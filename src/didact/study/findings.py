@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from didact.study.contrasts import Contrasts, Pair
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How answers are analysed. `difference` is one that the study should be able to detect."""
+    """How answers are analysed."""
 
     replicates: int
     level: float
     seed: int
-    difference: float | None
 
 
 @dataclass(frozen=True)
@@ -57,23 +58,6 @@ class Cohort(MethodRow):
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The better of two methods and the worse, with intervals: its own, of all pairs at once, and of these people."""
-
-    better: str
-    worse: str
-    difference: float
-    low: float
-    high: float
-    sure_low: float
-    sure_high: float
-    here_low: float
-    here_high: float
-    is_sure: bool
-    is_sure_here: bool
-
-
-@dataclass(frozen=True)
 class TestedPair(Pair):
     """Two cohorts of a simulation, with the permutation test of their difference."""
 
@@ -81,16 +65,6 @@ class TestedPair(Pair):
     p_holm: float | None
     p_reason: str
     with_control: bool
-
-
-@dataclass(frozen=True)
-class OrderRow:
-    """A method's rank, the methods it surely beats, and those it cannot be told from."""
-
-    method: str
-    rank: int
-    beats: Sequence[str]
-    alike: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -132,17 +106,24 @@ class Findings:
     measure: str
     headline: str
     methods: Sequence[MethodRow]
+    contrasts: Contrasts
     pairs: Sequence[Pair]
-    order: Sequence[OrderRow]
-    order_here: Sequence[OrderRow]
     agreement: Mapping[str, Any]
-    power: Mapping[str, Any]
     notes: Sequence[str]
     taus: Mapping[str, float] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def to_document(self) -> dict[str, Any]:
         """The entries of analysis.json."""
-        entries = asdict(self)
-        del entries["taus"]
-        return entries | entries.pop("more")
+        methods = sorted(self.methods, key=lambda row: (-row.estimate, row.method))
+        return {
+            "measure": self.measure,
+            "headline": self.headline,
+            "methods": [asdict(row) for row in methods],
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "order": [asdict(row) for row in self.contrasts.order()],
+            "order_here": [asdict(row) for row in self.contrasts.order(here=True)],
+            "agreement": self.agreement,
+            "notes": self.notes,
+            **self.more,
+        }
