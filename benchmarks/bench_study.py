@@ -25,11 +25,11 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import didact
+from didact.study.auth import read_keys
+from didact.study.create import new_study
 from didact.study.database import open_answers
 from didact.study.design import read_design
-from didact.study.guard import read_keys
-from didact.study.make import new_study
-from didact.study.steps import steps_of
+from didact.study.schedule import steps_of
 
 PATIENCE = 60.0  # seconds for which a person tries to reach the server
 

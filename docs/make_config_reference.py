@@ -17,7 +17,16 @@ from didact.experiment.configs import (
     SmatConfig,
 )
 from didact.learning.config import TrainConfig
-from didact.study.config import StudyConfig
+from didact.study.config import (
+    AnalyzeConfig,
+    CloseConfig,
+    EraseConfig,
+    ExportConfig,
+    InviteConfig,
+    ServeConfig,
+    SimulateConfig,
+    StudyConfig,
+)
 
 FOLDER: Final = Path(__file__).parent / "reference"
 PAGE: Final = FOLDER / "config.md"
@@ -33,12 +42,19 @@ COMMANDS: Final[dict[str, type[Config]]] = {
     "sanity": SanityConfig,
     "cost": CostConfig,
     "study new": StudyConfig,
+    "study serve": ServeConfig,
+    "study invite": InviteConfig,
+    "study close": CloseConfig,
+    "study simulate": SimulateConfig,
+    "study analyze": AnalyzeConfig,
+    "study export": ExportConfig,
+    "study erase": EraseConfig,
 }
 HEAD: Final = """# Options
 
 Made by `docs/make_config_reference.py` from the config classes. One class per command is the only list of its options:
-the flags of the command line are made from it, and so are the keyword arguments of `didact.compare` and the entries of
-a [plan](../compare.md#the-plan). The schema of a plan, for editors that check TOML, is
+the flags of the command line are made from it, and so are the keyword arguments of `didact.compare` and
+`didact.new_study`, and the entries of a [plan](../compare.md#the-plan). The schema of a plan, for editors that check TOML, is
 [compare.schema.json](compare.schema.json).
 """
 

@@ -19,7 +19,7 @@ from recipe_tools import print_table, say
 from didact.study.analyze import analyze
 from didact.study.analyze_ranking import compared
 from didact.study.design import Design, Item
-from didact.study.preferences import simulated
+from didact.study.synthetic_annotators import simulated
 
 METHODS = ("smat", "attention_all", "integrated_gradients", "gradient_input")
 SIZES = ((3, 60), (5, 40), (10, 20))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from didact.records.explanations import Explanations
     from didact.reports.build import report
     from didact.results.comparison import Comparison
-    from didact.study.folder import analyze_study
-    from didact.study.make import new_study
+    from didact.study.analyze_study import analyze_study
+    from didact.study.create import new_study
 
 __all__ = [
     "Agreement",
@@ -66,7 +66,7 @@ _PUBLIC = {
     "Explanations": "didact.records.explanations:Explanations",
     "Forecast": "didact.comparing.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",
-    "analyze_study": "didact.study.folder:analyze_study",
+    "analyze_study": "didact.study.analyze_study:analyze_study",
     "check_explainer": "didact.experiment.check:check_explainer",
     "compare": "didact.comparing.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
@@ -77,7 +77,7 @@ _PUBLIC = {
     "learn_smat": "didact.experiment.learn:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
-    "new_study": "didact.study.make:new_study",
+    "new_study": "didact.study.create:new_study",
     "read_explanations": "didact.experiment.bring:read_explanations",
     "report": "didact.reports.build:report",
     "sanity": "didact.experiment.sanity:sanity",

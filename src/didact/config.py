@@ -4,42 +4,44 @@
 share. The docstring of a field is its help text. To add an option, add a field to the config of its function.
 """
 
-import csv
 import difflib
 import logging
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    PlainValidator,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 
-from didact.errors import DidactError, OptionError, PlanError
-from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, MOST_LENGTH, MOST_ROWS, most_threads, shown
-from didact.registry import plain, unknown
+from didact.errors import PlanError
+from didact.field_types import (
+    BatchSize,
+    Columns,
+    Epochs,
+    Integer,
+    Positive,
+    Switch,
+    Threads,
+    Word,
+    Words,
+    parse_classes,
+    parse_columns,
+)
+from didact.limits import MOST_LENGTH, shown
+from didact.registry import unknown
 
 log = logging.getLogger(__name__)
 
 TRUST: Final = "trust_remote_code"
-OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 
 
 class Group(StrEnum):
     """The panels in which `--help` lists options, in their order, for all commands."""
 
+    GENERAL = "Options"
     MODEL = "Model"
     DATA = "Data"
     METHOD = "Method"
@@ -70,126 +72,6 @@ class Option:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {**handler(schema), "group": str(self.group)}
-
-
-@dataclass(frozen=True)
-class Integer:
-    """A whole number between two bounds. Numbers of numpy are numbers; true and false are not."""
-
-    least: int
-    most: int
-
-    def __call__(self, value: Any) -> int:
-        number = plain(value)
-        if isinstance(number, bool) or not isinstance(number, int) or not self.least <= number <= self.most:
-            raise OptionError(f"must be an integer from {self.least} to {self.most:,}, got {shown(number)}.")
-        return number
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        return BeforeValidator(self).__get_pydantic_core_schema__(source, handler)
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
-
-
-@dataclass(frozen=True)
-class Number:
-    """A finite number that a test accepts; `wanted` says which ones."""
-
-    wanted: str
-    accepts: Callable[[float], bool]
-
-    def __call__(self, value: Any) -> float:
-        number = plain(value)
-        is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
-        if not is_number or not self.accepts(number):
-            raise OptionError(f"must be a number {self.wanted}, got {shown(number)}.")
-        return number
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        # Nothing follows: an integer stays an integer, so that keys that hold it stay equal.
-        return PlainValidator(self).__get_pydantic_core_schema__(source, handler)
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "number", "description": self.wanted}
-
-
-def check_word(value: Any) -> str:
-    if not isinstance(value, str | Path) or not str(value).strip():
-        raise OptionError(f"a name is wanted, not {shown(value)}.")
-    return str(value)
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise OptionError(f"true or false is wanted, not {shown(value)}.")
-    return value
-
-
-def check_seed(value: Any) -> int:
-    number = plain(value)
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
-        raise OptionError(f"a seed is a whole number from 0 to 2^31, not {shown(number)}.")
-    return number
-
-
-def _columns(value: Any) -> dict[str, str | None]:
-    if not isinstance(value, Mapping):
-        raise OptionError(f'a table of roles and columns is wanted, e.g. text = "comment", not {shown(value)}.')
-    return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
-
-
-def each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]:
-    """Every value of a list, checked. Reports all faults, and values that are there twice."""
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise OptionError(f"a list of {kind} is wanted, not {shown(values)}.")
-    checked: list[Any] = []
-    faults: list[str] = []
-    for value in values:
-        try:
-            checked.append(check(plain(value)))
-        except DidactError as error:
-            faults.append(str(error))
-    names = [str(value) for value in checked]
-    faults += [f"{name} is there twice." for name in sorted({name for name in names if names.count(name) > 1})]
-    if faults:
-        raise PlanError("", faults)
-    return tuple(checked)
-
-
-Word = Annotated[str, BeforeValidator(check_word)]
-Switch = Annotated[bool, BeforeValidator(_switch)]
-Seed = Annotated[int, BeforeValidator(check_seed)]
-Threads = Annotated[int, Integer(1, most_threads())]
-BatchSize = Annotated[int, Integer(1, MOST_AT_ONCE)]
-Epochs = Annotated[int, Integer(1, MOST_EPOCHS)]
-Count = Annotated[int, Integer(1, MOST_ROWS)]
-Positive = Annotated[float, Number("above 0", lambda number: number > 0)]
-NotNegative = Annotated[float, Number("of 0 or more", lambda number: number >= 0)]
-Share = Annotated[float, Number("from 0 to below 1", lambda number: 0 <= number < 1)]
-Words = Annotated[tuple[str, ...], BeforeValidator(lambda values: each(values, check_word, "names"))]
-Columns = Annotated[dict[str, str | None], BeforeValidator(_columns)]
-
-
-def parse_columns(values: Iterable[str]) -> dict[str, str | None]:
-    """The columns by role from `["text=comment,label=verdict"]`. `label=` and `label=none` mean no labels."""
-    columns: dict[str, str | None] = {}
-    for part in (part.strip() for value in values for part in value.split(",")):
-        role, sign, column = (piece.strip() for piece in part.partition("="))
-        if not sign or not role:
-            raise OptionError(f"--columns takes role=column, as in --columns text=comment,label=verdict, not {part!r}.")
-        if role in columns:
-            raise OptionError(f"--columns names {role!r} twice: {columns[role] or 'none'} and {column or 'none'}.")
-        is_optional = role in OPTIONAL_ROLES
-        if not column and not is_optional:
-            raise OptionError(f"--columns {role}= names no column. Only {', '.join(OPTIONAL_ROLES)} can be left out.")
-        columns[role] = None if is_optional and column.lower() in ("", "none") else column
-    return columns
-
-
-def parse_classes(text: str) -> list[str]:
-    """The names with commas between them, in quotes where a name holds a comma."""
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 C = TypeVar("C", bound="Config")
@@ -257,7 +139,7 @@ class Config(BaseModel):
             elif old in fields:
                 fields[new] = fields.pop(old)
                 if warns:
-                    log.warning("%s is now named %s. The former name still works.", old, new)
+                    log.warning("%s is now called %s. The former name still works.", old, new)
         for name in [name for name in cls.RETIRED if name in fields]:
             del fields[name]
             if warns:
@@ -303,14 +185,10 @@ def unknown_entry(cls: type[Config], name: str, names: Iterable[str] = (), *, ki
     """The sentence that answers an entry that does not exist, with the nearest names; without any, all names."""
     present = list(names or (field for field in cls.model_fields if field not in ("plan", "progress")))
     former = {old: new for old, new in cls.RENAMED.items() if new in present}
-    hint = _near(name, [*present, *former], former) or f" Known: {', '.join(sorted(present))}."
-    return f"There is no {kind or cls.KIND} named {name!r}.{hint}"
-
-
-def _near(name: str, names: Sequence[str], former: Mapping[str, str] | None = None) -> str:
-    near = difflib.get_close_matches(name[:200], names, n=3, cutoff=0.6)
-    meant = dict.fromkeys((former or {}).get(other, other) for other in near)
-    return f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+    near = difflib.get_close_matches(name[:200], [*present, *former], n=3, cutoff=0.6)
+    meant = dict.fromkeys(former.get(other, other) for other in near)
+    hint = f"Did you mean {' or '.join(map(repr, meant))}?" if meant else f"Known: {', '.join(sorted(present))}."
+    return f"There is no {kind or cls.KIND} named {name!r}. {hint}"
 
 
 def flag_of(name: str) -> str:
@@ -342,7 +220,7 @@ class ModelOptions(Config):
     trust_remote_code: Annotated[Switch, Option(Group.MODEL)] = False
     """Run code that comes with a model."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
-    """CPU threads (another number changes the last digits)."""
+    """CPU threads (another number changes last digits)."""
 
     def loading(self) -> dict[str, Any]:
         """The keyword arguments of `load_teacher`."""

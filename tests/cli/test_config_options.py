@@ -5,16 +5,22 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from didact.cli import options
+from didact.cli import inputs
+from didact.cli.data import ShowConfig
+from didact.cli.demo import DemoConfig
 from didact.cli.main import app
+from didact.cli.report import ReportConfig
 from didact.config import ModelOptions, option_of
 from didact.errors import OptionError, PlanError
 from didact.experiment.config import CompareConfig
 from didact.experiment.configs import ExplainConfig, L2eConfig, MetricsConfig, SanityConfig, SmatConfig
 from didact.learning.config import TrainConfig
-from didact.study.config import StudyConfig
+from didact.study.config import AnalyzeConfig, InviteConfig, ServeConfig, SimulateConfig, StudyConfig
 
-CLASSES = (CompareConfig, ExplainConfig, L2eConfig, MetricsConfig, SanityConfig, SmatConfig, StudyConfig, TrainConfig)
+CLASSES = (
+    *(CompareConfig, ExplainConfig, L2eConfig, MetricsConfig, SanityConfig, SmatConfig, StudyConfig, TrainConfig),
+    *(AnalyzeConfig, DemoConfig, InviteConfig, ReportConfig, ServeConfig, ShowConfig, SimulateConfig),
+)
 SANITY = ["sanity", "--model", "m", "--data", "planted/sentiment"]
 
 
@@ -31,7 +37,7 @@ def configs(monkeypatch):
         seen.append(config)
         raise OptionError("far enough")
 
-    monkeypatch.setattr(options, "teacher_of", stop)
+    monkeypatch.setattr(inputs, "teacher_of", stop)
     return seen
 
 
@@ -55,6 +61,23 @@ def test_all_faults_of_a_command_are_told_at_once_with_their_flags():
     ]
 
 
+def test_a_text_that_is_not_a_number_is_told_with_the_rest():
+    told = invoke(
+        "explain", "--model", "m", "--data", "d", "--batch-size", "many", "--rows", "0", "--seed", "x"
+    ).exception
+    assert isinstance(told, PlanError)
+    assert told.faults == (
+        "--batch-size: must be an integer from 1 to 1,000,000, got 'many'.",
+        "--seed: a seed is a whole number from 0 to 2^31, not 'x'.",
+        "--rows: must be an integer from 1 to 10,000,000, got 0.",
+    )
+    plain = invoke(
+        "study", "simulate", "somewhere", "--spread", "wide", "--people", "1.5", "--worths", "lime"
+    ).exception
+    assert isinstance(plain, PlanError)
+    assert [fault.partition(":")[0] for fault in sorted(plain.faults)] == ["--people", "--spread", "--worths"]
+
+
 def test_columns_that_cannot_be_read_are_told_with_the_rest():
     told = invoke(*SANITY, "--columns", "text", "--rows", "1").exception
     assert isinstance(told, PlanError)
@@ -63,7 +86,7 @@ def test_columns_that_cannot_be_read_are_told_with_the_rest():
 
 
 def test_values_reach_the_config(configs, monkeypatch):
-    monkeypatch.setattr(options, "loaded_data", lambda *_, **__: None)
+    monkeypatch.setattr(inputs, "loaded_data", lambda *_, **__: None)
     done = invoke(*SANITY, "--columns", "text=a", "--columns", "label=none", "--classes", 'bad,"so, so"', "--truncate")
     assert "far enough" in str(done.exception)
     (config,) = configs
@@ -76,7 +99,7 @@ def test_a_former_name_is_a_hidden_flag(configs, caplog):
     invoke(*SANITY, "--length", "9")
     assert configs[0].max_length == 9
     assert configs[0].loading()["max_length"] == 9
-    assert "length is now named max_length" in caplog.text
+    assert "length is now called max_length" in caplog.text
     assert "--length" not in invoke("sanity", "--help").output.replace("--max-length", "")
 
 
@@ -84,7 +107,7 @@ def test_a_former_name_of_metrics(configs, caplog, tmp_path):
     (tmp_path / "maps.parquet").touch()
     invoke("metrics", str(tmp_path / "maps.parquet"), "--model", "m", "--data", "planted/sentiment", "--remove", "pad")
     assert configs[0].replace == "pad"
-    assert "remove is now named replace" in caplog.text
+    assert "remove is now called replace" in caplog.text
     shown = invoke("metrics", "--help").output
     assert "--replace" in shown
     assert "--remove" not in shown
@@ -93,7 +116,7 @@ def test_a_former_name_of_metrics(configs, caplog, tmp_path):
 def test_a_former_name_of_training(caplog):
     assert TrainConfig(data="planted/sentiment", rate=0.5).learning_rate == 0.5
     assert SmatConfig(model="m", data="d", rate=0.5).training == {"learning_rate": 0.5}
-    assert caplog.text.count("rate is now named learning_rate") == 2
+    assert caplog.text.count("rate is now called learning_rate") == 2
 
 
 def test_a_wrong_name_is_answered_with_the_nearest():

@@ -216,7 +216,7 @@ class TestOnesOwn:
         (["--length", "5"], "--max-length is about a model of your own"),  # the former name
         (["--length", "5", "--max-length", "5"], "both were given"),
         (["--device", "quantum"], "cannot be used here"),
-        (["--seed", str(2**40)], "The seed of a demo"),
+        (["--seed", str(2**40)], "--seed: must be an integer from 0 to 16,777,215"),
         (["--model", "nowhere", "--data", "planted/sentimnt"], "sentiment"),
     ],
 )

@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 import tiny
 from didact import Explanations
 from didact.cli.main import app
-from didact.config import parse_classes, parse_columns
 from didact.data.load import load_data
 from didact.errors import DataError, DidactError, OptionError, RequestError, UnknownNameError, UnsupportedError
 from didact.explainers import EXPLAINERS
+from didact.field_types import parse_classes, parse_columns
 from didact.learning.train import train_teacher
 
 SIZES = {"teach": 40, "explain": 10, "train": 5, "dev": 5, "test": 12}

@@ -154,7 +154,7 @@ def test_usage(path, usage):
         ("sanity", "--rows N             Use only the first N rows (default: 100)."),
         ("compare", "--soft-labels/--hard   Learn probabilities or labels."),
         ("metrics", "--control/--no-control  Add random scores as a control (default: --control)."),
-        ("study new", "--database URL       SQLAlchemy URL (default: answers.sqlite in STUDY; or"),
+        ("study new", "--database URL       SQLAlchemy URL of answers (or $DIDACT_STUDY_DATABASE)."),
     ],
 )
 def test_a_line_of_an_option(path, line):

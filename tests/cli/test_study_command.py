@@ -15,7 +15,7 @@ import didact
 from didact.cli.main import app
 from didact.errors import DidactError, RecordError
 from didact.records.sealed import read_json
-from didact.study.guard import read_keys
+from didact.study.auth import read_keys
 from study.people import CLASSES, maps_of, rows_of, study_of
 
 WITHOUT_TORCH = """
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_served(tmp_path, monkeypatch):
 
     folder = study_of(tmp_path / "s")
     monkeypatch.setattr("didact.study.serve.serve", lambda *_, ready, **__: ready("http://127.0.0.1:8000"))
-    monkeypatch.setattr("didact.study.guard.write_private", refused)
+    monkeypatch.setattr("didact.study.auth.write_private", refused)
     result = run("serve", folder)
     assert result.exit_code == 0
     assert "Read-only file system. The organiser's link is printed if" in result.output
@@ -176,10 +176,7 @@ def test_a_folder_that_cannot_be_written_is_served(tmp_path, monkeypatch):
 @pytest.mark.parametrize("option", ["--title", "--about", "--question", "--contact", "--url"])
 def test_bytes_that_are_no_utf8_are_refused_by_the_name_of_their_option(place, tmp_path, option):
     result = made(place, tmp_path / "s", option, "a\udcffb")
-    name = option.removeprefix("--")
-    assert str(result.exception) == (
-        f"{name} ({option}) must be valid Unicode text, got 'a\\udcffb'. Write it in UTF-8."
-    )
+    assert result.exception.faults == (f"{option}: must be valid Unicode text, got 'a\\udcffb'. Write it in UTF-8.",)
     assert not (tmp_path / "s").exists()
 
 
@@ -279,8 +276,8 @@ def test_synthetic_people_are_never_mixed_with_real_ones(tmp_path):
     (["erase", "p99"], "Nobody is called 'p99'"),
     (["export", "--out", "answers.xlsx"], "csv, json, parquet"),
     (["analyze"], "no answers to analyse"),
-    (["serve", "--root", "study"], "--root must be a plain path that begins with a slash"),
-    (["serve", "--root", "//evil.com"], "--root must be a plain path that begins with a slash"),
+    (["serve", "--root", "study"], "--root: must be a plain path that begins with a slash"),
+    (["serve", "--root", "//evil.com"], "--root: must be a plain path that begins with a slash"),
     (["serve", "--host", "300.1.1.1"], "cannot be served at 300.1.1.1"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_told(tmp_path, arguments, said):

@@ -296,8 +296,8 @@ class TestFormerNames:
     @pytest.mark.parametrize("old", FORMER)
     def test_in_a_plan(self, old, caplog):
         found = CompareConfig.of(self.NAMED | {old: VALUES[old]})
-        assert f"{old} is now named {FORMER[old]}" in caplog.text
-        assert caplog.text.count("is now named") == 1
+        assert f"{old} is now called {FORMER[old]}" in caplog.text
+        assert caplog.text.count("is now called") == 1
         assert found == CompareConfig.of(self.NAMED | {FORMER[old]: VALUES[old]})
         assert f"{FORMER[old]} = " in found.to_toml() or f"[{FORMER[old]}]" in found.to_toml()
 
@@ -309,7 +309,7 @@ class TestFormerNames:
         flags = ["--model", "m", "--data", "planted/sentiment", f"--{old.replace('_', '-')}", *value]
         CliRunner().invoke(app, ["compare", *flags])
         assert seen == [CompareConfig.of(self.NAMED | {FORMER[old]: VALUES[old], "progress": True})]
-        assert f"{old} is now named {FORMER[old]}" in caplog.text
+        assert f"{old} is now called {FORMER[old]}" in caplog.text
         assert f"--{old.replace('_', '-')} " not in CliRunner().invoke(app, ["compare", "--help"]).output
 
     def test_both_names_at_once_are_a_fault(self):

@@ -35,8 +35,8 @@ from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import read_design
-from didact.study.preferences import simulated
 from didact.study.stimuli import read_stimuli
+from didact.study.synthetic_annotators import simulated
 from explainers.test_mix import prepared
 from study.people import study_of
 

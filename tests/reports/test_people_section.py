@@ -18,7 +18,7 @@ from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import Design, Item
-from didact.study.preferences import simulated
+from didact.study.synthetic_annotators import simulated
 from reports.folders import HOSTILE, write_run
 from reports.reading import Page
 
@@ -49,7 +49,7 @@ def studies(tmp_path_factory):
     """One study of each kind."""
     base = tmp_path_factory.mktemp("studies")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("didact.study.skill._SHUFFLES", 0)
+        patch.setattr("didact.study.trueskill_ranking._SHUFFLES", 0)
         return {kind: write_study(base / kind, kind) for kind in KINDS}
 
 
@@ -182,7 +182,7 @@ def test_no_document_at_all(content, tmp_path):
 
 
 def test_hostile_names_are_words(tmp_path, monkeypatch):
-    monkeypatch.setattr("didact.study.skill._SHUFFLES", 0)
+    monkeypatch.setattr("didact.study.trueskill_ranking._SHUFFLES", 0)
     folder = write_study(tmp_path / "study", "ranking", methods=HOSTILE, people=3, items=6, title=HOSTILE[0])
     html = study_page(folder, figures=tmp_path / "figures").read_text()
     found = Page(html)

@@ -13,9 +13,9 @@ from didact.core.row import Row
 from didact.core.task import task_named
 from didact.records.explanations import Explanations
 from didact.study.app import create_app
+from didact.study.auth import read_keys
+from didact.study.create import new_study
 from didact.study.design import read_design
-from didact.study.guard import read_keys
-from didact.study.make import new_study
 
 CLASSES = ("bad", "good")
 WORDS = ("plot", "dull", "bright", "film", "not", "actors")

@@ -19,7 +19,7 @@ from didact.study.analyze_ranking import taus_of
 from didact.study.analyze_rating import adjusted_means
 from didact.study.answers import Answer
 from didact.study.design import Design, Item
-from didact.study.preferences import simulated
+from didact.study.synthetic_annotators import simulated
 
 pytest.importorskip("trueskill")
 METHODS = ("a", "b", "c")
@@ -29,7 +29,7 @@ KINDS = ("ranking", "simulation", "rating")
 @pytest.fixture(autouse=True)
 def no_shuffles(monkeypatch):
     """TrueSkill's shuffles have tests of their own, and take most of the time."""
-    monkeypatch.setattr("didact.study.skill._SHUFFLES", 0)
+    monkeypatch.setattr("didact.study.trueskill_ranking._SHUFFLES", 0)
 
 
 def design_of(kind, items=12, methods=METHODS, **changes):

@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 from didact.errors import RecordError
 from didact.study.answers import Answer
 from didact.study.app import create_app
+from didact.study.auth import Keys, Limiter, read_keys
 from didact.study.database import open_answers
 from didact.study.design import Design, Item, read_design
 from didact.study.export import exported
-from didact.study.guard import Keys, Limiter, read_keys
-from didact.study.wall import LARGEST
+from didact.study.security_middleware import LARGEST
 from study.people import METHODS, Someone, study_of
 
 SQL = (
@@ -76,7 +76,7 @@ def test_a_persons_cookie_does_not_open_the_organisers_page_nor_the_other_way(fo
 def test_an_old_cookie_is_refused(folder, monkeypatch):
     someone = Someone(folder).agree()
     fields = someone.fields(1)
-    monkeypatch.setattr("didact.study.guard.KEPT", -1)
+    monkeypatch.setattr("didact.study.auth.KEPT", -1)
     assert someone.send(1, fields).status_code == 403
     assert someone.stored() == []
 
@@ -272,7 +272,7 @@ def test_the_limit_counts_one_household_together_and_no_two():
 
 def test_the_limit_ends_and_is_per_address_and_bounded(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("didact.study.guard.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("didact.study.auth.time.monotonic", lambda: now[0])
     limiter = Limiter(most=3, window=60)
     for _ in range(3):
         limiter.count("10.0.0.1")
@@ -379,7 +379,7 @@ def test_nothing_is_stored_of_a_person_who_is_erased_while_a_request_is_on_its_w
 
 
 def test_erasing_says_when_the_log_of_changes_cannot_be_folded_in(folder, monkeypatch):
-    monkeypatch.setattr("didact.study.database._WAIT", 0.1)
+    monkeypatch.setattr("didact.study.tables._WAIT", 0.1)
     someone = Someone(folder).agree()
     someone.answer(1)
     reader = sqlite3.connect(folder / "answers.sqlite", isolation_level=None)

@@ -10,11 +10,11 @@ import pytest
 import uvicorn
 
 from didact.study.app import create_app
+from didact.study.auth import read_keys
 from didact.study.database import open_answers
 from didact.study.design import read_design
-from didact.study.guard import read_keys
+from didact.study.schedule import steps_of
 from didact.study.serve import _listener, server_config
-from didact.study.steps import steps_of
 from study.people import study_of
 
 pytestmark = pytest.mark.browser

@@ -6,8 +6,8 @@ import pytest
 
 from didact.errors import DataError, OptionError, RecordError
 from didact.study.design import Design, Item, read_design
-from didact.study.items import chosen, chosen_for_simulation
-from didact.study.steps import steps_of
+from didact.study.item_sampling import chosen, chosen_for_simulation
+from didact.study.schedule import steps_of
 
 GOLDEN = [("r2", "abc"), ("r0", "bca"), ("r1", "cab"), ("r5", "abc"), ("r3", "cab"), ("r4", "bca")]
 GOLDEN_RATING = "accbba"

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from didact.errors import OptionError
 from didact.study.app import create_app
-from didact.study.guard import read_keys
+from didact.study.auth import read_keys
 from study.people import Someone, study_of
 from study.test_study_connections import serving
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from didact.study.app import create_app
-from didact.study.guard import read_keys
-from didact.study.steps import steps_of
+from didact.study.auth import read_keys
+from didact.study.schedule import steps_of
 from study.people import METHODS, Someone, study_of
 
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
+from didact.cli import inputs
+from didact.cli.options import Json, configured
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
 from didact.experiment.configs import AgreeConfig
@@ -22,7 +22,7 @@ EXAMPLES: Final = (
 
 
 @configured(AgreeConfig)
-def agree(config: AgreeConfig, as_json: options.Json = False) -> None:
+def agree(config: AgreeConfig, as_json: Json = False) -> None:
     """Measure how far explanation methods agree with one another.
 
     Compares every pair of files, or every pair of --methods, on the same rows. Agreement is not correctness: it only
@@ -32,14 +32,12 @@ def agree(config: AgreeConfig, as_json: options.Json = False) -> None:
     from didact.experiment.agreement import CAUTION, draw
 
     has_foreign = _check(config)
-    teacher = None if config.model is None else options.teacher_of(config)
+    teacher = None if config.model is None else inputs.teacher_of(config)
     sets = [*config.files, *(_explained(teacher, config) if config.methods else ())]
     about = None
     if has_foreign and config.data is not None:
         is_explained = bool(config.methods or config.rows)
-        about = options.data_of(
-            config, config.split, seed=config.seed or 0, rows=config.rows, is_explained=is_explained
-        )
+        about = inputs.data_of(config, config.split, seed=config.seed or 0, rows=config.rows, is_explained=is_explained)
     found = agreements(
         sets, config.measure, groups=TOGETHER if config.together else None, teacher=teacher, data=about,
         batch_size=config.batch_size or 64, **config.pick("by", "level"),
@@ -59,10 +57,10 @@ def _check(config: AgreeConfig) -> bool:
     from didact.metrics.agreement import AGREEMENT
 
     if config.methods:
-        options.check_methods(config.methods)
+        inputs.check_methods(config.methods)
     needs_teacher = any(AGREEMENT[parse_spec(name).name].needs_teacher for name in config.measure)
     has_data, has_model = config.data is not None, config.model is not None
-    has_foreign = options.check_files(config.files, has_data=has_data)
+    has_foreign = inputs.check_files(config.files, has_data=has_data)
     is_idle = not has_foreign and (has_data or (has_model and not needs_teacher))
     if is_idle and not config.methods and config.files and not has_data:
         raise OptionError(

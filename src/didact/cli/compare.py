@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
-from didact.cli.options import flag
+from didact.cli.options import Json, configured
 from didact.cli.output import going_on, print_json, say
+from didact.config import Group
 from didact.errors import DidactError, OptionError
 from didact.experiment.config import CompareConfig
 from didact.records.remote import is_url
@@ -26,8 +25,10 @@ EXAMPLES: Final = (
 @configured(CompareConfig)
 def compare(
     config: CompareConfig,
-    dry_run: Annotated[bool, flag("--dry-run", "Only print the runs and the time.", options.OUTPUT)] = False,
-    as_json: options.Json = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the runs and the time.", rich_help_panel=Group.OUTPUT)
+    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Find out which explanation method teaches best.
 

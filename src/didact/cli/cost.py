@@ -4,8 +4,8 @@ from typing import Final
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
+from didact.cli import inputs
+from didact.cli.options import Json, configured
 from didact.cli.output import print_json, print_table
 from didact.experiment.configs import CostConfig
 
@@ -16,20 +16,20 @@ EXAMPLES: Final = (
 
 
 @configured(CostConfig)
-def cost(config: CostConfig, as_json: options.Json = False) -> None:
+def cost(config: CostConfig, as_json: Json = False) -> None:
     """Measure what methods cost per row: passes, time and memory.
 
     Counts forward and backward passes of the model, and measures milliseconds and peak memory.
     """
-    options.check_methods(config.methods)
+    inputs.check_methods(config.methods)
 
     from didact.experiment.cost import cost_of
     from didact.experiment.rows import asks_for_gold
 
-    loaded = options.loaded_data(config, seed=config.seed, uses_splits=config.split not in (None, "all"))
-    teacher = options.teacher_of(config)
-    loaded = options.aligned(loaded, teacher, config.classes, required=asks_for_gold(*config.methods))
-    chosen = loaded[options.chosen_split(loaded, config.split)][: config.rows]
+    loaded = inputs.loaded_data(config, seed=config.seed, uses_splits=config.split not in (None, "all"))
+    teacher = inputs.teacher_of(config)
+    loaded = inputs.aligned(loaded, teacher, config.classes, required=asks_for_gold(*config.methods))
+    chosen = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
     found = cost_of(teacher, chosen, list(config.methods), batch_size=config.batch_size)
     if as_json:
         print_json({"rows": [cost.to_document() for cost in found]})

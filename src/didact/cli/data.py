@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from didact.cli import options
+from didact.cli import inputs
 from didact.cli.help import HelpGroup, command, epilog
-from didact.cli.options import option
+from didact.cli.options import Json, configured
 from didact.cli.output import console, print_json, print_table
-from didact.config import DataOptions, parse_columns
+from didact.config import DataOptions, Group, Option
 from didact.data import DATASETS
+from didact.field_types import Count, Seed, Word
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
@@ -23,8 +24,23 @@ app = typer.Typer(
 )
 
 
+class ShowConfig(DataOptions):
+    """The options of `didact data show`."""
+
+    data: Annotated[Word, Option(Group.DATA, "DATA", is_argument=True)]
+    """A file or folder, or a name from `didact data list`."""
+    classes: tuple[str, ...] = ()
+    """Not on the command line: labels are shown as they are."""
+    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
+    rows: Annotated[Count, Option(Group.DATA, "N")] = 5
+    """Number of rows to show."""
+    seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
+    """Seed of planted data."""
+
+
 @command(app, "list", "didact data list", "didact data list --json")
-def list_names(as_json: options.Json = False) -> None:
+def list_names(as_json: Json = False) -> None:
     """List every data set that has a name.
 
     Shows its task, its sources, and whether people marked words (rationales). Loads nothing.
@@ -52,19 +68,11 @@ def list_names(as_json: options.Json = False) -> None:
     "didact data show planted/sentiment --split test --rows 3",
     "didact data show reviews.csv --columns text=comment,label=verdict",
 )
-def show(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="A file or folder, or a name from `didact data list`.")],
-    split: options.AnySplit = None,
-    rows: Annotated[int, option("--rows", "N", "Number of rows to show.", options.DATA, min=1)] = 5,
-    columns: options.Columns = None,
-    seed: Annotated[int, option("--seed", "N", "Seed of planted data.", options.DATA)] = 0,
-    data_dir: options.DataDir = None,
-    as_json: options.Json = False,
-) -> None:
+@configured(ShowConfig)
+def show(config: ShowConfig, as_json: Json = False) -> None:
     """Show rows of a data set, with the words that people marked."""
-    config = DataOptions(data=source, columns=parse_columns(columns or ()), data_dir=data_dir)
-    loaded = options.loaded_data(config, seed=seed)
-    chosen = loaded[options.chosen_split(loaded, split)][:rows]
+    loaded = inputs.loaded_data(config, seed=config.seed)
+    chosen = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
     if as_json:
         print_json({"rows": [_document(row, loaded) for row in chosen]})
         return

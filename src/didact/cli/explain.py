@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, no_type_check
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
-from didact.cli.output import going_on, print_json, say, say_notes
+from didact.cli import inputs
+from didact.cli.options import Json, configured
+from didact.cli.output import going_on, print_json, say
 from didact.config import DataOptions
 from didact.errors import OptionError
 from didact.experiment.configs import AgreeConfig, ExplainConfig
@@ -41,7 +41,7 @@ def _named_model(context: typer.Context, model: str) -> str:
 
 
 @configured(ExplainConfig, {"model": _named_model})
-def explain(config: ExplainConfig, as_json: options.Json = False) -> None:
+def explain(config: ExplainConfig, as_json: Json = False) -> None:
     """Show which words made the model answer as it does.
 
     Explains texts given on the command line, or rows of a data set. Prints heat maps of the first rows, or JSON. The
@@ -73,7 +73,7 @@ def explain(config: ExplainConfig, as_json: options.Json = False) -> None:
 def _check(config: ExplainConfig, *, as_json: bool) -> None:
     """An error for what does not go together, before anything heavy is loaded."""
     if config.method:
-        options.check_methods(config.method)
+        inputs.check_methods(config.method)
     if len(config.method) > 1 and (config.out is not None or as_json):
         count = len(config.method)
         raise OptionError(f"--out and --json keep one method, and {count} were named. Run them one by one.")
@@ -98,7 +98,7 @@ def _explained(config: ExplainConfig) -> "list[Explanations | ByClass]":
     """The explanations by each method."""
     from didact.experiment.explain import explain as explained
 
-    teacher = options.teacher_of(config)
+    teacher = inputs.teacher_of(config)
     methods: Sequence[str | None] = config.method or [None]
     given = config.explaining()
     rows: Sequence[Any]
@@ -169,7 +169,8 @@ def _stream(config: ExplainConfig, *, as_json: bool) -> None:
         background = compared_with(load_data(config.background, data_dir=config.data_dir, seed=config.seed or 0))
     streamed = explain_stream(
         config.model, config.data, config.method[0] if config.method else None, split=config.split or "test",
-        columns=config.columns or None, classes=list(config.classes) or None, notes=_note, shard=config.shard or 256,
+        columns=config.columns or None, classes=list(config.classes) or None, shard=config.shard or 256,
+        notes=lambda note: say(f"note: {note}"),
         workers=config.workers or 0, threads=config.threads or 1, background_rows=background, loading=config.loading(),
         progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.explaining(),
     )  # fmt: skip
@@ -200,8 +201,8 @@ def chosen_rows(
 ) -> "tuple[Split, Split | None]":
     """What to explain, and what to compare it with: all rows of a file, or a split; and the split `explain`."""
     loaded = _data(teacher, config, config.seed or 0, uses_splits=config.split not in (None, "all"))
-    loaded = options.aligned(loaded, teacher, config.classes, required=needs_labels)
-    return loaded[options.chosen_split(loaded, config.split)][: config.rows], compared_with(loaded)
+    loaded = inputs.aligned(loaded, teacher, config.classes, required=needs_labels)
+    return loaded[inputs.chosen_split(loaded, config.split)][: config.rows], compared_with(loaded)
 
 
 def compared_with(data: "Dataset") -> "Split | None":
@@ -222,11 +223,7 @@ def needs_labels(
 
 
 def _data(teacher: "Teacher", config: DataOptions, seed: int, *, uses_splits: bool) -> "Dataset":
-    loaded: Dataset = options.loaded_data(config, seed=seed, task=teacher.task, uses_splits=uses_splits)
+    loaded: Dataset = inputs.loaded_data(config, seed=seed, task=teacher.task, uses_splits=uses_splits)
     if loaded.task != teacher.task:
         raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
     return loaded
-
-
-def _note(note: str) -> None:
-    say_notes([note])

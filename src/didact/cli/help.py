@@ -16,7 +16,7 @@ from didact.config import Group
 
 WIDEST: Final = 100  # columns; longer lines are hard to read
 GAP: Final = 2  # columns between an option and its help
-ARGUMENTS, OPTIONS, COMMANDS = "Arguments", "Options", "Commands"
+ARGUMENTS, COMMANDS = "Arguments", "Commands"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -66,7 +66,7 @@ def print_help(shown: Any, ctx: Any) -> None:
 
 def _rank(title: str) -> int:
     """Arguments first, then panels of commands, then those of options."""
-    order = (ARGUMENTS, COMMANDS, OPTIONS, *Group)
+    order = (ARGUMENTS, COMMANDS, *Group)
     return order.index(title) if title in order else order.index(COMMANDS)
 
 
@@ -76,9 +76,9 @@ def _panels(shown: Any, ctx: Any) -> dict[str, list[Any]]:
     *params, help_option = shown.get_params(ctx)
     for param in params:
         if not getattr(param, "hidden", False):
-            default = ARGUMENTS if isinstance(param, TyperArgument) else OPTIONS
+            default = ARGUMENTS if isinstance(param, TyperArgument) else Group.GENERAL
             panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(param)
-    last = max((title for title in panels if title != ARGUMENTS), key=_rank, default=OPTIONS)
+    last = max((title for title in panels if title != ARGUMENTS), key=_rank, default=Group.GENERAL)
     panels.setdefault(last, []).append(help_option)
     for name in shown.list_commands(ctx) if isinstance(shown, TyperGroup) else ():
         subcommand: Any = shown.get_command(ctx, name)
@@ -136,14 +136,8 @@ def _description(line: Any) -> str:
 def _notes(param: Any) -> Iterator[str]:
     if param.required and not isinstance(param, TyperArgument):  # usage shows an optional argument in brackets
         yield "required"
-    default = param.default
     if isinstance(param.show_default, str):
         yield f"default: {param.show_default}"
-    elif isinstance(default, bool):
-        if default and param.secondary_opts:
-            yield f"default: {param.opts[0]}"
-    elif isinstance(default, str | int | float) and default != "" and param.show_default:
-        yield f"default: {str(default).replace(',', ', ')}"
     if param.envvar and getattr(param, "show_envvar", False):
         yield f"or ${param.envvar}"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
+from didact.cli import inputs
 from didact.cli.help import HelpGroup, command, epilog
+from didact.cli.options import Json, configured
 from didact.cli.output import figure, going_on, print_json, print_metrics, say
 from didact.experiment.configs import L2eConfig, SmatConfig
 
@@ -37,7 +37,7 @@ def learn() -> None:
     "didact learn smat --model my-model --data sst --family gradient_mix \\\n    --size 1000",
 )
 @configured(SmatConfig)
-def smat(config: SmatConfig, as_json: options.Json = False) -> None:
+def smat(config: SmatConfig, as_json: Json = False) -> None:
     """Learn explanations that teach a student to predict the model.
 
     A student learns from the explanations, and the explainer changes until they help. Use the folder as a method:
@@ -54,8 +54,8 @@ def smat(config: SmatConfig, as_json: options.Json = False) -> None:
     from didact.experiment.learn import check_smat, checked_training, learn_smat
 
     check_smat(loaded, learner, training=checked_training(config.training), **config.pick("student", "size"))
-    teacher = options.teacher_of(config)
-    loaded = options.aligned(loaded, teacher, config.classes, required=asks_for_gold(settings))
+    teacher = inputs.teacher_of(config)
+    loaded = inputs.aligned(loaded, teacher, config.classes, required=asks_for_gold(settings))
     with going_on("Stopped. Give the same command again to go on from the last finished epoch."):
         explainer = learn_smat(
             teacher, loaded, out=folder, progress=True, training=config.training, **settings,
@@ -80,8 +80,8 @@ def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
     """The data and the new folder."""
     from didact.records.atomic import check_new_folder
 
-    options.check_device(config.device)
-    loaded = options.loaded_data(config, seed=config.data_seed)
+    inputs.check_device(config.device)
+    loaded = inputs.loaded_data(config, seed=config.data_seed)
     folder = config.out or Path("runs") / f"{name}-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=config.overwrite)
     return loaded, folder
@@ -94,7 +94,7 @@ def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
     "didact learn l2e --model my-model --data sst --imitate lime,kernel_shap",
 )
 @configured(L2eConfig)
-def l2e(config: L2eConfig, as_json: options.Json = False) -> None:
+def l2e(config: L2eConfig, as_json: Json = False) -> None:
     """Make a slow explainer fast: a small network imitates it.
 
     The network explains in one pass. Use the folder as a method: `didact explain --method FOLDER`, `didact compare
@@ -108,8 +108,8 @@ def l2e(config: L2eConfig, as_json: options.Json = False) -> None:
     learning = config.pick("formulation", "combine", "preset", "training") | config.options
     check_l2e(imitate, **learning)
     loaded, folder = _opened(config, "l2e")
-    teacher = options.teacher_of(config)
-    loaded = options.aligned(loaded, teacher, config.classes, required=asks_for_gold(",".join(imitate)))
+    teacher = inputs.teacher_of(config)
+    loaded = inputs.aligned(loaded, teacher, config.classes, required=asks_for_gold(",".join(imitate)))
     stopped = going_on("Stopped. Explanations that were made are kept: give the same command again to go on.")
     with stopped, warnings.catch_warnings():
         warnings.simplefilter("ignore", ImitationWarning)  # printed below

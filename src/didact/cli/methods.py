@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from didact.cli import options
+from didact.cli.options import Json
 from didact.cli.output import print_json, print_table
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, ExplainerEntry
@@ -31,7 +31,7 @@ def methods(
     check: Annotated[
         bool, typer.Option("--check", help="Check that the method keeps what all methods promise.")
     ] = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """List every explanation method, or show one with its options.
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
+from didact.cli import inputs
+from didact.cli.options import Json, configured
 from didact.cli.output import console, figure, interval, print_json, print_table, say
 from didact.errors import OptionError
 from didact.experiment.configs import MetricsConfig
@@ -23,7 +23,7 @@ EXAMPLES: Final = (
 
 
 @configured(MetricsConfig)
-def metrics(config: MetricsConfig, as_json: options.Json = False) -> None:
+def metrics(config: MetricsConfig, as_json: Json = False) -> None:
     """Score explanations with metrics, or list the metrics.
 
     Faithfulness needs --model, plausibility needs --data with rationales; stability is measured, too. Without files,
@@ -37,15 +37,15 @@ def metrics(config: MetricsConfig, as_json: options.Json = False) -> None:
         return
     for name in config.metrics:  # a wrong name is told before anything heavy is loaded
         METRICS[parse_spec(name).name]
-    options.check_files(files, has_data=config.data is not None)
+    inputs.check_files(files, has_data=config.data is not None)
     if config.data is None and (config.columns or config.classes):
         raise OptionError("--columns and --classes are about the data. Name them with --data.")
 
     from didact.experiment.evaluate import evaluated
 
-    data = None if config.data is None else options.data_of(config, config.split, seed=config.seed)
+    data = None if config.data is None else inputs.data_of(config, config.split, seed=config.seed)
     result = evaluated(
-        files, None if config.model is None else options.teacher_of(config), data, metrics=config.metrics or None,
+        files, None if config.model is None else inputs.teacher_of(config), data, metrics=config.metrics or None,
         classes=config.classes or None, progress=True,
         **config.pick("replace", "preset", "level", "encoder", "control", "seed", "batch_size"),
     )  # fmt: skip

@@ -1,167 +1,162 @@
-"""Options that several commands share, and what they open."""
+"""Commands from config classes: every field is an option, its docstring the help, its group the panel."""
 
-from collections.abc import Sequence
+import contextlib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic.fields import FieldInfo
 
-from didact.cli.output import say_notes
-from didact.config import DataOptions, Group, ModelOptions
-from didact.errors import OptionError
-from didact.explainers import EXPLAINERS, is_learned
-from didact.limits import MOST_WORKERS
-from didact.registry import parse_spec
+from didact.config import Config, Group, Option, flag_of, option_of
+from didact.errors import DidactError, PlanError
 
-# The groups under the names that commands give them.
-MODEL, DATA, METHOD, STUDY, PARTICIPANTS, TRAINING, STATISTICS, OUTPUT, ADVANCED = Group
+C = TypeVar("C", bound=Config)
+_SIMPLE = (bool, int, float, str, Path)
 
-
-def option(name: str, metavar: str, text: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with a value, which the help shows as `--name METAVAR  text` in a panel."""
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=panel, **more)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.", rich_help_panel=Group.OUTPUT)]
 
 
-def flag(name: str, text: str, panel: str | None = None) -> Any:
-    """An option without a value. `--control/--no-control` names what switches it on and off."""
-    return typer.Option(name, help=text, rich_help_panel=panel)
+def configured(
+    kind: type[C], callbacks: Mapping[str, Callable[..., Any]] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a function `f(config, …)` the options of a config class, beside those it declares itself.
 
-
-DATA_OPTION = option("--data", "DATA", "A file, or a name from `didact data list`.", DATA)
-
-Task = Annotated[str | None, option("--task", "TASK", "pair for a model that reads two texts.", MODEL)]
-MaxLength = Annotated[int | None, option("--max-length", "N", "Maximum tokens the model reads.", MODEL)]
-Truncate = Annotated[bool, flag("--truncate", "Cut rows that are too long for the model.", MODEL)]
-TeacherDevice = Annotated[
-    str | None, option("--device", "DEVICE", "cpu, cuda, mps, or auto (training uses one GPU).", MODEL)
-]
-Revision = Annotated[str | None, option("--revision", "NAME", "Revision of a model on the hub.", MODEL)]
-TrustRemoteCode = Annotated[bool, flag("--trust-remote-code", "Run code that comes with a model.", MODEL)]
-
-Columns = Annotated[
-    list[str] | None,
-    option("--columns", "ROLE=NAME", "text=comment,label=verdict (label=none: no labels).", DATA),
-]
-AnySplit = Annotated[
-    str | None,
-    option(
-        "--split", "SPLIT", "teach, explain, train, dev, test or all (default: all rows of a file, else test).", DATA
-    ),
-]
-DataDir = Annotated[str | None, option("--data-dir", "FOLDER", "Folder with real data (default: $DIDACT_DATA).", DATA)]
-
-
-OverwriteFile = Annotated[bool, flag("--overwrite", "Replace files that exist.", OUTPUT)]
-Json = Annotated[bool, flag("--json", "Print one JSON document on stdout.", OUTPUT)]
-
-Workers = Annotated[
-    int | None,
-    option(
-        "--workers",
-        "N",
-        "Worker processes (default: one per core; 0 runs in this process).",
-        ADVANCED,
-        min=0,
-        max=MOST_WORKERS,
-    ),
-]
-
-
-def check_methods(names: Sequence[str]) -> None:
-    """An error for an unknown method, before anything heavy is loaded."""
-    if not names:
-        raise OptionError("Name a method: lime. `didact methods` lists them.")
-    for name in names:
-        if not is_learned(name):
-            EXPLAINERS[parse_spec(name).name]
-
-
-def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
-    """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
-    from didact.records.paths import kind_at, short
-
-    missing = [short(one) for one in files if kind_at(one) in ("nothing", "special")]
-    if missing:
-        raise OptionError(
-            f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
-        )
-    from didact.experiment.bring import is_foreign, without_data
-
-    foreign = [one for one in files if is_foreign(one)]
-    if foreign and not has_data:
-        raise without_data(foreign)
-    return bool(foreign)
-
-
-def loaded_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: bool = True) -> Any:
-    """The data set, with notes on stderr about how it was read.
-
-    `task` is that of the model, for data of the user's own. Where all rows of a file are used (`uses_splits` is false),
-    notes about its splits are left out.
+    `callbacks` are typer's, by field. Former names are hidden options. All faults are reported at once, each with its
+    flag where the value came from one.
     """
-    from didact.data import DATASETS
-    from didact.data.load import load_data
 
-    is_named = config.data.partition("(")[0].strip() in DATASETS
-    data = load_data(
-        config.data,
-        columns=config.columns or None,
-        task=None if is_named else task,
-        data_dir=config.data_dir,
-        seed=seed,
+    def wrap(function: Callable[..., None]) -> Callable[..., None]:
+        _, *others = inspect.signature(function, eval_str=True).parameters.values()
+        parameters = [
+            _parameter(name, field, option, (callbacks or {}).get(name))
+            for name, field in kind.model_fields.items()
+            if (option := option_of(field)) is not None
+        ]
+        parameters += [*_former(kind), *others]
+        own = {parameter.name for parameter in others}
+
+        @wraps(function)
+        def command(**values: Any) -> None:
+            entries = {name: value for name, value in values.items() if name not in own}
+            function(config_of(kind, entries), **{name: values[name] for name in own})
+
+        keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+        return command
+
+    return wrap
+
+
+def config_of(kind: type[C], values: Mapping[str, Any]) -> C:
+    """The config of what was given on the command line."""
+    entries: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, value in values.items():
+        if value is None or value == []:
+            continue
+        try:
+            entries[name] = _read(kind, name, value)
+        except DidactError as error:
+            faults.append(str(error) if str(error).startswith("--") else f"{flag_of(name)}: {error}")
+    try:
+        return kind.of(entries, faults=faults)
+    except PlanError as error:
+        flags = {kind.RENAMED.get(name, name): flag_of(name) for name in entries}
+        raise PlanError(str(error).partition("\n")[0], [_with_flag(fault, flags) for fault in error.faults]) from None
+
+
+def _with_flag(fault: str, flags: Mapping[str, str]) -> str:
+    name, sign, text = fault.partition(": ")
+    return f"{flags[name]}: {text}" if sign and name in flags else fault
+
+
+def _read(kind: type[Config], name: str, value: Any) -> Any:
+    """The value of a flag. A text that is not a number stays a text, which the field refuses together with the rest."""
+    field = kind.model_fields.get(kind.RENAMED.get(name, name))
+    option = None if field is None else option_of(field)
+    if field is None or option is None or not isinstance(value, str | list):
+        return value
+    if option.read is not None:
+        return option.read(value)
+    number = _plain_type(field)
+    if number in (int, float) and not option.repeatable:
+        with contextlib.suppress(ValueError):
+            return number(value)
+    return value
+
+
+def _parameter(name: str, field: FieldInfo, option: Option, callback: Callable[..., Any] | None) -> inspect.Parameter:
+    """The option of a field. Its default is None, so that a value in a file is not overridden."""
+    annotation = _type(field, option)
+    more: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
+    is_required = field.is_required() and callback is None
+    if option.is_argument:
+        declared: Any = typer.Argument(**more)
+    else:
+        names = option.flag or flag_of(name)
+        declared = typer.Option(
+            names, rich_help_panel=option.group, callback=callback, envvar=option.envvar, show_envvar=True,
+            show_default=_default(field, option), **more,
+        )  # fmt: skip
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if is_required else None,
+        annotation=Annotated[annotation if is_required else annotation | None, declared],
     )
-    silent = () if uses_splits or data.all_rows is None else data.cut_notes
-    say_notes(note for note in data.notes if note not in silent)
-    return data
 
 
-def chosen_split(data: Any, split: str | None) -> str:
-    """The split that is meant: by default all rows of a file without splits, and else test."""
-    from didact.core.dataset import ALL
-
-    return split or (ALL if data.all_rows is not None else "test")
-
-
-def aligned(data: Any, teacher: Any, classes: Sequence[str], *, required: bool) -> Any:
-    """The data with labels as the teacher's classes; notes go to stderr. Labels that do not fit are told if needed."""
-    from didact.core.classes import align_labels
-
-    aligned_data = align_labels(data, teacher, classes=classes or None, required=required)
-    say_notes(aligned_data.notes[len(data.notes) :])
-    return aligned_data
+def _default(field: FieldInfo, option: Option) -> str | bool:
+    """The default as the help shows it; a text that names one already is left alone."""
+    default = field.default
+    if option.default:
+        return False if option.default == "-" else option.default
+    if isinstance(default, bool):
+        return option.flag.partition("/")[0] or flag_of("") if default else False
+    is_shown = isinstance(default, str | int | float) and default != "" and "default" not in (field.description or "")
+    return str(default).replace(",", ", ") if is_shown else False
 
 
-def data_of(
-    config: DataOptions, split: str | None, *, seed: int, rows: int | None = None, is_explained: bool = False
-) -> Any:
-    """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes.
-
-    With `is_explained` the default is the split that `didact explain` takes, and not all of them.
-    """
-    from didact.core.dataset import Dataset
-
-    loaded = loaded_data(config, seed=seed, uses_splits=split not in (None, "all"))
-    split = chosen_split(loaded, split) if is_explained else split
-    if split is None:
-        return loaded
-    return Dataset(loaded.name, loaded.task, {split: loaded[split][:rows]}, loaded.classes, loaded.segments)
+def _type(field: FieldInfo, option: Option) -> Any:
+    """What typer reads: text, where the field or its option reads it further."""
+    if option.repeatable:
+        return list[Path] if Path in typing.get_args(field.annotation) else list[str]
+    plain = _plain_type(field)
+    return str if option.read is not None or plain in (int, float) else plain
 
 
-def check_device(device: str | None) -> None:
-    """An error if the device is not there, before anything is loaded. What `auto` finds is known when it is used."""
-    from didact.models.load import checked_device
-    from didact.models.spread import AUTO
-
-    if device not in (None, AUTO):
-        checked_device(device)
+def _plain_type(field: FieldInfo) -> Any:
+    return next((plain for plain in _SIMPLE if plain in _types(field.annotation)), str)
 
 
-def teacher_of(config: ModelOptions) -> Any:
-    """The teacher where it was asked for, with as many threads."""
-    import torch
+def _types(annotation: Any) -> set[Any]:
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union, Annotated):
+        return {kind for part in typing.get_args(annotation) for kind in _types(part)}
+    return {annotation} if isinstance(annotation, type) else set()
 
-    from didact.models.load import load_teacher
 
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    return load_teacher(config.model, **config.loading())
+def _former(kind: type[Config]) -> list[inspect.Parameter]:
+    """Hidden options: former names of fields, and options that are ignored."""
+    parameters = []
+    for old, new in kind.RENAMED.items():
+        field = kind.model_fields.get(new)
+        option = None if field is None else option_of(field)
+        if field is not None and option is not None:
+            flag = flag_of(old)  # `--hard` belongs to the present name
+            parameters.append(_hidden(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
+    for name, (type_, _) in kind.RETIRED.items():
+        parameters.append(_hidden(name, type_, flag_of(name), "Ignored."))
+    return parameters
+
+
+def _hidden(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
+    option = typer.Option(flag, hidden=True, help=text, metavar="VALUE")
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )

@@ -6,10 +6,11 @@ from typing import Annotated, Final
 
 import typer
 
-from didact.cli import options
-from didact.cli.options import option
+from didact.cli.options import Json, configured
 from didact.cli.output import print_json, say
+from didact.config import Config, Group, Option
 from didact.errors import RecordError
+from didact.field_types import Switch
 
 EXAMPLES: Final = (
     "didact report runs/first",
@@ -17,54 +18,65 @@ EXAMPLES: Final = (
 )
 
 
-def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder or URL that `didact compare --out RUN` wrote.")],
-    out: Annotated[Path | None, option("--out", "FILE", "The page (default: RUN/report.html).", options.OUTPUT)] = None,
-    overwrite: options.OverwriteFile = False,
-    figures: Annotated[
-        Path | None,
-        option("--figures", "FOLDER", "Also write charts (PNG, SVG, PDF) and tables (CSV, LaTeX).", options.OUTPUT),
-    ] = None,
-    title: Annotated[
-        str | None, option("--title", "TEXT", "Title of the page and of the charts.", options.OUTPUT)
-    ] = None,
-    study: Annotated[
-        list[Path] | None,
-        option("--study", "STUDY", "Add an analysed study with people (repeatable).", options.OUTPUT),
-    ] = None,
-    as_json: options.Json = False,
-) -> None:
+class ReportConfig(Config):
+    """The options of `didact report`."""
+
+    run: Annotated[str, Option(Group.DATA, "RUN", is_argument=True)]
+    """Folder or URL that `didact compare --out RUN` wrote."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
+    """The page (default: RUN/report.html)."""
+    overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Replace files that exist."""
+    figures: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
+    """Also write charts (PNG, SVG, PDF) and tables (CSV, LaTeX)."""
+    title: Annotated[str | None, Option(Group.OUTPUT, "TEXT")] = None
+    """Title of the page and of the charts."""
+    study: Annotated[tuple[Path, ...], Option(Group.OUTPUT, "STUDY", repeatable=True)] = ()
+    """Add an analysed study with people (repeatable)."""
+
+
+@configured(ReportConfig)
+def report(config: ReportConfig, as_json: Json = False) -> None:
     """Write one HTML page about a comparison.
 
     It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
     neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
     """
-    from didact.records.remote import Remote, is_url
-    from didact.reports.build import FILE, parts_of, write
+    from didact.records.remote import is_url
+    from didact.reports.build import parts_of, write
     from didact.reports.verdict import verdict_of
     from didact.results.comparison import Comparison
     from didact.results.study_analysis import StudyAnalysis
 
     began = time.monotonic()
-    found = Comparison.load(run)
-    parts = parts_of(found, [StudyAnalysis.load(one) for one in study or []])
-    path: Path | str = write(found, parts, out, figures=figures, title=title, overwrite=overwrite)
-    if out is None and is_url(run):
-        store = Remote(run)
-        try:
-            store.upload(Path(path), FILE)
-        except RecordError as error:
-            raise RecordError(f"{error} Choose a file of this machine for the page (--out).") from None
-        path = f"{store.url}/{FILE}"
-    verdict = verdict_of(found)
+    comparison = Comparison.load(config.run)
+    parts = parts_of(comparison, [StudyAnalysis.load(folder) for folder in config.study])
+    written = write(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
+    path = _uploaded(written, config.run) if config.out is None and is_url(config.run) else str(written)
+    verdict = verdict_of(comparison)
     if as_json:
         print_json(
             {
-                "out": str(path), "figures": None if figures is None else str(figures), "level": verdict.level,
+                "out": path, "figures": None if config.figures is None else str(config.figures),
+                "level": verdict.level,
                 "best": verdict.best, "tied": list(verdict.tied), "text": verdict.text,
                 "seconds": time.monotonic() - began,
             }
         )  # fmt: skip
         return
     typer.echo(verdict.text)
-    say(f"\nThe page is {path}" + ("." if figures is None else f"; charts and tables are in {figures}."))
+    charts = "" if config.figures is None else f"; charts and tables are in {config.figures}"
+    say(f"\nThe page is {path}{charts}.")
+
+
+def _uploaded(page: Path, run: str) -> str:
+    """The URL of the page beside the run."""
+    from didact.records.remote import Remote
+    from didact.reports.build import FILE
+
+    store = Remote(run)
+    try:
+        store.upload(page, FILE)
+    except RecordError as error:
+        raise RecordError(f"{error} Choose a file of this machine for the page (--out).") from None
+    return f"{store.url}/{FILE}"

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import typer
 
-from didact.cli import options
-from didact.cli._options import configured
+from didact.cli import inputs
+from didact.cli.options import Json, configured
 from didact.cli.output import figure, interval, print_json, print_table, say
 from didact.experiment.configs import SanityConfig
 
@@ -17,19 +17,19 @@ EXAMPLES: Final = (
 
 
 @configured(SanityConfig)
-def sanity(config: SanityConfig, as_json: options.Json = False) -> None:
+def sanity(config: SanityConfig, as_json: Json = False) -> None:
     """Check that explanations depend on what the model has learned.
 
     Randomises the weights from the output layer down to the embeddings: explanations that do not change do not explain
     the model. Also checks metrics: trivial explanations, which only give the label away, should not beat random ones.
     """
-    options.check_methods(config.methods)
+    inputs.check_methods(config.methods)
 
     from didact.experiment.sanity import sanity as checked
 
-    loaded = options.loaded_data(config, seed=config.seed)
+    loaded = inputs.loaded_data(config, seed=config.seed)
     result = checked(
-        options.teacher_of(config), loaded, config.methods, checks=config.checks or None,
+        inputs.teacher_of(config), loaded, config.methods, checks=config.checks or None,
         classes=config.classes or None, progress=True, **config.pick("split", "rows", "seed", "epochs"),
     )  # fmt: skip
     if as_json:

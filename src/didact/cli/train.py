@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from didact.cli import options
-from didact.cli._options import configured
+from didact.cli import inputs
+from didact.cli.options import Json, configured
 from didact.cli.output import print_json, print_metrics, say
 from didact.learning.config import TrainConfig
 
@@ -16,7 +16,7 @@ EXAMPLES: Final = (
 
 
 @configured(TrainConfig)
-def train(config: TrainConfig, as_json: options.Json = False) -> None:
+def train(config: TrainConfig, as_json: Json = False) -> None:
     """Train a model of your own on a data set.
 
     Trains on the split teach, chooses the epoch on dev, measures on test, and saves everything in a folder.
@@ -28,7 +28,7 @@ def train(config: TrainConfig, as_json: options.Json = False) -> None:
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    loaded = options.loaded_data(config, seed=config.seed)
+    loaded = inputs.loaded_data(config, seed=config.seed)
     folder = config.out or Path("runs") / f"teacher-{loaded.name.replace('/', '-')}"
     training = config.pick("epochs", "batch_size", "learning_rate", "weight_decay", "warmup", "clip", "patience")
     loading = config.pick("max_length", "truncate", "device", "precision", "revision", "trust_remote_code")

@@ -12,25 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
-from didact.config import (
-    TRUST,
-    BatchSize,
-    DataOptions,
-    Epochs,
-    Group,
-    Integer,
-    ModelOptions,
-    NotNegative,
-    Option,
-    Positive,
-    Seed,
-    Share,
-    Switch,
-    Threads,
-    Word,
-    Words,
-    unknown_entry,
-)
+from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unknown_entry
 from didact.errors import OptionError
 from didact.experiment.config_values import (
     check_budget,
@@ -45,6 +27,19 @@ from didact.experiment.config_values import (
     parse_integers,
     parse_search_space,
     parse_seeds,
+)
+from didact.field_types import (
+    BatchSize,
+    Epochs,
+    Integer,
+    NotNegative,
+    Positive,
+    Seed,
+    Share,
+    Switch,
+    Threads,
+    Word,
+    Words,
 )
 from didact.limits import MOST_ROWS, MOST_WORKERS, most_threads, shown
 from didact.registry import Spec, plain, split_list
@@ -157,25 +152,25 @@ class CompareConfig(DataOptions, ModelOptions):
     clip: Annotated[Positive | None, Option(Group.ADVANCED, "NORM")] = None
     """Maximum norm of a student's gradient."""
     schedule: Annotated[Literal["linear", "constant"] | None, Option(Group.ADVANCED, "NAME")] = None
-    """A student's learning rate after warmup: linear or constant."""
+    """Learning rate after warmup: linear or constant."""
     momentum: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
     """Momentum of students that learn with sgd."""
     out: Annotated[Annotated[str | Path, BeforeValidator(check_out)] | None, Option(Group.OUTPUT, "FOLDER")] = None
-    """Folder or URL of the run (default: runs/compare-DATA)."""
+    """Folder or URL (default: runs/compare-DATA)."""
     budget: Annotated[Annotated[float, BeforeValidator(check_budget)] | None, Option(Group.OUTPUT, "TIME", str)] = None
     """Time limit that the plan is fitted to: 20m, 2h."""
     eval_rows: Annotated[Rows | None, Option(Group.OUTPUT, "N")] = None
     """Test rows scored with every other metric."""
     threads: Annotated[Threads, Option(Group.ADVANCED, "N", default="-")] = 1
-    """CPU threads per run (default: 1; changes last digits)."""
+    """Threads per run (default: 1; changes last digits)."""
     precision: Annotated[Word, Option(Group.ADVANCED, "NAME", default="-")] = SINGLE
     """single (default), bfloat16 or float16."""
     recheck: Annotated[Rows | None, Option(Group.ADVANCED, "N")] = None
-    """Rows a function is asked again on resuming (default: 8)."""
+    """Rows a resumed function is asked again (default: 8)."""
     engine: Annotated[Literal["local", "ray"], Option(Group.ADVANCED, "NAME")] = "local"
     """local, or ray for a cluster."""
     workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
-    """Worker processes (default: one per core; 0 runs in this process)."""
+    """Workers (default: one per core; 0: in this process)."""
     address: Annotated[Word | None, Option(Group.ADVANCED, "HOST:PORT")] = None
     """Address of the ray cluster, or auto."""
     gpus: Annotated[Positive | None, Option(Group.ADVANCED, "N")] = None

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import torch
 
-from didact.config import check_word, each
 from didact.core.explainer import Explainer
 from didact.core.precision import SINGLE, check_precision, no_gradients
 from didact.data import DATASETS
@@ -17,6 +16,7 @@ from didact.experiment.explain import COMMON, Asked
 from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
+from didact.field_types import check_word, each
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO

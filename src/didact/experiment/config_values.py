@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from didact.config import Integer, check_seed, each
 from didact.errors import OptionError, RequestError
+from didact.field_types import Integer, check_seed, each
 from didact.limits import MOST_ROWS, MOST_SEEDS, shown
 from didact.registry import parse_spec, plain, split_list, unknown
 

@@ -4,24 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from didact.config import (
-    BatchSize,
-    Config,
-    Count,
-    DataOptions,
-    Epochs,
-    Group,
-    Integer,
-    ModelOptions,
-    Option,
-    Positive,
-    Seed,
-    Switch,
-    Threads,
-    TrainingOptions,
-    Word,
-    Words,
-)
+from didact.config import Config, DataOptions, Group, ModelOptions, Option, TrainingOptions
+from didact.field_types import BatchSize, Count, Epochs, Integer, Positive, Seed, Switch, Threads, Word, Words
 from didact.limits import MOST_ROWS
 from didact.registry import parse_spec, split_list
 
@@ -50,15 +34,14 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
     data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """A file, or a name from `didact data list`; with --stream also owner/name on the hub."""
     split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
-    """teach, explain, train, dev, test or all; on the hub one of its splits
-    (default: all rows of a file, else test)."""
+    """teach, explain, train, dev, test, all, or a split on the hub (default: all rows of a file, else test)."""
     rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
     """Use only the first N rows."""
     background: Annotated[Word | None, Option(Group.DATA, "DATA")] = None
     """Background of gradient_shap etc. (default: --data)."""
     method: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Names from `didact methods`, or folders of learned explainers
-    (default: lrp where its scores add up, else integrated_gradients)."""
+    """Names from `didact methods` or learned folders
+    (default: lrp, or integrated_gradients)."""
     target: Annotated[Word | None, Option(Group.METHOD, "TARGET")] = None
     """predicted (default), gold, contrast, a class or all."""
     scale: Annotated[Word | None, Option(Group.METHOD, "SCALE")] = None
@@ -104,7 +87,7 @@ class MetricsConfig(DataOptions, ModelOptions):
     RENAMED: ClassVar[Mapping[str, str]] = {"remove": "replace"}
 
     files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
-    """Files of `didact explain --out`, or (with --data) of another tool."""
+    """Files of `didact explain`; with --data also others."""
     explanations: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True)] = ()
     """The same as FILE (repeatable)."""
     model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
@@ -137,12 +120,12 @@ class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
     """The options of `didact agree`."""
 
     files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
-    """Files of `didact explain --out`, or (with --data) of another tool."""
-    measure: Annotated[Words, Option(Group.STATISTICS, "NAMES", split_list, default="kendall")] = ("kendall",)
-    """kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign,
+    """Files of `didact explain`; with --data also others."""
+    measure: Annotated[Words, Option(Group.STATISTICS, "NAMES", split_list)] = ("kendall",)
+    """kendall (default), spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign,
     or (with --model) prediction(k=0.3, replace=mask)."""
     by: Annotated[Word, Option(Group.STATISTICS, "WHAT")] = "auto"
-    """size, signed, or auto (default): size except for sign and prediction."""
+    """size, signed, or auto (default): by the measure."""
     level: Annotated[Word | None, Option(Group.STATISTICS, "LEVEL")] = None
     """word joins word pieces first; token refuses words."""
     each: Annotated[Word | None, Option(Group.STATISTICS, "PART")] = None
@@ -182,7 +165,7 @@ class SanityConfig(DataOptions, ModelOptions):
     ] = ("gradient_input", "integrated_gradients", "occlusion", "attention_all")
     """Names from `didact methods`."""
     checks: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
-    """weights, trivial, labels (default: all but labels, which trains a second model)."""
+    """weights, trivial, labels (default: all but labels)."""
     epochs: Annotated[Epochs | None, Option(Group.ADVANCED, "N")] = None
     """Epochs of the model trained on shuffled labels."""
     seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
@@ -266,7 +249,7 @@ class L2eConfig(LearnOptions):
     """The options of `didact learn l2e`. They reach `learn_l2e` by the same names."""
 
     imitate: Annotated[Words, Option(Group.METHOD, "NAMES", split_list, default="kernel_shap")] = ("kernel_shap",)
-    """Methods, learned folders or files of scores."""
+    """Methods, folders or files."""
     formulation: Annotated[Word, Option(Group.METHOD, "NAME")] = "labelling"
     """labelling, ranking or regression."""
     combine: Annotated[Word, Option(Group.METHOD, "HOW")] = "ranks"

@@ -134,7 +134,7 @@ def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
     names = {one.name: one.name for one in fields(Training) if one.name not in ("seed", "rate")}
     names |= {"learning_rate": "rate"}
     if "rate" in asked:
-        log.warning("rate is now named learning_rate. The former name still works.")
+        log.warning("rate is now called learning_rate. The former name still works.")
         asked = {("learning_rate" if name == "rate" else name): value for name, value in asked.items()}
     for name in asked:
         if name not in names:

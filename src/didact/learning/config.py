@@ -3,27 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-from didact.config import (
-    DataOptions,
-    Group,
-    ModelOptions,
-    NotNegative,
-    Option,
-    Positive,
-    Seed,
-    Share,
-    Switch,
-    Threads,
-    TrainingOptions,
-    Word,
-)
+from didact.config import DataOptions, Group, ModelOptions, Option, TrainingOptions
+from didact.field_types import NotNegative, Positive, Seed, Share, Switch, Threads, Word
 
 
 class TrainConfig(TrainingOptions, DataOptions, ModelOptions):
     """The options of `didact train`. They reach `train_teacher` by the same names."""
 
     model: Annotated[Word, Option(Group.MODEL, "MODEL")] = "native"
-    """native(layers=2), bilstm, minilm, a hub name or a folder."""
+    """native (default), bilstm, minilm, hub name or folder."""
     task: Word | None = None
     """Not on the command line: the data say it."""
     device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None

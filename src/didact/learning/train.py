@@ -100,7 +100,7 @@ def train_teacher(
 def _check_request(out: str | Path | None, *, overwrite: bool, seed: int, rate: float | None) -> None:
     """What can be said before anything is loaded."""
     if rate is not None:
-        log.warning("rate is now named learning_rate. The former name still works.")
+        log.warning("rate is now called learning_rate. The former name still works.")
     if out is not None:
         check_new_folder(Path(out), overwrite=overwrite)
     if not -(2**63) <= seed < 2**63:

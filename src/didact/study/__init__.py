@@ -1,6 +1,6 @@
 """Studies with people: blind rankings, ratings and simulation studies, on one small machine and without torch.
 
-`design` and `items` decide what is asked, `stimuli` freezes what is shown, `steps` who sees what in which order;
-`answers` keeps what people said, `app` serves the pages, `analyze` reads the answers. A new kind of study is a new
-name in `design.KINDS`, its steps, its page, its form and its analysis.
+`design` and `item_sampling` decide what is asked, `stimuli` freezes what is shown, `schedule` who sees what in which
+order; `database` keeps the answers, `app` serves the pages, `analyze` reads the answers. A new kind of study is a new
+name in `StudyOptions.kind`, its steps, its page, its form and its analysis.
 """

@@ -1,17 +1,20 @@
 """What people's answers amount to: which methods they prefer or learn from, how sure that is, and who was odd."""
 
 import math
-import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
 
 from didact.errors import DataError, OptionError
 from didact.results.documents import plain
 from didact.results.study_analysis import NEWEST, StudyAnalysis
-from didact.study.answers import Answer
+from didact.study import analyze_ranking, analyze_rating, analyze_simulation
+from didact.study.answers import Answer, median_seconds
 from didact.study.design import Design
-from didact.study.doubts import doubts_of
+from didact.study.findings import Counts, PersonRow, Settings
+from didact.study.quality_checks import doubts_of
+from didact.study.summary_text import few_notes, power_of
 
 _PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "rating": ("rating",)}
 
@@ -33,29 +36,28 @@ def analyze(
     the smallest one that was found. Odd people are named and kept; `leave_out` names people to leave out, and the
     result says so. The order of the answers does not matter.
     """
-    from didact.study import analyze_ranking, analyze_rating, analyze_simulation
-
     if replicates < 1 or not 0 < level < 1:
         raise OptionError(f"replicates is at least 1 and level between 0 and 1, not {replicates} and {level}.")
     if difference is not None and not 0 < difference < math.inf:
         raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
-    kept = _kept(design, answers, leave_out)
-    about = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[design.kind]
-    found = about.analyzed(design, kept, replicates=replicates, level=level, seed=seed, difference=difference)
-    agreements = found.pop("taus", {})
-    people = _people(design, kept, agreements)
-    counts = _counts(design, kept, people, leave_out)
+    counted = _counted(design, answers, leave_out)
+    kind = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[design.kind]
+    findings = kind.analyzed(design, counted, Settings(replicates, level, seed))
+    people = _people(design, counted, findings.taus)
+    counts = _counts(design, counted, people, leave_out)
+    found = findings.contrasts
+    start = f"{counts.synthetic} of {counts.people} people are synthetic. " if counts.synthetic else ""
     document = {
         "version": NEWEST, "kind": design.kind, "title": design.title, "question": design.question,
-        "level": level, "replicates": replicates, "seed": seed, "counts": counts, "people": people,
-        **found,
+        "level": level, "replicates": replicates, "seed": seed, "counts": asdict(counts),
+        "people": [asdict(person) for person in people], **findings.to_document(),
+        "headline": f"{start}{findings.headline}", "power": power_of(found, difference=difference, level=level),
+        "notes": [*_cautions(counts, people), *few_notes(found.cells), *findings.notes],
     }  # fmt: skip
-    document["headline"] = _headline(counts, found["headline"])
-    document["notes"] = [*_cautions(counts, people), *found["notes"]]
     return StudyAnalysis.from_document(plain(document))
 
 
-def _kept(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -> list[Answer]:
+def _counted(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -> list[Answer]:
     """The answers that count, in an order of their own: by item, then by person."""
     faults = _faults(design, answers)
     if faults:
@@ -68,14 +70,15 @@ def _kept(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -
             f"There are {', '.join(sorted(names)[:20]) or 'no answers yet'}."
         )
     place = {item.id: number for number, item in enumerate(design.items)}
-    kept = [answer for answer in answers if answer.person not in leave_out]
-    if not kept:
+    counted = [answer for answer in answers if answer.person not in leave_out]
+    if not counted and leave_out:
+        raise OptionError("There are no answers to analyse when these people are left out.")
+    if not counted:
         raise OptionError(
-            "There are no answers to analyse"
-            + (" when these people are left out." if leave_out else " yet. Send people their links, ")
-            + ("" if leave_out else "or try the analysis with didact study simulate.")
+            "There are no answers to analyse yet. Send people their links, or try the analysis with didact study "
+            "simulate."
         )
-    return sorted(kept, key=lambda one: (place[one.item], one.person, one.phase))
+    return sorted(counted, key=lambda answer: (place[answer.item], answer.person, answer.phase))
 
 
 def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
@@ -102,67 +105,52 @@ def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
     return found
 
 
-def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[dict[str, Any]]:
+def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[PersonRow]:
     doubts = doubts_of(answers)
-    steps = len([one for one in design.items if design.kind != "simulation" or one.phase in ("learning", "test")])
+    steps = sum(design.kind != "simulation" or item.phase in ("learning", "test") for item in design.items)
     rows = []
     for person in sorted({answer.person for answer in answers}):
         own = [answer for answer in answers if answer.person == person]
         tau = taus.get(person, math.nan)
-        odd = [*doubts.get(person, [])]
+        odd = list(doubts.get(person, []))
         if tau < 0 and len(taus) > 2:  # of two who disagree, neither is the odd one
             odd.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
         rows.append(
-            {
-                "person": person, "cohort": own[0].cohort, "answers": len(own), "steps": steps,
-                "is_finished": len(own) >= steps, "is_synthetic": any(one.is_synthetic for one in own),
-                "median_seconds": _median([one.seconds for one in own]), "tau": tau, "odd": odd,
-            }
+            PersonRow(
+                person=person, cohort=own[0].cohort, answers=len(own), steps=steps, is_finished=len(own) >= steps,
+                is_synthetic=any(answer.is_synthetic for answer in own), median_seconds=median_seconds(own), tau=tau,
+                odd=odd,
+            )
         )  # fmt: skip
     return rows
 
 
-def _counts(
-    design: Design, answers: Sequence[Answer], people: Sequence[Mapping[str, Any]], leave_out: Sequence[str]
-) -> dict[str, Any]:
-    return {
-        "people": len(people),
-        "synthetic": sum(one["is_synthetic"] for one in people),
-        "finished": sum(one["is_finished"] for one in people),
-        "dropouts": [one["person"] for one in people if not one["is_finished"]],
-        "odd": [one["person"] for one in people if one["odd"]],
-        "left_out": sorted(set(leave_out)),
-        "items": len({answer.item for answer in answers}),
-        "items_planned": len(design.items),
-        "answers": len(answers),
-        "methods": len(design.methods),
-        "median_seconds": _median([answer.seconds for answer in answers]),
-    }
+def _counts(design: Design, answers: Sequence[Answer], people: Sequence[PersonRow], leave_out: Sequence[str]) -> Counts:
+    return Counts(
+        people=len(people),
+        synthetic=sum(row.is_synthetic for row in people),
+        finished=sum(row.is_finished for row in people),
+        dropouts=[row.person for row in people if not row.is_finished],
+        odd=[row.person for row in people if row.odd],
+        left_out=sorted(set(leave_out)),
+        items=len({answer.item for answer in answers}),
+        items_planned=len(design.items),
+        answers=len(answers),
+        methods=len(design.methods),
+        median_seconds=median_seconds(answers),
+    )
 
 
-def _headline(counts: Mapping[str, Any], found: str) -> str:
-    made = counts["synthetic"]
-    start = f"{made} of {counts['people']} people are synthetic. " if made else ""
-    return f"{start}{found}"
-
-
-def _cautions(counts: Mapping[str, Any], people: Sequence[Mapping[str, Any]]) -> list[str]:
-    said = []
-    if counts["synthetic"]:
-        said.append(
-            f"{counts['synthetic']} of {counts['people']} people are synthetic: drawn by didact study simulate."
+def _cautions(counts: Counts, people: Sequence[PersonRow]) -> Iterator[str]:
+    if counts.synthetic:
+        yield f"{counts.synthetic} of {counts.people} people are synthetic: drawn by didact study simulate."
+    if counts.left_out:
+        yield f"Left out on request: {', '.join(counts.left_out)}. Nothing of their answers is in here."
+    if counts.dropouts:
+        yield (
+            f"{len(counts.dropouts)} of {counts.people} people began and did not finish; what they answered counts: "
+            f"{', '.join(counts.dropouts)}."
         )
-    if counts["left_out"]:
-        said.append(f"Left out on request: {', '.join(counts['left_out'])}. Nothing of their answers is in here.")
-    if counts["dropouts"]:
-        said.append(
-            f"{len(counts['dropouts'])} of {counts['people']} people began and did not finish; what they answered "
-            f"counts: {', '.join(counts['dropouts'])}."
-        )
-    said += [f"{one['person']} looks odd ({'; '.join(one['odd'])}) and is kept." for one in people if one["odd"]]
-    return said
-
-
-def _median(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return statistics.median(known) if known else math.nan
+    for row in people:
+        if row.odd:
+            yield f"{row.person} looks odd ({'; '.join(row.odd)}) and is kept."

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import rankdata
 
 from didact.errors import UnsupportedError
 from didact.stats.concordance import kendall_w, krippendorff_alpha
@@ -13,74 +14,59 @@ from didact.stats.plackett_luce import Rankings, Worths, centred, fit_worths, re
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
-from didact.study.said import few_notes, order_said, power_of
-from didact.study.skill import skills
+from didact.study.findings import Findings, RankedMethod, Settings
+from didact.study.summary_text import order_said
+from didact.study.trueskill_ranking import skills
 
 
-def analyzed(
-    design: Design,
-    answers: Sequence[Answer],
-    *,
-    replicates: int,
-    level: float,
-    seed: int,
-    difference: float | None,
-) -> dict[str, Any]:
-    """The parts of the document that are about rankings."""
+def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
+    """What rankings say."""
     methods = design.methods
     if len(methods) < 2:
         raise UnsupportedError(
             f"A ranking compares methods, and this study has {len(methods)}. Make one with at least two."
         )
     ranks = places_of(answers, methods)
-    fitted, found = compared(answers, methods, replicates=replicates, level=level, seed=seed)
-    cells = found.cells
-    firsts, means = _first_places(ranks), _mean_ranks(ranks)
-    games = [answer.ranks or {} for answer in answers]
+    fitted, found = compared(answers, methods, settings)
+    firsts, means, counts = _first_places(ranks), _mean_ranks(ranks), (~np.isnan(ranks)).sum(0)
     rows = [
-        {
-            "method": method, "estimate": float(fitted.log_worths[place]), "low": float(found.own.low[place]),
-            "high": float(found.own.high[place]), "rank": found.ranks()[place],
-            "rank_here": found.ranks(here=True)[place], "first_places": firsts[place], "mean_rank": means[place],
-            "rankings": int((~np.isnan(ranks[:, place])).sum()),
-        }
-        for place, method in enumerate(methods)
+        RankedMethod(
+            **found.method(index), first_places=float(firsts[index]), mean_rank=float(means[index]),
+            rankings=int(counts[index]),
+        )
+        for index in range(len(methods))
     ]  # fmt: skip
-    notes = few_notes(cells)
-    unseen = [row["method"] for row in rows if not row["rankings"]]
-    if unseen:
-        notes.append(f"Nobody ranked {', '.join(unseen)}: its worth of 0 means nothing.")
-    return {
-        "measure": "log-worth",
-        "headline": order_said(found, cells, what="prefer", noun="explanations"),
-        "methods": sorted(rows, key=lambda row: (-row["estimate"], row["method"])),
-        "pairs": found.pair_rows(),
-        "order": found.order(),
-        "order_here": found.order(here=True),
-        "ties": {str(size): value for size, value in fitted.ties.items()},
-        "tied_share": _tied_share(ranks),
-        "agreement": agreement_of(answers, ranks),
-        "trueskill": {
-            "preset": "smat",
-            "rows": [one.to_document() for one in skills(games, methods, seed=seed)],
+    unseen = [row.method for row in rows if not row.rankings]
+    games = [answer.ranks or {} for answer in answers]
+    return Findings(
+        measure="log-worth",
+        headline=order_said(found, found.cells, what="prefer", noun="explanations"),
+        methods=rows,
+        contrasts=found,
+        pairs=found.pair_rows(),
+        agreement=agreement_of(answers, ranks),
+        notes=[f"Nobody ranked {', '.join(unseen)}: its worth of 0 means nothing."] if unseen else [],
+        taus=taus_of(answers, ranks),
+        more={
+            "ties": {str(size): value for size, value in fitted.ties.items()},
+            "tied_share": _tied_share(ranks),
+            "trueskill": {
+                "preset": "smat",
+                "rows": [skill.to_document() for skill in skills(games, methods, seed=settings.seed)],
+            },
         },
-        "power": power_of(found, difference=difference, level=level),
-        "taus": taus_of(answers, ranks),
-        "notes": notes,
-    }
+    )
 
 
-def compared(
-    answers: Sequence[Answer], methods: Sequence[str], *, replicates: int, level: float, seed: int
-) -> tuple[Worths, Contrasts]:
+def compared(answers: Sequence[Answer], methods: Sequence[str], settings: Settings) -> tuple[Worths, Contrasts]:
     """Worths of the methods, and how sure their differences are."""
-    cells = Cells.of([one.person for one in answers], [one.item for one in answers])
+    cells = Cells.of([answer.person for answer in answers], [answer.item for answer in answers])
     rankings = Rankings.of(places_of(answers, methods))
     fitted = fit_worths(rankings)
-    weights = crossed_weights(cells, replicates=replicates, seed=seed)
+    weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
     draws = centred(refit(rankings, weights, start=fitted.parameters), len(methods))
     estimates = Estimates(methods, fitted.log_worths, draws, fitted.influence, cells, fitted.covariance)
-    return fitted, contrasts(estimates, level=level)
+    return fitted, contrasts(estimates, level=settings.level)
 
 
 def places_of(answers: Sequence[Answer], methods: Sequence[str]) -> Float[np.ndarray, "answer method"]:
@@ -90,23 +76,19 @@ def places_of(answers: Sequence[Answer], methods: Sequence[str]) -> Float[np.nda
 
 def agreement_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer method"]) -> dict[str, Any]:
     """Kendall's W of each item's rankings, as a mean, and of people's mean ranks; Krippendorff's α of all places."""
-    people = sorted({one.person for one in answers})
-    items = list(dict.fromkeys(one.item for one in answers))
-    whole = ~np.isnan(ranks).any(1)
-    by_item = []
-    for item in items:
-        rows = [place for place, one in enumerate(answers) if one.item == item and whole[place]]
-        by_item.append(kendall_w(ranks[rows]) if len(rows) > 1 else np.nan)
-    known = [one for one in by_item if np.isfinite(one)]
-    own = np.array([_mean_ranks(ranks[[one.person == person for one in answers]]) for person in people])
-    own = own[~np.isnan(own).any(1)]
+    people, person = np.unique([answer.person for answer in answers], return_inverse=True)
+    items = list(dict.fromkeys(answer.item for answer in answers))
+    item = np.array([items.index(answer.item) for answer in answers])
+    is_whole = ~np.isnan(ranks).any(1)
+    by_item = [ranks[(item == number) & is_whole] for number in range(len(items))]
+    known = [w for w in (kendall_w(rows) for rows in by_item if len(rows) > 1) if np.isfinite(w)]
+    means = np.array([_mean_ranks(ranks[person == number]) for number in range(len(people))])
     table = np.full((len(people), len(items), ranks.shape[1]), np.nan)
-    for row, one in zip(ranks, answers, strict=True):
-        table[people.index(one.person), items.index(one.item)] = row
+    table[person, item] = ranks
     return {
         "kendall_w_items": float(np.mean(known)) if known else np.nan,
         "kendall_w_items_count": len(known),
-        "kendall_w_people": kendall_w(own),
+        "kendall_w_people": kendall_w(means[~np.isnan(means).any(1)]),
         "alpha": krippendorff_alpha(table.reshape(len(people), -1), metric="ordinal"),
         "alpha_metric": "ordinal",
         "reason": "" if len(people) > 1 else "one person alone agrees with nobody",
@@ -141,31 +123,28 @@ def _taus(first: Float[np.ndarray, "answer method"], second: Float[np.ndarray, "
 
 def _middle(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, "answer method"]:
     """Places from 1 on where equal ones share their mean place; NaN stays NaN."""
-    before = (ranks[:, None, :] < ranks[:, :, None]).sum(2)
-    equal = (ranks[:, None, :] == ranks[:, :, None]).sum(2)
-    return np.where(np.isnan(ranks), np.nan, before + (equal + 1) / 2)
+    return np.asarray(rankdata(ranks, axis=1, nan_policy="omit"))
 
 
-def _first_places(ranks: Float[np.ndarray, "answer method"]) -> list[float]:
+def _first_places(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, " method"]:
     """The share of pages on which a method came first; those who share the first place share it in equal parts."""
-    best = ranks == np.nanmin(ranks, axis=1, keepdims=True)
-    shared = best / best.sum(1, keepdims=True)
-    return [_mean(column[~np.isnan(own)]) for column, own in zip(shared.T, ranks.T, strict=True)]
+    is_best = ranks == np.nanmin(ranks, axis=1, keepdims=True)
+    return _means(np.where(np.isnan(ranks), np.nan, is_best / is_best.sum(1, keepdims=True)))
 
 
 def _mean_ranks(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, " method"]:
-    return np.array([_mean(column[~np.isnan(column)]) for column in _middle(ranks).T])
+    return _means(_middle(ranks))
 
 
 def _tied_share(ranks: Float[np.ndarray, "answer method"]) -> float:
     """Of all pairs of methods on a page, how many share a place."""
-    tied = pairs = 0
-    for row in ranks:
-        known = row[~np.isnan(row)]
-        pairs += len(known) * (len(known) - 1) // 2
-        tied += int((known[:, None] == known[None, :]).sum() - len(known)) // 2
-    return tied / pairs if pairs else np.nan
+    left, right = np.triu_indices(ranks.shape[1], 1)
+    differences = ranks[:, left] - ranks[:, right]
+    pairs = (~np.isnan(differences)).sum()
+    return float((differences == 0).sum() / pairs) if pairs else np.nan
 
 
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+def _means(table: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, " method"]:
+    """Of each column, over what is known; NaN where nothing is."""
+    known = (~np.isnan(table)).sum(0)
+    return np.divide(np.nansum(table, axis=0), known, out=np.full(table.shape[1], np.nan), where=known > 0)

@@ -12,7 +12,8 @@ from didact.stats.crossed import Cells, crossed_weights, without_effects
 from didact.study.answers import Answer
 from didact.study.contrasts import Estimates, contrasts
 from didact.study.design import Design
-from didact.study.said import few_notes, order_said, power_of
+from didact.study.findings import Findings, RatedMethod, Settings
+from didact.study.summary_text import order_said
 
 _BOTH: Final = "people and items"
 _ONE: Final = "people"
@@ -28,49 +29,32 @@ class Means:
     cleared: str
 
 
-def analyzed(
-    design: Design,
-    answers: Sequence[Answer],
-    *,
-    replicates: int,
-    level: float,
-    seed: int,
-    difference: float | None,
-) -> dict[str, Any]:
-    """The parts of the document that are about ratings."""
-    names = [method for method in design.methods if any(one.shown[0] == method for one in answers)]
-    ratings = np.array([float(one.rating or 0) for one in answers])
-    method = np.array([names.index(one.shown[0]) for one in answers])
-    cells = Cells.of([one.person for one in answers], [one.item for one in answers])
+def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
+    """What ratings say."""
+    names = [method for method in design.methods if any(answer.shown[0] == method for answer in answers)]
+    ratings = np.array([float(answer.rating or 0) for answer in answers])
+    method = np.array([names.index(answer.shown[0]) for answer in answers])
+    cells = Cells.of([answer.person for answer in answers], [answer.item for answer in answers])
     means = adjusted_means(ratings, method, len(names), cells)
-    weights = crossed_weights(cells, replicates=replicates, seed=seed)
+    weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
     # The means are all but linear in the answers, so their replicates are taken from the influences.
     draws = means.values + (weights - weights.mean(1, keepdims=True)) @ means.influence
-    found = contrasts(Estimates(names, means.values, draws, means.influence, cells), level=level)
-    rows = [
-        {
-            "method": name, "estimate": float(means.values[place]), "low": float(found.own.low[place]),
-            "high": float(found.own.high[place]), "rank": found.ranks()[place],
-            "rank_here": found.ranks(here=True)[place], "raw_mean": float(ratings[method == place].mean()),
-            "ratings": int((method == place).sum()),
-            "counts": [int((ratings[method == place] == point).sum()) for point in range(1, design.points + 1)],
-        }
-        for place, name in enumerate(names)
-    ]  # fmt: skip
-    notes = [*few_notes(cells), *_notes(design, names, means, ratings)]
-    return {
-        "measure": f"mean rating, 1 to {design.points}",
-        "points": design.points,
-        "headline": order_said(found, cells, what="rate higher", noun="explanations"),
-        "methods": sorted(rows, key=lambda row: (-row["estimate"], row["method"])),
-        "pairs": found.pair_rows(),
-        "order": found.order(),
-        "order_here": found.order(here=True),
-        "cleared_of": means.cleared,
-        "agreement": _agreement(answers),
-        "power": power_of(found, difference=difference, level=level),
-        "notes": notes,
-    }
+    found = contrasts(Estimates(names, means.values, draws, means.influence, cells), level=settings.level)
+    rows = []
+    for index in range(len(names)):
+        own = ratings[method == index]
+        counts = [int((own == point).sum()) for point in range(1, design.points + 1)]
+        rows.append(RatedMethod(**found.method(index), raw_mean=float(own.mean()), ratings=len(own), counts=counts))
+    return Findings(
+        measure=f"mean rating, 1 to {design.points}",
+        headline=order_said(found, cells, what="rate higher", noun="explanations"),
+        methods=rows,
+        contrasts=found,
+        pairs=found.pair_rows(),
+        agreement=_agreement(answers),
+        notes=[*_notes(design, names, means, ratings)],
+        more={"points": design.points, "cleared_of": means.cleared},
+    )
 
 
 def adjusted_means(
@@ -114,12 +98,11 @@ def _notes(design: Design, names: Sequence[str], means: Means, ratings: Float[np
 
 def _agreement(answers: Sequence[Answer]) -> dict[str, Any]:
     """Krippendorff's α over what two people rated both: the same method of the same item."""
-    people = sorted({one.person for one in answers})
-    units = sorted({(one.item, one.shown[0]) for one in answers})
+    people = sorted({answer.person for answer in answers})
+    units = sorted({(answer.item, answer.shown[0]) for answer in answers})
     table = np.full((len(people), len(units)), np.nan)
-    place = {unit: number for number, unit in enumerate(units)}
-    for one in answers:
-        table[people.index(one.person), place[one.item, one.shown[0]]] = float(one.rating or 0)
+    for answer in answers:
+        table[people.index(answer.person), units.index((answer.item, answer.shown[0]))] = float(answer.rating or 0)
     shared = int(((~np.isnan(table)).sum(0) > 1).sum())
     return {
         "alpha": krippendorff_alpha(table, metric="interval"),

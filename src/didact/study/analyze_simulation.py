@@ -1,7 +1,7 @@
 """What a simulation amounts to: how well each cohort foresees the model, and whether explanations made a difference."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,80 +16,82 @@ from didact.stats.permutation import Test, permutation_test
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
-from didact.study.said import few_notes, listed, power_of
+from didact.study.findings import Cohort, Findings, Settings, TestedPair
+from didact.study.summary_text import counted, listed
 
 
-def analyzed(
-    design: Design,
-    answers: Sequence[Answer],
-    *,
-    replicates: int,
-    level: float,
-    seed: int,
-    difference: float | None,
-) -> dict[str, Any]:
-    """The parts of the document that are about simulations. A person is right who says what the model says."""
-    tests = [one for one in answers if one.phase == "test"]
+def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
+    """What a simulation says. A person is right who says what the model says."""
+    tests = [answer for answer in answers if answer.phase == "test"]
     if not tests:
         raise OptionError(
             "Nobody has come to the test phase yet, so there is nothing to analyse: wait until somebody is through."
         )
-    said = {item.id: item.prediction for item in design.items}
-    names = [cohort for cohort in design.cohorts if any(one.cohort == cohort for one in tests)]
-    right = np.array([float(one.choice == said[one.item]) for one in tests])
-    member = np.array([[float(one.cohort == name) for name in names] for one in tests])
-    cells = Cells.of([one.person for one in tests], [one.item for one in tests], [one.cohort for one in tests])
+    names = [cohort for cohort in design.cohorts if any(answer.cohort == cohort for answer in tests)]
+    right, alpha = _rights(design, tests), 1 - settings.level
+    found = _compared(tests, right, names, settings)
+    p_values = _tests(tests, right, names, alpha=alpha, seed=settings.seed)
+    is_confirmed = {pair: _is_small(test["p_holm"], alpha) for pair, test in p_values.items()}
+    # A claim needs both: the interval of all pairs at once, and the test.
+    unconfirmed = [
+        place
+        for place, (first, second) in enumerate(found.pairs)
+        if not is_confirmed[frozenset((found.names[first], found.names[second]))]
+    ]
+    found = replace(found, unconfirmed=frozenset(unconfirmed))
+    pairs = [TestedPair(**asdict(pair), **p_values[frozenset((pair.better, pair.worse))]) for pair in found.pair_rows()]
+    rows = [_cohort(design, answers, found, index) for index in range(len(names))]
+    return Findings(
+        measure="share of the model's answers that people foresee",
+        headline=_headline(found, pairs, found.cells),
+        methods=rows,
+        contrasts=found,
+        pairs=pairs,
+        agreement=_agreement(tests, names),
+        notes=[*_notes(design, names, tests, right), *_contradictions(pairs, alpha=alpha)],
+    )
+
+
+def _rights(design: Design, answers: Sequence[Answer]) -> Float[np.ndarray, " answer"]:
+    """1 where a person says what the model says, else 0."""
+    predictions = {item.id: item.prediction for item in design.items}
+    return np.array([float(answer.choice == predictions[answer.item]) for answer in answers])
+
+
+def _compared(
+    tests: Sequence[Answer], right: Float[np.ndarray, " answer"], names: Sequence[str], settings: Settings
+) -> Contrasts:
+    """The share of right answers of each cohort, and how sure their differences are."""
+    cells = Cells.of(*([getattr(answer, name) for answer in tests] for name in ("person", "item", "cohort")))
+    member = np.array([[float(answer.cohort == name) for name in names] for answer in tests])
     counts = member.sum(0)
     values = (right @ member) / counts
     influence = member * (right[:, None] - values) / counts
-    weights = crossed_weights(cells, replicates=replicates, seed=seed)
+    weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
     drawn = weights @ member
     draws = np.where(drawn > 0, (weights * right) @ member / np.where(drawn > 0, drawn, 1), values)
-    found = contrasts(Estimates(names, values, draws, influence, cells), level=level)
-    p_values = _tests(tests, right, names, alpha=1 - level, seed=seed)
-    found = replace(found, unconfirmed=_unconfirmed(found, p_values, alpha=1 - level))
-    table = [row | p_values[frozenset((row["better"], row["worse"]))] for row in found.pair_rows()]
-    rows = [_cohort(design, answers, tests, right, found, place, said) for place in range(len(names))]
-    notes = [*few_notes(cells), *_notes(design, names, tests, right), *_contradictions(table, alpha=1 - level)]
-    return {
-        "measure": "share of the model's answers that people foresee",
-        "headline": _headline(found, table, cells),
-        "methods": sorted(rows, key=lambda row: (-row["estimate"], row["method"])),
-        "pairs": table,
-        "order": found.order(),
-        "order_here": found.order(here=True),
-        "agreement": _agreement(tests, names),
-        "power": power_of(found, difference=difference, level=level),
-        "notes": notes,
-    }
+    return contrasts(Estimates(names, values, draws, influence, cells), level=settings.level)
 
 
-def _cohort(
-    design: Design,
-    answers: Sequence[Answer],
-    tests: Sequence[Answer],
-    right: Float[np.ndarray, " answer"],
-    found: Contrasts,
-    place: int,
-    said: dict[str, str],
-) -> dict[str, Any]:
-    name = found.names[place]
+def _cohort(design: Design, answers: Sequence[Answer], found: Contrasts, index: int) -> Cohort:
+    name = found.names[index]
+    members = [answer for answer in answers if answer.cohort == name]
+    rights = list(zip(members, _rights(design, members).tolist(), strict=True))
+    tests = [(answer, is_right) for answer, is_right in rights if answer.phase == "test"]
     errors = {item.id: item.is_error for item in design.items}
-    own = [(one, is_right) for one, is_right in zip(tests, right, strict=True) if one.cohort == name]
-    learned = [one.choice == said[one.item] for one in answers if one.cohort == name and one.phase == "learning"]
-    return {
-        "method": name, "is_control": name == CONTROL, "estimate": float(found.values[place]),
-        "low": _bounded(found.own.low[place]), "high": _bounded(found.own.high[place]),
-        "rank": found.ranks()[place], "rank_here": found.ranks(here=True)[place],
-        "people": len({one.person for one, _ in own}), "answers": len(own),
-        "where_right": _mean([value for one, value in own if errors[one.item] is False]),
-        "where_wrong": _mean([value for one, value in own if errors[one.item] is True]),
-        "learning": _mean([float(one) for one in learned]),
-        "by_person": {
-            person: _mean([value for one, value in own if one.person == person])
-            for person in sorted({one.person for one, _ in own})
-        },
-    }  # fmt: skip
+    people = sorted({answer.person for answer, _ in tests})
+    shares = {person: _mean([right for answer, right in tests if answer.person == person]) for person in people}
+    row = found.method(index)
+    return Cohort(
+        **row | {"low": float(np.clip(row["low"], 0, 1)), "high": float(np.clip(row["high"], 0, 1))},
+        is_control=name == CONTROL,
+        people=len(people),
+        answers=len(tests),
+        where_right=_mean([right for answer, right in tests if errors[answer.item] is False]),
+        where_wrong=_mean([right for answer, right in tests if errors[answer.item] is True]),
+        learning=_mean([right for answer, right in rights if answer.phase == "learning"]),
+        by_person=shares,
+    )
 
 
 def _tests(
@@ -102,88 +104,65 @@ def _tests(
     for is_control in (True, False):
         family = [pair for pair in pairs if (CONTROL in pair) is is_control]
         results = [_test(tests, right, *pair, level=alpha, seed=seed) for pair in family]
-        for pair, test, p in zip(family, results, holm([one.p for one in results]), strict=True):
-            found[frozenset(pair)] = {
-                "p": test.p, "p_holm": p, "p_reason": test.reason, "with_control": is_control
-            }  # fmt: skip
+        for pair, test, p in zip(family, results, holm([result.p for result in results]), strict=True):
+            found[frozenset(pair)] = {"p": test.p, "p_holm": p, "p_reason": test.reason, "with_control": is_control}
     return found
-
-
-def _unconfirmed(
-    found: Contrasts, p_values: Mapping[frozenset[str], Mapping[str, Any]], *, alpha: float
-) -> frozenset[int]:
-    """The pairs that the test does not confirm. A claim needs both: the interval of all pairs at once, and the test."""
-    return frozenset(
-        place
-        for place, (first, second) in enumerate(found.pairs)
-        if not _is_small(p_values[frozenset((found.names[first], found.names[second]))]["p_holm"], alpha)
-    )
 
 
 def _is_small(p: float | None, alpha: float) -> bool:
     return p is not None and p < alpha
 
 
-def _contradictions(table: Sequence[Mapping[str, Any]], *, alpha: float) -> list[str]:
+def _contradictions(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
     """A note where interval and test disagree, so that nobody reads a claim into one of the two."""
-    pairs = [
-        f"{row['better']} and {row['worse']}"
-        for row in table
-        if (row["sure_low"] > 0) is not _is_small(row["p_holm"], alpha)
+    names = [
+        f"{pair.better} and {pair.worse}" for pair in pairs if (pair.sure_low > 0) is not _is_small(pair.p_holm, alpha)
     ]
-    if not pairs:
+    if not names:
         return []
-    return [f"Interval and test do not agree about {listed(pairs)}; a difference is claimed only where both show it."]
+    return [f"Interval and test do not agree about {listed(names)}; a difference is claimed only where both show it."]
 
 
 def _test(
-    tests: Sequence[Answer],
-    right: Float[np.ndarray, " answer"],
-    first: str,
-    second: str,
-    *,
-    level: float,
-    seed: int,
+    tests: Sequence[Answer], right: Float[np.ndarray, " answer"], first: str, second: str, *, level: float, seed: int
 ) -> Test:
-    people = sorted({(one.person, one.cohort) for one in tests if one.cohort in (first, second)})
-    own = [np.array([one.person == person for one in tests]) for person, _ in people]
+    people = sorted({(answer.person, answer.cohort) for answer in tests if answer.cohort in (first, second)})
+    masks = [np.array([answer.person == person for answer in tests]) for person, _ in people]
     return permutation_test(
-        np.array([right[mask].sum() for mask in own]),
-        np.array([float(mask.sum()) for mask in own]),
+        np.array([right[mask].sum() for mask in masks]),
+        np.array([float(mask.sum()) for mask in masks]),
         np.array([float(cohort == first) for _, cohort in people]),
         level=level,
         seed=seed,
     )
 
 
-def _headline(found: Contrasts, table: Sequence[dict[str, Any]], cells: Cells) -> str:
+def _headline(found: Contrasts, pairs: Sequence[TestedPair], cells: Cells) -> str:
     """What is claimed against the control: the interval of all pairs at once excludes 0, and the test confirms it."""
-    cohorts = f"{len(found.names)} {'cohort' if len(found.names) == 1 else 'cohorts'}"
-    who = f"{cells.people} {'person' if cells.people == 1 else 'people'} in {cohorts}"
-    control = [row for row in table if row["with_control"]]
+    cohorts = counted(len(found.names), "cohort", "cohorts")
+    who = f"{counted(cells.people, 'person', 'people')} in {cohorts}"
+    control = [pair for pair in pairs if pair.with_control]
     if not control:
         missing = "but the control" if CONTROL in found.names else "of the control"
         return f"{who}: nobody {missing} answered, so it cannot be told what explanations add."
-    told = [row for row in control if row["is_sure"]]
-    helped = [f"{row['better']} ({100 * row['difference']:+.0f} points)" for row in told if row["worse"] == CONTROL]
-    harmed = [f"{row['worse']} ({-100 * row['difference']:+.0f} points)" for row in told if row["better"] == CONTROL]
-    parts = []
+    sure = [pair for pair in control if pair.is_sure]
+    helped = [f"{pair.better} ({100 * pair.difference:+.0f} points)" for pair in sure if pair.worse == CONTROL]
+    harmed = [f"{pair.worse} ({-100 * pair.difference:+.0f} points)" for pair in sure if pair.better == CONTROL]
+    claims = []
     if helped:
-        parts.append(f"people who saw {listed(helped)} foresee the model better than people who saw none")
+        claims.append(f"people who saw {listed(helped)} foresee the model better than people who saw none")
     if harmed:
-        parts.append(f"people who saw {listed(harmed)} foresee it worse")
-    if not parts:
-        parts.append("explanations are not shown to help people foresee the model")
-    return f"{who}: {'; '.join(parts)}."
+        claims.append(f"people who saw {listed(harmed)} foresee it worse")
+    return f"{who}: {'; '.join(claims) or 'explanations are not shown to help people foresee the model'}."
 
 
 def _agreement(tests: Sequence[Answer], names: Sequence[str]) -> dict[str, Any]:
-    people = sorted({(one.person, one.cohort) for one in tests})
-    items, classes = sorted({one.item for one in tests}), sorted({str(one.choice) for one in tests})
+    people = sorted({(answer.person, answer.cohort) for answer in tests})
+    items, classes = sorted({answer.item for answer in tests}), sorted({str(answer.choice) for answer in tests})
     table = np.full((len(people), len(items)), np.nan)
-    for one in tests:
-        place = people.index((one.person, one.cohort)), items.index(one.item)
-        table[place] = float(classes.index(str(one.choice)))
+    for answer in tests:
+        place = people.index((answer.person, answer.cohort)), items.index(answer.item)
+        table[place] = float(classes.index(str(answer.choice)))
     by_cohort = {
         name: krippendorff_alpha(table[[cohort == name for _, cohort in people]], metric="nominal") for name in names
     }
@@ -208,10 +187,6 @@ def _notes(
             "Of some items the right answer is not known; they count, but not in the split by the model's errors."
         )
     return said
-
-
-def _bounded(value: float) -> float:
-    return float(np.clip(value, 0, 1))
 
 
 def _mean(values: Sequence[float]) -> float:

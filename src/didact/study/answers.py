@@ -1,8 +1,10 @@
 """What people answered."""
 
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,15 @@ class Answer:
     is_synthetic: bool = False  # made by `didact study simulate`
     is_touched: bool = True  # whether anything was moved or chosen on the page
     at: float = math.nan  # when it came, in seconds since 1970
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The one of `ranks`, `choice` and `rating` that it holds, by name."""
+        values = {"ranks": self.ranks, "choice": self.choice, "rating": self.rating}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def median_seconds(answers: Iterable[Answer]) -> float:
+    """How long half of the pages were seen at most; NaN where nobody knows."""
+    known = [answer.seconds for answer in answers if math.isfinite(answer.seconds)]
+    return statistics.median(known) if known else math.nan

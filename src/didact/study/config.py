@@ -1,16 +1,139 @@
-"""The options of a new study."""
+"""The options of studies, one class per command."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Final, Literal, TypedDict
 
-from didact.config import Count, DataOptions, Group, Option, Seed, Word
+from pydantic import AfterValidator
 
-LOCAL = "http://127.0.0.1:8000"
-DATABASE_VARIABLE = "DIDACT_STUDY_DATABASE"
+from didact.config import Config, DataOptions, Group, Option
+from didact.errors import OptionError
+from didact.field_types import Count, Integer, Number, Seed, Switch, Word
+from didact.limits import MOST_ROWS
+from didact.registry import split_list
+from didact.study.address import is_root
+
+LOCAL: Final = "http://127.0.0.1:8000"
+DATABASE_VARIABLE: Final = "DIDACT_STUDY_DATABASE"
 
 
-class StudyConfig(DataOptions):
-    """The options of `didact study new`. They reach `new_study` by the same names."""
+def _check_text(text: str) -> str:
+    """The text, if it can be stored as UTF-8: bytes of another encoding on the command line become surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise OptionError(f"must be valid Unicode text, got {text[:80]!a}. Write it in UTF-8.") from None
+    return text
+
+
+def _check_root(root: str) -> str:
+    """The path without its last slash."""
+    if not is_root(root):
+        raise OptionError(f"must be a plain path that begins with a slash, such as /study, got {root!r}.")
+    return root.rstrip("/")
+
+
+def read_text(path: Path | str) -> str:
+    """The text of a file of the user."""
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} cannot be read as text ({error}).") from error
+
+
+def parse_paragraphs(path: str) -> list[str]:
+    """The paragraphs of a text file, each on one line."""
+    paragraphs = [" ".join(part.split()) for part in read_text(path).split("\n\n")]
+    return [paragraph for paragraph in paragraphs if paragraph]
+
+
+def parse_lines(path: str) -> list[str]:
+    """The lines of a text file that are not empty."""
+    return [line.strip() for line in read_text(path).splitlines() if line.strip()]
+
+
+def parse_values(text: str) -> dict[str, float]:
+    """`lime=1,random=0` as numbers by method."""
+    values: dict[str, float] = {}
+    for part in split_list(text):
+        method, _, value = part.rpartition("=")
+        try:
+            values[method.strip()] = float(value)
+        except ValueError:
+            raise OptionError(f"takes a number for each method: lime=1,random=0. {part!r} is none.") from None
+    return values
+
+
+Text = Annotated[str, AfterValidator(_check_text)]
+Database = Annotated[str | None, Option(Group.ADVANCED, "URL", envvar=DATABASE_VARIABLE)]
+Values = Annotated[dict[str, float] | None, Option(Group.PARTICIPANTS, "NAME=N", parse_values)]
+
+
+class StudyOptions(Config):
+    """The options of `new_study`."""
+
+    kind: Annotated[Literal["ranking", "simulation", "rating"], Option(Group.STUDY, "KIND")] = "ranking"
+    """ranking, simulation or rating."""
+    items: Annotated[Count, Option(Group.STUDY, "N")] = 60
+    """Rows that people are asked about."""
+    learn: Annotated[Count | None, Option(Group.STUDY, "N")] = None
+    """Simulation: items to learn from (default: 2/3)."""
+    errors: Annotated[
+        Annotated[float, Number("between 0 and 1", lambda share: 0 <= share <= 1)], Option(Group.STUDY, "SHARE")
+    ] = 0.5
+    """Simulation: share of wrong answers."""
+    points: Annotated[Annotated[int, Integer(2, 9)], Option(Group.STUDY, "N")] = 5
+    """Rating: points of the scale, 2 to 9."""
+    signs: Annotated[Literal["auto", "show", "hide"], Option(Group.STUDY, "WHEN")] = "auto"
+    """Signs in colour: show, hide or auto."""
+    annotators: Annotated[Count, Option(Group.PARTICIPANTS, "N")] = 3
+    """People to invite (simulation: per cohort)."""
+    pause: Annotated[Annotated[int, Integer(0, MOST_ROWS)], Option(Group.PARTICIPANTS, "N")] = 20
+    """Offer a break every N answers; 0: never."""
+    title: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
+    """Title of every page."""
+    about: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
+    """One sentence: what the model does (asked if missing)."""
+    question: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
+    """What people are asked."""
+    consent: Annotated[tuple[Text, ...], Option(Group.PARTICIPANTS, "FILE", parse_paragraphs)] = ()
+    """Text file: what people agree to."""
+    contact: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
+    """Whom people can ask."""
+    url: Annotated[Text, Option(Group.PARTICIPANTS, "URL")] = LOCAL
+    """Address, for links (default: http://127.0.0.1:8000)."""
+    out: Annotated[Path, Option(Group.OUTPUT, "STUDY")]
+    """Folder of the study; it must not exist yet."""
+    seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
+    """Seed of the choice and order of rows."""
+    database: Database = None
+    """SQLAlchemy URL of answers."""
+
+
+class StudyFields(TypedDict, total=False):
+    """The fields of `StudyOptions` as keyword arguments, so that an editor completes them. A test keeps both equal."""
+
+    kind: Literal["ranking", "simulation", "rating"]
+    items: int
+    learn: int | None
+    errors: float
+    points: int
+    signs: Literal["auto", "show", "hide"]
+    annotators: int
+    pause: int
+    title: str
+    about: str
+    question: str
+    consent: Sequence[str]
+    contact: str
+    url: str
+    out: Path | str
+    seed: int
+    database: str | None
+
+
+class StudyConfig(StudyOptions, DataOptions):
+    """The options of `didact study new`."""
 
     more: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
     """More files, as with --explanations."""
@@ -18,54 +141,103 @@ class StudyConfig(DataOptions):
     """File of `didact explain`, one per method."""
     split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
     """Split of the data, if ids are in several."""
-    kind: Annotated[Word, Option(Group.STUDY, "KIND")] = "ranking"
-    """ranking, simulation or rating."""
-    items: Annotated[Count, Option(Group.STUDY, "N")] = 60
-    """Rows that people are asked about."""
-    learn: Annotated[Count | None, Option(Group.STUDY, "N")] = None
-    """Simulation: items to learn from (default: 2/3)."""
-    errors: Annotated[float, Option(Group.STUDY, "SHARE")] = 0.5
-    """Simulation: share of wrong answers."""
-    points: Annotated[int, Option(Group.STUDY, "N")] = 5
-    """Rating: points of the scale, 2 to 9."""
-    signs: Annotated[Word, Option(Group.STUDY, "WHEN")] = "auto"
-    """Signs in colour: show, hide or auto."""
-    annotators: Annotated[Count, Option(Group.PARTICIPANTS, "N")] = 3
-    """People to invite; in a simulation, for each method and the control."""
-    pause: Annotated[int, Option(Group.PARTICIPANTS, "N")] = 20
-    """Offer a break every N answers; 0: never."""
-    title: Annotated[str, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """Title of every page."""
-    about: Annotated[str, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """One sentence: what the model does (asked if missing)."""
-    question: Annotated[str, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """What people are asked."""
-    consent: Annotated[Path | None, Option(Group.PARTICIPANTS, "FILE")] = None
-    """Text file: what people agree to."""
-    contact: Annotated[str, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """Whom people can ask."""
-    url: Annotated[str, Option(Group.PARTICIPANTS, "URL")] = LOCAL
-    """Address of the study, for the links."""
-    out: Annotated[Path, Option(Group.OUTPUT, "STUDY")]
-    """Folder of the study; it must not exist yet."""
-    seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
-    """Seed of the choice and order of rows."""
-    database: Annotated[str | None, Option(Group.ADVANCED, "URL", envvar=DATABASE_VARIABLE)] = None
-    """SQLAlchemy URL (default: answers.sqlite in STUDY)."""
 
-    def design(self) -> dict[str, Any]:
-        """The keyword arguments of `new_study` that are plain values."""
-        names = (
-            "out",
-            "kind",
-            "items",
-            "annotators",
-            "learn",
-            "errors",
-            "points",
-            "pause",
-            "signs",
-            "title",
-            "question",
-        )
-        return self.pick(*names, "contact", "seed", "url", "database")
+
+class FolderOptions(Config):
+    """Which study, for every command but `new`."""
+
+    folder: Annotated[Path, Option(Group.STUDY, "STUDY", is_argument=True)]
+    """The folder that `didact study new` wrote."""
+    database: Database = None
+    """SQLAlchemy URL of answers."""
+
+
+class ServeConfig(FolderOptions):
+    """The options of `didact study serve`."""
+
+    host: Annotated[str, Option(Group.STUDY, "HOST")] = "127.0.0.1"
+    """Address (default: 127.0.0.1; 0.0.0.0: every network)."""
+    port: Annotated[Annotated[int, Integer(0, 65535)], Option(Group.STUDY, "PORT")] = 8000
+    """Port to listen on; 0: any free port."""
+    root: Annotated[str, AfterValidator(_check_root), Option(Group.ADVANCED, "PATH")] = ""
+    """Path before all pages, behind a proxy: /study."""
+    proxy: Annotated[str | None, Option(Group.ADVANCED, "HOST")] = None
+    """Trusted proxy (its X-Forwarded-* headers are used)."""
+    https: Annotated[Switch, Option(Group.ADVANCED)] = False
+    """People connect by https: send cookies only there."""
+
+
+class InviteConfig(FolderOptions):
+    """The options of `didact study invite`."""
+
+    more: Annotated[Annotated[int, Integer(0, MOST_ROWS)], Option(Group.PARTICIPANTS, "N")] = 0
+    """Number of people to invite now."""
+    names: Annotated[tuple[str, ...], Option(Group.PARTICIPANTS, "FILE", parse_lines)] = ()
+    """Text file with one name per line, for those people."""
+    url: Annotated[Text, Option(Group.PARTICIPANTS, "URL")] = ""
+    """Address of the study (default: that in invites.csv)."""
+
+
+class CloseConfig(FolderOptions):
+    """The options of `didact study close`."""
+
+    reopen: Annotated[Switch, Option(Group.STUDY, flag="--open")] = False
+    """Accept answers again."""
+
+
+class SimulateConfig(FolderOptions):
+    """The options of `didact study simulate`. They reach `simulated` by the same names."""
+
+    people: Annotated[Count | None, Option(Group.PARTICIPANTS, "N")] = None
+    """Synthetic people (default: as many as invited)."""
+    worths: Values = None
+    """Ranking: log-worths: lime=1 (default: 0.5 apart)."""
+    accuracies: Values = None
+    """Simulation: accuracy per cohort: none=0.6,lime=0.7."""
+    means: Values = None
+    """Rating: mean of each method: lime=4,random=2."""
+    ties: Annotated[float, Option(Group.PARTICIPANTS, "N")] = 0.2
+    """Ranking: how readily people make ties."""
+    spread: Annotated[float, Option(Group.PARTICIPANTS, "N")] = 0.0
+    """Standard deviation between people."""
+    item_spread: Annotated[float, Option(Group.PARTICIPANTS, "N")] = 0.0
+    """Standard deviation between items."""
+    seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
+    """Seed of the answers."""
+
+
+class AnalyzeConfig(FolderOptions):
+    """The options of `didact study analyze`. They reach `analyze_study` by the same names."""
+
+    difference: Annotated[float | None, Option(Group.STATISTICS, "N")] = None
+    """Say how many people it takes to detect this: 0.1."""
+    leave_out: Annotated[tuple[str, ...], Option(Group.STATISTICS, "PEOPLE", split_list)] = ()
+    """People not to count: p03,p07."""
+    level: Annotated[float, Option(Group.STATISTICS, "SHARE")] = 0.95
+    """Confidence level of the intervals."""
+    replicates: Annotated[Count, Option(Group.STATISTICS, "N")] = 2000
+    """Bootstrap samples of people and items."""
+    seed: Annotated[Seed, Option(Group.STATISTICS, "N")] = 0
+    """Seed of the bootstrap."""
+    figures: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
+    """Also write charts (PNG, SVG) and tables (CSV, LaTeX)."""
+
+
+class ExportConfig(FolderOptions):
+    """The options of `didact study export`."""
+
+    out: Annotated[Path, Option(Group.OUTPUT, "FILE")]
+    """answers.csv, .json or .parquet."""
+    overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Replace files that exist."""
+    names: Annotated[Switch, Option(Group.OUTPUT)] = False
+    """Include people's names, where known."""
+
+
+class EraseConfig(FolderOptions):
+    """The options of `didact study erase`."""
+
+    person: Annotated[str, Option(Group.STUDY, "PERSON", is_argument=True)]
+    """The person's code: p07."""
+    yes: Annotated[Switch, Option(Group.STUDY)] = False
+    """Do not ask for confirmation."""

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from didact.stats.crossed import (
-    Cells,
-    Intervals,
-    Variances,
-    crossed_intervals,
-    crossed_variances,
-    together,
-)
+from didact.stats.crossed import Cells, Intervals, Variances, crossed_intervals, crossed_variances, together
 from didact.stats.power import Components
 
 
@@ -34,6 +27,33 @@ class Estimates:
     def is_sampled(self) -> bool:
         """Whether there is anything to vary: one answer of one person about one item says nothing of others."""
         return self.cells.people > 1 or self.cells.items > 1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The better of two methods and the worse, with intervals: its own, of all pairs at once, and of these people."""
+
+    better: str
+    worse: str
+    difference: float
+    low: float
+    high: float
+    sure_low: float
+    sure_high: float
+    here_low: float
+    here_high: float
+    is_sure: bool
+    is_sure_here: bool
+
+
+@dataclass(frozen=True)
+class OrderRow:
+    """A method's rank, the methods it surely beats, and those it cannot be told from."""
+
+    method: str
+    rank: int
+    beats: Sequence[str]
+    alike: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,36 +93,41 @@ class Contrasts:
         person, item, cell = np.mean([(one.person, one.item, one.cell) for one in found], axis=0).tolist()
         return Components(person, item, cell, groups=min(2, found[0].groups))
 
-    def pair_rows(self) -> list[dict[str, Any]]:
+    def method(self, index: int) -> dict[str, Any]:
+        """The fields of a `MethodRow`."""
+        return {
+            "method": self.names[index], "estimate": float(self.values[index]), "low": float(self.own.low[index]),
+            "high": float(self.own.high[index]), "rank": self.ranks()[index],
+            "rank_here": self.ranks(here=True)[index],
+        }  # fmt: skip
+
+    def pair_rows(self) -> list[Pair]:
         """Every pair, the better one first, from the largest difference to the smallest."""
         rows = []
         for place, (first, second) in enumerate(self.pairs):
             sign = -1.0 if self.differences[place] < 0 else 1.0
-            names = (self.names[first], self.names[second])
-            row: dict[str, Any] = dict(zip(("better", "worse"), names if sign > 0 else names[::-1], strict=True))
-            row["difference"] = sign * float(self.differences[place])
-            for label, ends in (("", self.each), ("sure_", self.sure), ("here_", self.here)):
-                low, high = sorted((sign * float(ends.low[place]), sign * float(ends.high[place])))
-                row |= {f"{label}low": low, f"{label}high": high}
-            is_sure = row["sure_low"] > 0 and place not in self.unconfirmed
-            row |= {"is_sure": is_sure, "is_sure_here": row["here_low"] > 0}
-            rows.append(row)
-        return sorted(rows, key=lambda row: (-row["difference"], row["better"], row["worse"]))
-
-    def order(self, *, here: bool = False) -> list[dict[str, Any]]:
-        """From best to worst: rank, who is surely beaten, and who cannot be told apart."""
-        beats, ranks = self.beats(here=here), self.ranks(here=here)
-        rows: list[dict[str, Any]] = []
-        for place in sorted(range(len(self.names)), key=lambda one: (-self.values[one], self.names[one])):
-            others = [one for one in range(len(self.names)) if one != place]
+            better, worse = (first, second) if sign > 0 else (second, first)
+            ends: dict[str, float] = {}
+            for label, interval in (("", self.each), ("sure_", self.sure), ("here_", self.here)):
+                low, high = sorted((sign * float(interval.low[place]), sign * float(interval.high[place])))
+                ends |= {f"{label}low": low, f"{label}high": high}
             rows.append(
-                {
-                    "method": self.names[place],
-                    "rank": ranks[place],
-                    "beats": [self.names[one] for one in others if beats[place][one]],
-                    "alike": [self.names[one] for one in others if not beats[place][one] and not beats[one][place]],
-                }
-            )
+                Pair(
+                    self.names[better], self.names[worse], sign * float(self.differences[place]), **ends,
+                    is_sure=ends["sure_low"] > 0 and place not in self.unconfirmed, is_sure_here=ends["here_low"] > 0,
+                )
+            )  # fmt: skip
+        return sorted(rows, key=lambda pair: (-pair.difference, pair.better, pair.worse))
+
+    def order(self, *, here: bool = False) -> list[OrderRow]:
+        """From best to worst: rank, who is surely beaten, and who cannot be told apart."""
+        beats, ranks, names = self.beats(here=here), self.ranks(here=here), self.names
+        rows = []
+        for place in sorted(range(len(names)), key=lambda index: (-self.values[index], names[index])):
+            others = [index for index in range(len(names)) if index != place]
+            beaten = [names[index] for index in others if beats[place][index]]
+            alike = [names[index] for index in others if not beats[place][index] and not beats[index][place]]
+            rows.append(OrderRow(names[place], ranks[place], beaten, alike))
         return rows
 
 
@@ -113,10 +138,7 @@ def contrasts(found: Estimates, *, level: float) -> Contrasts:
     design = np.zeros((len(pairs), count))
     for place, (first, second) in enumerate(pairs):
         design[place, first], design[place, second] = 1, -1
-    floor = None if found.covariance is None else np.diag(found.covariance)
-    own = _variances(found, np.eye(count), floor)
-    each_floor = None if found.covariance is None else np.einsum("pa,ab,pb->p", design, found.covariance, design)
-    variances = _variances(found, design, each_floor)
+    own, variances = _variances(found, np.eye(count)), _variances(found, design)
     differences, replicates = design @ found.values, found.replicates @ design.T
     critical = together(replicates, level=level) if pairs else None
     groups = len(found.cells.members())
@@ -145,8 +167,9 @@ def _around(wide: Intervals, narrow: Intervals) -> Intervals:
     return replace(wide, low=np.minimum(wide.low, narrow.low), high=np.maximum(wide.high, narrow.high))
 
 
-def _variances(
-    found: Estimates, design: Float[np.ndarray, "quantity method"], floor: Float[np.ndarray, " quantity"] | None
-) -> Variances:
-    influence = found.influence if found.is_sampled else np.zeros_like(found.influence)
-    return crossed_variances(influence @ design.T, found.cells, least=floor if found.is_sampled else None)
+def _variances(found: Estimates, design: Float[np.ndarray, "quantity method"]) -> Variances:
+    """Of sums of methods' values, as the rows of `design` say."""
+    if not found.is_sampled:
+        return crossed_variances(np.zeros_like(found.influence) @ design.T, found.cells)
+    floor = None if found.covariance is None else np.einsum("pa,ab,pb->p", design, found.covariance, design)
+    return crossed_variances(found.influence @ design.T, found.cells, least=floor)

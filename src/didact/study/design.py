@@ -1,16 +1,17 @@
 """What a study asks of whom, fixed before the first person comes: `study.json`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from pydantic import ConfigDict, TypeAdapter
 
 from didact.errors import DataError, OptionError
 from didact.records.sealed import read_json, write_json
 
 FILE: Final = "study.json"
 _AGAIN: Final = "Restore the file, or make the study again."
-KINDS: Final = ("ranking", "simulation", "rating")
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
 QUESTIONS: Final = {
     "ranking": "Which explanation aligns the most with how you would explain a similar decision?",
@@ -37,6 +38,8 @@ class Item:
 @dataclass(frozen=True)
 class Design:
     """One study. `people` are invited; in a simulation, that many to each cohort."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     kind: str
     title: str
@@ -76,29 +79,11 @@ def read_design(folder: Path) -> Design:
             f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
         )
     try:
-        held = read_json(path, advice=_AGAIN)
-        held["items"] = tuple(Item(**one) for one in held["items"])
-        for name in ("classes", "methods", "consent"):
-            held[name] = tuple(held[name])
-        unknown = set(held) - {one.name for one in fields(Design)}
-        if unknown:
-            raise ValueError(f"unknown entries {', '.join(sorted(unknown))}")
-        return Design(**held)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return TypeAdapter(Design).validate_python(read_json(path, advice=_AGAIN))
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{path} is not a study's design ({error}). Make the study anew, or restore the file."
         ) from error
-
-
-def check_text(name: str, *texts: str) -> None:
-    """An error if a text cannot be stored as UTF-8: bytes of another encoding on the command line become surrogates."""
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise OptionError(
-                f"{name} (--{name}) must be valid Unicode text, got {text[:80]!a}. Write it in UTF-8."
-            ) from None
 
 
 def person_name(number: int) -> str:

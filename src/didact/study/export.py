@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from didact.render.formulas import without_formula
@@ -25,13 +26,8 @@ def lines_of(
     items = {item.id: item for item in design.items}
     found = []
     for answer in answers:
-        item = items[answer.item]
-        common: dict[str, Any] = {
-            "person": answer.person, "cohort": answer.cohort, "step": answer.step, "phase": answer.phase,
-            "item": answer.item, "choice": answer.choice, "prediction": item.prediction, "label": item.label,
-            "rating": answer.rating, "seconds": None if math.isnan(answer.seconds) else round(answer.seconds, 1),
-            "is_touched": answer.is_touched, "is_synthetic": answer.is_synthetic, "at": answer.at,
-        }  # fmt: skip
+        seconds = None if math.isnan(answer.seconds) else round(answer.seconds, 1)
+        common = asdict(answer) | asdict(items[answer.item]) | {"phase": answer.phase, "seconds": seconds}
         for place, method in enumerate(answer.shown or (None,), start=1):
             rank = None if answer.ranks is None or method is None else answer.ranks[method]
             line = {**common, "method": method, "place": None if method is None else place, "rank": rank}

@@ -6,7 +6,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from didact.study.design import Design
-from didact.study.steps import Step
+from didact.study.schedule import Step
 
 LONGEST = 24 * 3600.0  # seconds that a page can have been seen
 _COMMON = frozenset({"csrf", "seconds", "touched"})

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from didact.study.auth import Keys
 from didact.study.design import Design, person_name
-from didact.study.guard import Keys
 
 INVITES: Final = "invites.csv"
 ORGANISER: Final = "organiser.txt"  # the organiser's link, at the address of the last `didact study serve`

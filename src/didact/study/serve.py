@@ -3,43 +3,31 @@
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 
 import uvicorn
 from fastapi import FastAPI
 
 from didact.errors import OptionError
 from didact.study.app import create_app
+from didact.study.config import ServeConfig
 from didact.study.connections import BACKLOG, LogLimit, QueuedServer, TimedProtocol
 
 
-def serve(
-    folder: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    database: str | None = None,
-    root: str = "",
-    proxy: str | None = None,
-    is_secure: bool = False,
-    ready: Callable[[str], None] | None = None,
-) -> None:
-    """Answer requests until stopped. `proxy` is the address of a server in front whose word about clients is taken."""
-    app = create_app(folder, database=database, root=root, is_secure=is_secure)
-    listener = _listener(host, port)
-    config = server_config(app, proxy=proxy)
-    if ready is not None:
-        ready(f"http://{_shown(host)}:{listener.getsockname()[1]}")
-    try:
-        with _limited_logs():
-            QueuedServer(config).run(sockets=[listener])
-    finally:
-        listener.close()
+def serve(config: ServeConfig, *, ready: Callable[[str], None]) -> None:
+    """Answer requests until stopped. `ready` gets the address once it is bound."""
+    app = create_app(config.folder, database=config.database, root=config.root, is_secure=config.https)
+    with closing(_listener(config.host, config.port)) as listener, _limited_logs():
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        ready(f"http://{host}:{listener.getsockname()[1]}")
+        QueuedServer(server_config(app, proxy=config.proxy)).run(sockets=[listener])
 
 
 def server_config(app: FastAPI, *, proxy: str | None = None) -> uvicorn.Config:
-    """How uvicorn serves `app`: bounded connections, deadlines for clients, no access log, no WebSockets."""
+    """How uvicorn serves `app`: bounded connections, deadlines for clients, no access log, no WebSockets.
+
+    `proxy` is the address of a server in front whose word about clients is taken.
+    """
     return uvicorn.Config(
         app,
         http=TimedProtocol,
@@ -81,7 +69,3 @@ def _listener(host: str, port: int) -> socket.socket:
         ) from error
     listener.listen(BACKLOG)
     return listener
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

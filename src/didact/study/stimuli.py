@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import TypeAdapter
+
 from didact.errors import DataError
 from didact.records.atomic import write_bytes
 from didact.records.sealed import read_json, write_json
@@ -53,8 +55,7 @@ class Stimuli:
     example: Stimulus
 
     def save(self, folder: Path) -> None:
-        held = {"items": {name: asdict(one) for name, one in self.items.items()}, "example": asdict(self.example)}
-        write_json(folder / FILE, held)
+        write_json(folder / FILE, asdict(self))
 
     @property
     def pictures(self) -> frozenset[str]:
@@ -65,10 +66,8 @@ class Stimuli:
 def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
     try:
-        held = read_json(path, advice=_AGAIN)
-        items = {name: _stimulus(one) for name, one in held["items"].items()}
-        return Stimuli(items, _stimulus(held["example"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return TypeAdapter(Stimuli).validate_python(read_json(path, advice=_AGAIN))
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}). Restore the file, or make the study anew.") from error
 
 
@@ -127,15 +126,3 @@ def _view(heat: "Heat") -> View:
             full = Shade(shade.hue, LEVELS)
             patches.append((left, top, right - left, bottom - top, f"{full.hue}{full.level}", opacity(shade)))
     return View(tuple(texts), tuple(patches))
-
-
-def _stimulus(held: Mapping[str, Any]) -> Stimulus:
-    picture = held["picture"]
-    views = {
-        method: View(
-            tuple(tuple((str(part), str(look)) for part, look in text) for text in view["texts"]),
-            tuple((x, y, wide, high, str(look), cover) for x, y, wide, high, look, cover in view["patches"]),
-        )
-        for method, view in held["views"].items()
-    }
-    return Stimulus(tuple(held["names"]), tuple(held["texts"]), None if picture is None else Picture(**picture), views)

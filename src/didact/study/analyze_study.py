@@ -1,6 +1,7 @@
 """The analysis of a study by its folder."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from didact.results.study_analysis import StudyAnalysis
@@ -26,13 +27,10 @@ def analyze_study(
     """
     folder = Path(folder)
     design = read_design(folder)
-    answers = open_answers(folder, design, database)
-    try:
+    with closing(open_answers(folder, design, database)) as answers:
         given = answers.read()
-    finally:
-        answers.close()
-    found = analyze(
+    analysis = analyze(
         design, given, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
     )
-    found.save(folder)
-    return found
+    analysis.save(folder)
+    return analysis

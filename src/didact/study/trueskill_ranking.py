@@ -6,32 +6,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from didact.errors import MissingExtraError, OptionError
+from didact.errors import MissingExtraError
 from didact.results.study_analysis import Skill
 
-# Worths begin closer together than the package has them; all else is the package's.
-PRESETS: Final = {"smat": {"mu": 0.0, "sigma": 0.5, "beta": 25 / 6, "tau": 25 / 300, "draw_probability": 0.1}}
+# As in SMaT's study: worths begin closer together than the package has them; all else is the package's.
+PRIOR: Final = {"mu": 0.0, "sigma": 0.5, "beta": 25 / 6, "tau": 25 / 300, "draw_probability": 0.1}
 _GAMES: Final = 2000  # over all shuffles: some seconds
 _SHUFFLES: Final = 20
 _SURE: Final = 1.959963984540054
 
 
 def skills(
-    games: Sequence[Mapping[str, int]],
-    methods: Sequence[str],
-    *,
-    preset: str = "smat",
-    shuffles: int | None = None,
-    seed: int = 0,
+    games: Sequence[Mapping[str, int]], methods: Sequence[str], *, shuffles: int | None = None, seed: int = 0
 ) -> list[Skill]:
     """Skills after all games, one after another; from best to worst. A game gives the place of each method in it.
 
     A method whose interval overlaps that of the best of a rank shares the rank. With many games fewer than 20 orders
     are tried, but at least 5.
     """
-    if preset not in PRESETS:
-        raise OptionError(f"TrueSkill has the presets {', '.join(PRESETS)}, not {preset!r}.")
-    world = _world(preset)
+    world = _world()
     played = [game for game in games if len(game) > 1]
     found = _play(world, played, methods)
     if shuffles is None:
@@ -46,26 +39,22 @@ def skills(
     spreads = np.array(rounds).std(0, ddof=1)[:, 0] if len(rounds) > 1 else np.full(len(methods), np.nan)
     again = _ranks({method: (float(mu), float(sigma)) for method, (mu, sigma) in zip(methods, means, strict=True)})
     ranks = _ranks(found)
-    rows = [
-        Skill(
-            method=method, mu=found[method][0], sigma=found[method][1],
-            low=found[method][0] - _SURE * found[method][1], high=found[method][0] + _SURE * found[method][1],
-            rank=ranks[method], shuffled=float(means[place][0]), spread=float(spreads[place]),
-            shuffled_rank=again[method],
-        )
-        for place, method in enumerate(methods)
-    ]  # fmt: skip
+    rows = []
+    for method, shuffled, spread in zip(methods, means[:, 0], spreads, strict=True):
+        mu, sigma = found[method]
+        low, high = mu - _SURE * sigma, mu + _SURE * sigma
+        rows.append(Skill(method, mu, sigma, low, high, ranks[method], float(shuffled), float(spread), again[method]))
     return sorted(rows, key=lambda row: (-row.mu, row.method))
 
 
-def _world(preset: str) -> Any:
+def _world() -> Any:
     try:
         from trueskill import TrueSkill
     except ImportError as error:
         raise MissingExtraError(
             'TrueSkill needs the package trueskill, which is not installed: pip install "didact[study]".'
         ) from error
-    return TrueSkill(**PRESETS[preset])
+    return TrueSkill(**PRIOR)
 
 
 def _play(world: Any, games: Sequence[Mapping[str, int]], methods: Sequence[str]) -> dict[str, tuple[float, float]]:

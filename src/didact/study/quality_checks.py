@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from didact.study.answers import Answer
+from didact.study.answers import Answer, median_seconds
 
 FEWEST: Final = 5  # answers before anything is said of a person
 FASTEST: Final = 1.0  # seconds, below which nobody has read anything
@@ -20,7 +20,7 @@ def doubts_of(answers: Sequence[Answer]) -> dict[str, list[str]]:
     for answer in answers:
         people.setdefault(answer.person, []).append(answer)
     known = {name: own for name, own in people.items() if len(own) >= FEWEST}
-    times = {name: _median(own) for name, own in known.items()}
+    times = {name: median_seconds(own) for name, own in known.items()}
     found = {}
     for name, own in known.items():
         others = [time for other, time in times.items() if other != name and math.isfinite(time)]
@@ -28,11 +28,6 @@ def doubts_of(answers: Sequence[Answer]) -> dict[str, list[str]]:
         if said:
             found[name] = said
     return found
-
-
-def _median(own: Sequence[Answer]) -> float:
-    seconds = [answer.seconds for answer in own if math.isfinite(answer.seconds)]
-    return statistics.median(seconds) if seconds else math.nan
 
 
 def _too_fast(time: float, others: Sequence[float]) -> list[str]:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from didact.core.dataset import Dataset, Split
-from didact.errors import DataError, OptionError, RecordError, ShapeError
+from didact.errors import DataError, OptionError, PlanError, RecordError, ShapeError
+from didact.study.auth import read_keys
+from didact.study.config import StudyFields, StudyOptions
+from didact.study.create import new_study
 from didact.study.database import open_answers
 from didact.study.design import read_design
-from didact.study.guard import read_keys
-from didact.study.make import new_study
 from didact.study.stimuli import read_stimuli
 from study.people import METHODS, maps_of, rows_of, study_of
 
@@ -142,15 +143,27 @@ def test_a_failed_study_leaves_nothing(tmp_path):
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"kind": "rankng"}, "rankng.*ranking"),
-    ({"points": 12}, "2 to 9 points"),
-    ({"errors": 1.5, "kind": "simulation"}, "between 0 and 1"),
-    ({"annotators": 0}, "at least 1 item"),
+    ({"points": 12}, "points: must be an integer from 2 to 9, got 12"),
+    ({"errors": 1.5, "kind": "simulation"}, "errors: must be a number between 0 and 1, got 1.5"),
+    ({"annotators": 0}, "annotators: must be an integer from 1"),
+    ({"pause": -1}, "pause: must be an integer from 0"),
+    ({"item": 3}, "no option named 'item'. Did you mean 'items'"),
     ({"signs": "maybe"}, "maybe"),
     ({"learn": 6, "kind": "simulation"}, "at least one is to learn from"),
 ])  # fmt: skip
 def test_wrong_options_are_told(tmp_path, options, said):
-    with pytest.raises(OptionError, match=said):
+    with pytest.raises((OptionError, PlanError), match=said):
         study_of(tmp_path / "s", **options)
+
+
+def test_all_wrong_options_are_told_at_once(tmp_path):
+    with pytest.raises(PlanError) as told:
+        study_of(tmp_path / "s", points=12, signs="maybe", annotators=0)
+    assert len(told.value.faults) == 3
+
+
+def test_keyword_arguments_are_the_fields_of_the_options():
+    assert list(StudyFields.__annotations__) == list(StudyOptions.model_fields)
 
 
 def test_a_method_given_twice_is_refused(tmp_path):

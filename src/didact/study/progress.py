@@ -1,15 +1,14 @@
 """A study at a glance: how far everybody is, how long pages take, what is odd."""
 
 import math
-import statistics
 import time
 from typing import Any
 
-from didact.study.answers import Answer
+from didact.study.answers import Answer, median_seconds
 from didact.study.database import Answers, Person
 from didact.study.design import Design
-from didact.study.doubts import doubts_of
-from didact.study.steps import steps_of
+from didact.study.quality_checks import doubts_of
+from didact.study.schedule import steps_of
 
 
 def overview(design: Design, answers: Answers) -> dict[str, Any]:
@@ -29,7 +28,7 @@ def overview(design: Design, answers: Answers) -> dict[str, Any]:
 
 
 def _row(design: Design, person: Person, own: list[Answer], doubts: list[str]) -> dict[str, Any]:
-    seconds = [answer.seconds for answer in own if math.isfinite(answer.seconds)]
+    seconds = median_seconds(own)
     return {
         "person": f"{person.id} (synthetic)" if person.is_synthetic else person.id,
         "cohort": person.cohort,
@@ -37,7 +36,7 @@ def _row(design: Design, person: Person, own: list[Answer], doubts: list[str]) -
         "total": len(steps_of(design, person.number)),
         "started": _when(person.consented),
         "last": _when(max((answer.at for answer in own), default=None)),
-        "median_seconds": statistics.median(seconds) if seconds else None,
+        "median_seconds": None if math.isnan(seconds) else seconds,
         "flags": doubts,
     }
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from didact.study.design import CONTROL, Design
 from didact.study.example import ANSWERS, GOOD, WEAK
 from didact.study.forms import codes_of
-from didact.study.steps import Step
+from didact.study.schedule import Step
 from didact.study.stimuli import Stimulus, View
 
 _SCALE: Final = (1, 4, 7, 10)

@@ -6,12 +6,11 @@ from itertools import combinations
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float
 
 from didact.errors import OptionError
 from didact.study.answers import Answer
 from didact.study.design import CONTROL, Design, person_name
-from didact.study.steps import Step, steps_of
+from didact.study.schedule import Step, steps_of
 
 _SECONDS: Final = {"ranking": 25.0, "learning": 18.0, "test": 12.0, "rating": 10.0}  # medians; spread as people have
 _GAP: Final = 0.5
@@ -138,13 +137,9 @@ def _ranks(felt: Mapping[str, float], ties: float, dice: np.random.Generator) ->
         if ties > 0:
             sets += combinations(rest, 2)
             heights += [np.log(ties) + (felt[one] + felt[other]) / 2 for one, other in combinations(rest, 2)]
-        first = sets[int(np.argmax(np.array(heights) + _gumbel(len(sets), dice)))]
+        # Gumbel noise on the logarithms of weights: the largest is a draw in proportion to them.
+        first = sets[int(np.argmax(np.array(heights) + dice.gumbel(size=len(sets))))]
         found |= dict.fromkeys(first, place)
         place += len(first)
         rest = [one for one in rest if one not in first]
     return {name: found[name] for name in felt}
-
-
-def _gumbel(size: int, dice: np.random.Generator) -> Float[np.ndarray, " _"]:
-    """Added to the logarithms of weights, the largest is a draw in proportion to them."""
-    return np.asarray(dice.gumbel(size=size))

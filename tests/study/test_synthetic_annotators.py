@@ -7,8 +7,8 @@ import pytest
 
 from didact.errors import OptionError
 from didact.study.design import Design, Item
-from didact.study.preferences import simulated
-from didact.study.steps import steps_of
+from didact.study.schedule import steps_of
+from didact.study.synthetic_annotators import simulated
 
 METHODS = ("a", "b", "c")
 

@@ -1,12 +1,13 @@
 """What an analysis says in words: the order, what few people or items mean, and what a larger study would take."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
 
 from didact.stats.crossed import Cells
-from didact.stats.power import Needed, detectable, people_needed
+from didact.stats.power import detectable, people_needed
 from didact.study.contrasts import Contrasts
 
 POWER: Final = 0.8
@@ -15,25 +16,24 @@ FEW: Final = 5  # people below which intervals are wide, and rightly so
 
 def order_said(found: Contrasts, cells: Cells, *, what: str, noun: str) -> str:
     """The order in a sentence or two."""
-    who = f"{_count(cells.people, 'person', 'people')}, {_count(cells.items, 'item', 'items')}"
+    who = f"{counted(cells.people, 'person', 'people')}, {counted(cells.items, 'item', 'items')}"
     rows = found.order()
     if len(rows) < 2:
-        return f"{who}: there is only {rows[0]['method']}, and nothing to compare it with."
-    sure = [(row["method"], row["beats"]) for row in rows if row["beats"]]
+        return f"{who}: there is only {rows[0].method}, and nothing to compare it with."
+    sure = [row for row in rows if row.beats]
     if not sure:
-        here = found.order(here=True)
-        told = [row for row in here if row["beats"]]
+        here = next((row for row in found.order(here=True) if row.beats), None)
         rest = (
-            f" Among these very people, {told[0]['method']} is ahead of {listed(told[0]['beats'])}; that others would "
+            f" Among these very people, {here.method} is ahead of {listed(here.beats)}; that others would "
             "agree is not shown."
-            if told and cells.people > 1
+            if here is not None and cells.people > 1
             else ""
         )
         return f"{who}: it cannot be told which {noun} people {what}.{rest}"
-    said = "; ".join(f"{name} is better than {listed(beaten)}" for name, beaten in sure)
-    first = [row["method"] for row in rows if row["rank"] == 1]
+    claims = "; ".join(f"{row.method} is better than {listed(row.beats)}" for row in sure)
+    first = [row.method for row in rows if row.rank == 1]
     top = f" {listed(first)} cannot be told apart at the top." if len(first) > 1 else ""
-    return f"{who}: {said}.{top}"
+    return f"{who}: {claims}.{top}"
 
 
 def few_notes(cells: Cells) -> list[str]:
@@ -66,30 +66,19 @@ def power_of(found: Contrasts, *, difference: float | None, level: float) -> dic
     parts = found.component()
     if parts.person + parts.item + parts.cell <= 0:
         return {"reason": "all answers are the same, so nothing varies"}
-    alpha = 1 - level
+    size = {"power": POWER, "level": 1 - level}
     smallest = float(np.abs(found.differences).min())
-    asked = [("smallest", smallest if smallest > 1e-9 else None), ("asked", difference)]
-    rows = [
-        {
-            "what": what,
-            **_needed(people_needed(parts, difference=size, items=cells.items, power=POWER, level=alpha), people),
-        }
-        for what, size in asked
-        if size is not None
-    ]
+    rows = []
+    for what, wanted in (("smallest", smallest if smallest > 1e-9 else None), ("asked", difference)):
+        if wanted is not None:
+            needed = people_needed(parts, difference=wanted, items=cells.items, **size)
+            more = None if needed.people is None else max(0, needed.people - people)
+            rows.append({"what": what, **asdict(needed), "more": more})
     return {
-        "power": POWER, "level": alpha, "people": people, "items": cells.items, "groups": parts.groups,
-        "detectable": detectable(parts, people=people, items=cells.items, power=POWER, level=alpha),
+        **size, "people": people, "items": cells.items, "groups": parts.groups,
+        "detectable": detectable(parts, people=people, items=cells.items, **size),
         "person_sd": float(np.sqrt(parts.person)), "item_sd": float(np.sqrt(parts.item)),
         "cell_sd": float(np.sqrt(parts.cell)), "rows": rows, "reason": "",
-    }  # fmt: skip
-
-
-def _needed(found: Needed, people: int) -> dict[str, Any]:
-    more = None if found.people is None else max(0, found.people - people)
-    return {
-        "difference": found.difference, "people": found.people, "more": more, "items": found.items,
-        "limit": found.limit,
     }  # fmt: skip
 
 
@@ -98,5 +87,5 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def counted(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

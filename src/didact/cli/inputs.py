@@ -1,0 +1,140 @@
+"""What commands open: models, data and files of explanations, with notes on stderr."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from didact.cli.output import say_notes
+from didact.config import DataOptions, ModelOptions
+from didact.errors import MissingExtraError, OptionError
+from didact.explainers import EXPLAINERS, is_learned
+from didact.registry import parse_spec
+from didact.study.config import FolderOptions
+
+if TYPE_CHECKING:
+    from didact.study.database import Answers
+    from didact.study.design import Design
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """An error for an unknown method, before anything heavy is loaded."""
+    if not names:
+        raise OptionError("Name a method: lime. `didact methods` lists them.")
+    for name in names:
+        if not is_learned(name):
+            EXPLAINERS[parse_spec(name).name]
+
+
+def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
+    """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
+    from didact.records.paths import kind_at, short
+
+    missing = [short(one) for one in files if kind_at(one) in ("nothing", "special")]
+    if missing:
+        raise OptionError(
+            f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
+        )
+    from didact.experiment.bring import is_foreign, without_data
+
+    foreign = [one for one in files if is_foreign(one)]
+    if foreign and not has_data:
+        raise without_data(foreign)
+    return bool(foreign)
+
+
+def loaded_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: bool = True) -> Any:
+    """The data set, with notes on stderr about how it was read.
+
+    `task` is that of the model, for data of the user's own. Where all rows of a file are used (`uses_splits` is false),
+    notes about its splits are left out.
+    """
+    from didact.data import DATASETS
+    from didact.data.load import load_data
+
+    is_named = config.data.partition("(")[0].strip() in DATASETS
+    data = load_data(
+        config.data,
+        columns=config.columns or None,
+        task=None if is_named else task,
+        data_dir=config.data_dir,
+        seed=seed,
+    )
+    silent = () if uses_splits or data.all_rows is None else data.cut_notes
+    say_notes(note for note in data.notes if note not in silent)
+    return data
+
+
+def chosen_split(data: Any, split: str | None) -> str:
+    """The split that is meant: by default all rows of a file without splits, and else test."""
+    from didact.core.dataset import ALL
+
+    return split or (ALL if data.all_rows is not None else "test")
+
+
+def aligned(data: Any, teacher: Any, classes: Sequence[str], *, required: bool) -> Any:
+    """The data with labels as the teacher's classes; notes go to stderr. Labels that do not fit are told if needed."""
+    from didact.core.classes import align_labels
+
+    aligned_data = align_labels(data, teacher, classes=classes or None, required=required)
+    say_notes(aligned_data.notes[len(data.notes) :])
+    return aligned_data
+
+
+def data_of(
+    config: DataOptions, split: str | None, *, seed: int, rows: int | None = None, is_explained: bool = False
+) -> Any:
+    """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes.
+
+    With `is_explained` the default is the split that `didact explain` takes, and not all of them.
+    """
+    from didact.core.dataset import Dataset
+
+    loaded = loaded_data(config, seed=seed, uses_splits=split not in (None, "all"))
+    split = chosen_split(loaded, split) if is_explained else split
+    if split is None:
+        return loaded
+    return Dataset(loaded.name, loaded.task, {split: loaded[split][:rows]}, loaded.classes, loaded.segments)
+
+
+def check_device(device: str | None) -> None:
+    """An error if the device is not there, before anything is loaded. What `auto` finds is known when it is used."""
+    from didact.models.load import checked_device
+    from didact.models.spread import AUTO
+
+    if device not in (None, AUTO):
+        checked_device(device)
+
+
+def teacher_of(config: ModelOptions) -> Any:
+    """The teacher where it was asked for, with as many threads."""
+    import torch
+
+    from didact.models.load import load_teacher
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    return load_teacher(config.model, **config.loading())
+
+
+def opened_study(config: FolderOptions) -> "tuple[Design, Answers]":
+    """The design and the answers of a study."""
+    check_study_extra()
+    from didact.study.database import open_answers
+    from didact.study.design import read_design
+
+    design = read_design(config.folder)
+    return design, open_answers(config.folder, design, config.database)
+
+
+def check_study_extra() -> None:
+    """An error if the packages of the extra `study` are not installed."""
+    from importlib.util import find_spec
+
+    missing = [
+        name for name in ("fastapi", "itsdangerous", "jinja2", "sqlalchemy", "uvicorn") if find_spec(name) is None
+    ]
+    if missing:
+        raise MissingExtraError(
+            f"Studies need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+            'Install them with: pip install "didact[study]"'
+        )

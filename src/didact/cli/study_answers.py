@@ -1,0 +1,169 @@
+"""`didact study`, once people answer: status, close, simulate, analyze, export and erase."""
+
+import typer
+
+from didact.cli import inputs
+from didact.cli.help import command
+from didact.cli.options import Json, configured
+from didact.cli.output import figure, print_json, print_table, say
+from didact.errors import OptionError
+from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
+from didact.study.config import (
+    AnalyzeConfig,
+    CloseConfig,
+    EraseConfig,
+    ExportConfig,
+    FolderOptions,
+    SimulateConfig,
+)
+
+app = typer.Typer()  # its commands are among those of `didact study`
+
+
+@command(app, "status", "didact study status runs/study", "didact study status runs/study --json")
+@configured(FolderOptions)
+def status(config: FolderOptions, as_json: Json = False) -> None:
+    """Show progress, time per page, and answers that look odd."""
+    design, answers = inputs.opened_study(config)
+    from didact.study.progress import overview
+
+    found = overview(design, answers) | {"is_closed": answers.is_closed}
+    if as_json:
+        print_json(found)
+        return
+    counts = found["counts"]
+    typer.echo(
+        f"{counts['answers']:,} answers, {found['progress']:.0%} of all; {counts['finished']} of {counts['people']} "
+        f"people have finished; the study is {'closed' if found['is_closed'] else 'open'}."
+    )
+    rows = [
+        (
+            row["person"], row["cohort"], f"{row['done']} of {row['total']}", figure(row["median_seconds"], ".1f"),
+            "; ".join(row["flags"]),
+        )
+        for row in found["rows"]
+    ]  # fmt: skip
+    print_table(["person", "cohort", "answered", "seconds a page", "odd"], rows)
+
+
+@command(app, "close", "didact study close runs/study", "didact study close runs/study --open")
+@configured(CloseConfig)
+def close(config: CloseConfig) -> None:
+    """Stop accepting answers, or accept them again (--open)."""
+    _, answers = inputs.opened_study(config)
+    answers.set_closed(not config.reopen)
+    say(f"The study is {'open' if config.reopen else 'closed'}.")
+
+
+@command(
+    app,
+    "simulate",
+    "didact study simulate runs/study",
+    "didact study simulate runs/study --people 20 --worths lrp=1,lime=0",
+)
+@configured(SimulateConfig)
+def simulate(config: SimulateConfig) -> None:
+    """Fill a study with synthetic people of known preferences.
+
+    Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
+    """
+    design, answers = inputs.opened_study(config)
+    from didact.study.synthetic_annotators import simulated
+
+    real = sum(not answer.is_synthetic for answer in answers.read())
+    if real:
+        raise OptionError(
+            f"{config.folder} holds {real} answers of real people, and synthetic ones would be mixed with them. Make "
+            "another study with the same options, and simulate there."
+        )
+    made = simulated(
+        design, people=config.people or design.people * len(design.cohorts), first=answers.next_number(),
+        **config.pick("worths", "accuracies", "means", "ties", "spread", "item_spread", "seed"),
+    )  # fmt: skip
+    answers.add_synthetic(design, made)
+    say(
+        f"{len({answer.person for answer in made})} synthetic people gave {len(made):,} answers. "
+        f"Read them with: didact study analyze {config.folder}"
+    )
+
+
+@command(
+    app,
+    "analyze",
+    "didact study analyze runs/study",
+    "didact study analyze runs/study --leave-out p03 --figures figures",
+)
+@configured(AnalyzeConfig)
+def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
+    """Analyse the answers: which explanations people prefer or use.
+
+    Shows the order of the methods, how sure it is, and how far people agree. Writes analysis.json and analysis.html
+    into the folder of the study. `didact report RUN --study STUDY` adds them to the report of a run.
+    """
+    inputs.check_study_extra()
+    from didact.reports.study_page import study_page
+    from didact.results.study_tables import study_tables
+    from didact.study.analyze_study import analyze_study
+
+    if config.figures is not None:
+        check_output_folder(config.figures)
+    analysis = analyze_study(
+        **config.pick("folder", "replicates", "level", "seed", "difference", "leave_out", "database")
+    )
+    page = study_page(config.folder, figures=config.figures)
+    if as_json:
+        print_json(analysis.to_document())
+        return
+    typer.echo(analysis.headline)
+    for table in study_tables(analysis):
+        typer.echo(f"\n{table.caption}")
+        print_table(table.text_heads, table.text_rows, keys=table.keys)
+    if config.difference is not None:
+        typer.echo(f"\n{analysis.power_for(config.difference)}")
+    for note in analysis.notes:
+        typer.echo(f"note: {note}")
+    say(f"\nThe page is {page}.")
+
+
+@command(
+    app,
+    "export",
+    "didact study export runs/study --out answers.csv",
+    "didact study export runs/study --out answers.parquet --names",
+)
+@configured(ExportConfig)
+def export(config: ExportConfig) -> None:
+    """Write all answers to a file.
+
+    One line for each method that was judged.
+    """
+    from didact.study.export import FORMATS, exported
+
+    out = config.out
+    kind = out.suffix.removeprefix(".")
+    if kind not in FORMATS:
+        raise OptionError(f"Answers are exported as {', '.join(FORMATS)}, by the name of the file, not {out.name!r}.")
+    check_new_file(out, overwrite=config.overwrite)
+    design, answers = inputs.opened_study(config)
+    names = {person.id: person.name for person in answers.people()} if config.names else None
+    stored = answers.read()
+    write_bytes(with_folder(out), exported(design, stored, kind, names))
+    say(f"{len(stored):,} answers are in {out}.")
+
+
+@command(app, "erase", "didact study erase runs/study p07", "didact study erase runs/study p07 --yes")
+@configured(EraseConfig)
+def erase(config: EraseConfig) -> None:
+    """Remove the answers and the name of one person.
+
+    Their link stops working.
+    """
+    _, answers = inputs.opened_study(config)
+    from didact.study.database import number_of
+
+    person = config.person
+    number = number_of(answers.people(), person)
+    if not config.yes and not typer.confirm(f"Remove all {answers.done(number)} answers of {person} for good?"):
+        raise typer.Exit(1)
+    removed = answers.erase(number)
+    say(f"{removed} answers of {person} are removed. Analyses and exports made before still hold them: make them anew.")

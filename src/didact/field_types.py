@@ -1,0 +1,137 @@
+"""Types of fields: numbers within bounds, names, lists of them, and columns, each with an error in plain words."""
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, PlainValidator
+from pydantic.json_schema import JsonSchemaValue
+
+from didact.errors import DidactError, OptionError, PlanError
+from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, MOST_ROWS, most_threads, shown
+from didact.registry import plain
+
+OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number between two bounds. Numbers of numpy are numbers; true and false are not."""
+
+    least: int
+    most: int
+
+    def __call__(self, value: Any) -> int:
+        number = plain(value)
+        if isinstance(number, bool) or not isinstance(number, int) or not self.least <= number <= self.most:
+            raise OptionError(f"must be an integer from {self.least} to {self.most:,}, got {shown(number)}.")
+        return number
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return BeforeValidator(self).__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number that a test accepts; `wanted` says which ones."""
+
+    wanted: str
+    accepts: Callable[[float], bool]
+
+    def __call__(self, value: Any) -> float:
+        number = plain(value)
+        is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+        if not is_number or not self.accepts(number):
+            raise OptionError(f"must be a number {self.wanted}, got {shown(number)}.")
+        return number
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        # Nothing follows: an integer stays an integer, so that keys that hold it stay equal.
+        return PlainValidator(self).__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "number", "description": self.wanted}
+
+
+def check_word(value: Any) -> str:
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise OptionError(f"a name is wanted, not {shown(value)}.")
+    return str(value)
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"true or false is wanted, not {shown(value)}.")
+    return value
+
+
+def check_seed(value: Any) -> int:
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
+        raise OptionError(f"a seed is a whole number from 0 to 2^31, not {shown(number)}.")
+    return number
+
+
+def _columns(value: Any) -> dict[str, str | None]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f'a table of roles and columns is wanted, e.g. text = "comment", not {shown(value)}.')
+    return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
+
+
+def each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]:
+    """Every value of a list, checked. Reports all faults, and values that are there twice."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise OptionError(f"a list of {kind} is wanted, not {shown(values)}.")
+    checked: list[Any] = []
+    faults: list[str] = []
+    for value in values:
+        try:
+            checked.append(check(plain(value)))
+        except DidactError as error:
+            faults.append(str(error))
+    names = [str(value) for value in checked]
+    faults += [f"{name} is there twice." for name in sorted({name for name in names if names.count(name) > 1})]
+    if faults:
+        raise PlanError("", faults)
+    return tuple(checked)
+
+
+Word = Annotated[str, BeforeValidator(check_word)]
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Seed = Annotated[int, BeforeValidator(check_seed)]
+Threads = Annotated[int, Integer(1, most_threads())]
+BatchSize = Annotated[int, Integer(1, MOST_AT_ONCE)]
+Epochs = Annotated[int, Integer(1, MOST_EPOCHS)]
+Count = Annotated[int, Integer(1, MOST_ROWS)]
+Positive = Annotated[float, Number("above 0", lambda number: number > 0)]
+NotNegative = Annotated[float, Number("of 0 or more", lambda number: number >= 0)]
+Share = Annotated[float, Number("from 0 to below 1", lambda number: 0 <= number < 1)]
+Words = Annotated[tuple[str, ...], BeforeValidator(lambda values: each(values, check_word, "names"))]
+Columns = Annotated[dict[str, str | None], BeforeValidator(_columns)]
+
+
+def parse_columns(values: Iterable[str]) -> dict[str, str | None]:
+    """The columns by role from `["text=comment,label=verdict"]`. `label=` and `label=none` mean no labels."""
+    columns: dict[str, str | None] = {}
+    for part in (part.strip() for value in values for part in value.split(",")):
+        role, sign, column = (piece.strip() for piece in part.partition("="))
+        if not sign or not role:
+            raise OptionError(f"--columns takes role=column, as in --columns text=comment,label=verdict, not {part!r}.")
+        if role in columns:
+            raise OptionError(f"--columns names {role!r} twice: {columns[role] or 'none'} and {column or 'none'}.")
+        is_optional = role in OPTIONAL_ROLES
+        if not column and not is_optional:
+            raise OptionError(f"--columns {role}= names no column. Only {', '.join(OPTIONAL_ROLES)} can be left out.")
+        columns[role] = None if is_optional and column.lower() in ("", "none") else column
+    return columns
+
+
+def parse_classes(text: str) -> list[str]:
+    """The names with commas between them, in quotes where a name holds a comma."""
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]

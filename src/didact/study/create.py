@@ -1,0 +1,250 @@
+"""A new study: rows are chosen, what is shown is frozen, people are invited."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from didact.errors import DataError, OptionError, ShapeError
+from didact.records.atomic import check_new_folder, new_folder
+from didact.results.documents import plain
+from didact.study.about import TITLE, default_about
+from didact.study.auth import new_keys, write_private
+from didact.study.config import StudyFields, StudyOptions
+from didact.study.database import open_answers
+from didact.study.design import QUESTIONS, Design, Item
+from didact.study.example import example_for
+from didact.study.invitations import INVITES, invitations, listed
+from didact.study.item_sampling import chosen, chosen_for_simulation
+from didact.study.stimuli import Stimuli, frozen
+
+if TYPE_CHECKING:
+    from didact.core.dataset import Dataset
+    from didact.core.row import Row
+    from didact.records.explanations import Explanations
+
+_LOG = logging.getLogger(__name__)
+MOST: Final = 26  # methods of a ranking: each has a letter on the page
+CONSENT: Final = (
+    "You are invited to take part in a study about explanations of a machine learning model.",
+    "Taking part is voluntary. You can stop at any time, without giving a reason.",
+    "We store your answers and how long each page was open, under a code and without your name. "
+    "They are used for research and may be published in this form.",
+    "You can ask for your answers to be deleted; tell us your code name, which the overview shows.",
+)
+
+
+def new_study(
+    explanations: "Sequence[Explanations]",
+    data: "Dataset",
+    *,
+    classes: Sequence[str] | None = None,
+    **fields: Unpack[StudyFields],
+) -> Path:
+    """Write the folder of a study about how people judge `explanations`: one set for each method, of the same rows.
+
+    `fields` are those of `StudyOptions`; `out` is required. `annotators` are the people who are invited; in a
+    simulation so many for each method and for the control `none`. Of a simulation's `items` two thirds are to learn
+    from (`learn`), and a share `errors` of all are rows that the model has wrong. Colours tell for from against
+    (`signs`) only if every method does: else colours would tell the methods apart. `about` tells participants what the
+    model does; by default its task and classes. `url` is where the study will be served, for the links. Labels are
+    matched to the model's classes by name; `classes` names the data's classes in the model's order, where the names
+    differ.
+    """
+    return create_study(explanations, data, StudyOptions.of(fields), classes)
+
+
+def create_study(
+    explanations: "Sequence[Explanations]", data: "Dataset", config: StudyOptions, classes: Sequence[str] | None = None
+) -> Path:
+    """The same for options that were checked: choose rows, write what is shown, invite people."""
+    if config.out.exists():
+        raise OptionError(f"{config.out} exists already, and might hold people's answers. Choose another folder.")
+    check_new_folder(config.out)
+    methods = _by_method(explanations, config.kind)
+    rows = _rows(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
+    candidates = _candidates(methods, rows, data.classes)
+    design = _design(config, methods, data, candidates)
+    with new_folder(config.out) as draft:
+        draft.chmod(0o700)  # people's answers are nobody else's
+        design.save(draft)
+        _freeze(design, methods, rows, data, draft)
+        _invite(design, config, draft)
+    return config.out
+
+
+def _design(
+    config: StudyOptions, methods: "Mapping[str, Explanations]", data: "Dataset", candidates: Sequence[Item]
+) -> Design:
+    """The study that is asked about some of the candidates."""
+    first = next(iter(methods.values()))
+    classes = first.classes or data.classes
+    is_signed = all(maps.kind == "signed" for maps in methods.values())
+    return Design(
+        **config.pick("kind", "seed", "points", "pause", "contact"),
+        title=config.title or TITLE,
+        question=config.question or QUESTIONS[config.kind],
+        task=first.task,
+        classes=tuple(classes or ()),
+        methods=tuple(methods),
+        items=tuple(_sampled(config, first, candidates)),
+        people=config.annotators,
+        signs=config.signs == "show" or (config.signs == "auto" and is_signed),
+        consent=config.consent or CONSENT,
+        about=config.about.strip() or default_about(first.task, classes),
+        facts={
+            "data": data.name,
+            "teacher": first.teacher,
+            "methods": {name: {"kind": maps.kind, "options": dict(maps.options)} for name, maps in methods.items()},
+            "candidates": len(candidates),
+            "url": config.url,
+        },
+    )
+
+
+def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
+    if config.kind != "simulation":
+        return chosen(candidates, count=config.items, seed=config.seed)
+    _check_simulation(first, candidates)
+    learn = round(config.items * 2 / 3) if config.learn is None else config.learn
+    return chosen_for_simulation(candidates, count=config.items, learn=learn, **config.pick("errors", "seed"))
+
+
+def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
+    invited = invitations(design, new_keys(folder), range(1, design.people * len(design.cohorts) + 1))
+    with closing(open_answers(folder, design, config.database, is_new=True)) as answers:
+        answers.invite(design, [(invitation.number, invitation.code) for invitation in invited])
+    write_private(folder / INVITES, listed(invited, config.url))
+
+
+def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
+    """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
+    from didact.records.views import labels
+
+    if not explanations:
+        raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")
+    tasks = {maps.task for maps in explanations}
+    if len(tasks) > 1:
+        raise ShapeError(f"The explanations are of different tasks ({', '.join(sorted(tasks))}). A study has one.")
+    names = labels(explanations)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise OptionError(f"The same method is given twice: {', '.join(twice)}. People would rank it against itself.")
+    if "none" in names:
+        raise OptionError("A method is called 'none', which is the name of the control. Rename it (method=…).")
+    if kind == "ranking" and not 2 <= len(names) <= MOST:
+        raise OptionError(
+            f"A ranking orders 2 to {MOST} methods on a page, and {len(names)} "
+            f"{'was' if len(names) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
+        )
+    return dict(zip(names, explanations, strict=True))
+
+
+def _rows(
+    data: "Dataset", model: tuple[str, ...] | None, classes: Sequence[str] | None, *, required: bool
+) -> "dict[str, Row]":
+    """Rows by id, with labels as indices of the model's classes. Labels that do not fit count only in a simulation."""
+    from didact.core.classes import align_rows
+    from didact.core.dataset import Split
+
+    aligned, note = align_rows(
+        Split("all", list(data.every_row()), data.classes), model, classes=classes, required=required
+    )
+    if note is not None:
+        _LOG.warning(note)
+    found: dict[str, Row] = {}
+    for row in aligned:
+        found.setdefault(row.id, row)
+    return found
+
+
+def _candidates(
+    methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", classes: tuple[str, ...] | None
+) -> list[Item]:
+    """The different rows that every method explains, with the model's answer; all must explain the same answer."""
+    places = {name: _places(maps) for name, maps in methods.items()}
+    first = next(iter(methods.values()))
+    shared = [id for id in first.ids if all(id in indices for indices in places.values())]
+    if not shared:
+        sizes = ", ".join(f"{name}: {len(maps)}" for name, maps in methods.items())
+        raise DataError(f"No row is explained by every method ({sizes} rows). Explain the same rows with each.")
+    first_places = next(iter(places.values()))
+    faults: list[str] = []
+    items: dict[bytes, Item] = {}  # by content
+    for id in shared:
+        answers = {name: _facts(maps, places[name][id]) for name, maps in methods.items()}
+        row, index = rows.get(id), first_places[id]
+        if len(set(answers.values())) > 1:
+            faults.append(f"row {id!r}: {'; '.join(f'{name} explains {what}' for name, what in answers.items())}")
+        elif row is None or row.texts != first.texts[index]:
+            faults.append(f"row {id!r}: the data have {'no such row' if row is None else 'another text'}")
+        elif row.content not in items:
+            items[row.content] = Item(id, first.predictions[index], _label(row, first.classes or classes))
+    if faults:
+        raise DataError("The explanations are not of the same answers to these data:", faults)
+    return list(items.values())
+
+
+def _places(maps: "Explanations") -> dict[str, int]:
+    return {id: index for index, id in enumerate(maps.ids)}
+
+
+def _facts(maps: "Explanations", index: int) -> str:
+    return f"{maps.targets[index]!r} where the model says {maps.predictions[index]!r}"
+
+
+def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
+    """The right answer in the model's words."""
+    if not isinstance(row.label, int) or isinstance(row.label, bool):
+        return None
+    return classes[row.label] if classes is not None and row.label < len(classes) else None
+
+
+def _check_simulation(first: "Explanations", candidates: Sequence[Item]) -> None:
+    if first.classes is None:
+        raise OptionError(
+            f"A simulation study asks people which class the model chooses, and a model of task {first.task!r} has "
+            "none. Use a ranking or a rating."
+        )
+    strange = sorted({item.prediction for item in candidates} - set(first.classes))
+    if strange:
+        raise DataError(f"The model's answers {', '.join(map(repr, strange[:5]))} are none of its classes.")
+
+
+def _freeze(
+    design: Design, methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", data: "Dataset", folder: Path
+) -> None:
+    """Write what people see."""
+    shown = {}
+    for name, maps in methods.items():
+        places = _places(maps)
+        picked = maps.select([places[item.id] for item in design.items])
+        shown[name] = picked.words() if data.task.is_text else picked
+    names = data.segments or data.task.segments
+    items = {}
+    for index, item in enumerate(design.items):
+        views = {name: maps[index] for name, maps in shown.items()}
+        items[item.id] = frozen(views, rows[item.id].image, names, folder, signs=design.signs)
+    Stimuli(items, example_for(design.task, folder)).save(folder)
+
+
+def facts_of(folder: Path, design: Design) -> dict[str, Any]:
+    """What `didact study new` tells: the study in numbers."""
+    errors = Counter(item.is_error for item in design.items)
+    return {
+        "out": str(folder),
+        "kind": design.kind,
+        "methods": list(design.methods),
+        "items": len(design.items),
+        "answers": dict(Counter(item.prediction for item in design.items)) if design.classes else None,
+        "errors": errors[True] if None not in errors else None,
+        "people": design.people * len(design.cohorts),
+        "cohorts": [cohort for cohort in design.cohorts if cohort],
+        "invites": str(folder / INVITES),
+        "signs": design.signs,
+        "about": design.about,
+        "seed": design.seed,
+        "facts": plain(design.facts),
+    }

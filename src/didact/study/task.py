@@ -1,0 +1,98 @@
+"""One page for each step, answered in order and once."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+
+from didact.study.database import RepeatedError
+from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in, whole_number
+from didact.study.page_context import sheet_of
+from didact.study.request_context import Fields, Participant, ProblemError, TheStudy, Visit, wants_json
+from didact.study.schedule import Step
+
+router = APIRouter()
+
+
+@router.get("/task")
+def current(study: TheStudy, visit: Participant) -> Response:
+    done = visit.done
+    return study.goto("/thanks" if done >= len(visit.steps) else f"/task/{done + 1}")
+
+
+@router.get("/task/{page}")
+def task(study: TheStudy, visit: Participant, page: str) -> Response:
+    step, done, number = _step(visit, page), visit.done, visit.person.number
+    if step.number > done + 1:
+        return study.goto("/task")
+    given = study.answers.given(number, step.number)
+    if step.phase == "learning" and _is_tested(visit):
+        raise ProblemError(403, "The learning part is over. Go on with the test.", f"{study.root}/task")
+    if given is None:
+        if study.answers.is_closed:
+            raise ProblemError(410, "No more answers are taken. Thank you for those you gave.", f"{study.root}/")
+        study.answers.see(number, step.number)
+    return _shown(visit, step, given=given, next="" if given is None else visit.after(done))
+
+
+@router.post("/task/{page}")
+def answer(request: Request, study: TheStudy, fields: Fields, visit: Participant, page: str) -> Response:
+    study.check_form(fields, visit.cookie)
+    step, done = _step(visit, page), visit.done
+    if step.number <= done:
+        raise _repeated(visit, step)
+    if step.number > done + 1:
+        raise ProblemError(403, "This page comes later. Go on where you are.", f"{study.root}/task")
+    if study.answers.is_closed:
+        raise ProblemError(410, "No more answers are taken. This one came too late.", f"{study.root}/")
+    try:
+        given, seconds = given_in(study.design, step, fields), seconds_in(fields)
+    except FormError as error:
+        if wants_json(request):
+            raise ProblemError(422, str(error)) from None
+        return _shown(visit, step, error=str(error), fields=fields)
+    try:
+        study.answers.add(visit.person.number, step, given, seconds=seconds, is_touched=is_touched(fields))
+    except RepeatedError:
+        raise _repeated(visit, step) from None
+    next = f"{study.root}/task/{step.number}" if step.phase == "learning" else visit.after(step.number)
+    return JSONResponse({"next": next}) if wants_json(request) else RedirectResponse(next, status_code=303)
+
+
+def _shown(
+    visit: Visit,
+    step: Step,
+    *,
+    given: dict[str, Any] | None = None,
+    next: str = "",
+    error: str = "",
+    fields: Mapping[str, str] | None = None,
+) -> Response:
+    study = visit.study
+    stimulus = study.stimuli.items[step.item.id]
+    page = sheet_of(study.design, step, stimulus, len(visit.steps), root=study.root, given=given)
+    page |= {"next": next, "error": error}
+    if fields is not None:
+        page["answer"] = draft_in(study.design, step, fields)
+    return visit.page(f"{study.design.kind}.html", status=422 if error else 200, page=page)
+
+
+def _step(visit: Visit, page: str) -> Step:
+    number = whole_number(page)
+    if number is None or not 1 <= number <= len(visit.steps):
+        raise ProblemError(404, "You have no such page.", f"{visit.study.root}/task")
+    return visit.steps[number - 1]
+
+
+def _is_tested(visit: Visit) -> bool:
+    """Whether the person has seen a page of the test: from then on no explanation is shown."""
+    first = next((step.number for step in visit.steps if step.phase == "test"), None)
+    return first is not None and visit.study.answers.is_seen(visit.person.number, first)
+
+
+def _repeated(visit: Visit, step: Step) -> ProblemError:
+    """An answer that came twice. What was stored stands; the browser simply goes on."""
+    path = f"/task/{step.number}" if step.phase == "learning" else "/task"
+    message = "You have answered this page before. That answer is stored; this one is not."
+    return ProblemError(409, message, f"{visit.study.root}{path}")
