@@ -5,13 +5,14 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from xml.etree import ElementTree
+
+from markupsafe import Markup
 
 from didact.render.chart import altair, picture
 from didact.render.heat import plain
-from didact.render.page import safe
-from didact.render.tables import cut
+from didact.render.html import cut
 
 # The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
 # people who are colour-blind; what says something by its colour also says it by shape or words.
@@ -35,20 +36,21 @@ NARROW: Final = 320
 class Figure:
     """A chart by its width in pixels. `alt` is what a reader who does not see it is told."""
 
+    kind: ClassVar = "figure"  # of a block of a report
     name: str
     alt: str
     draw: Callable[[int], Any]
     widths: Sequence[int] = (WIDE, NARROW)
     caption: str = ""
 
-    def html(self) -> str:
+    @property
+    def drawings(self) -> list[tuple[str, Markup]]:
+        """For each width its look and the chart."""
         looks = ("wide", "narrow") if len(self.widths) > 1 else ("",)
-        drawn = "".join(
-            f'<div class="{look}">{inline(self._svg(width), f"{self.name}-{width}", self.alt)}</div>'
+        return [
+            (look, inline(self._svg(width), f"{self.name}-{width}", self.alt))
             for look, width in zip(looks, self.widths, strict=True)
-        )
-        caption = f"<figcaption>{safe(self.caption)}</figcaption>" if self.caption else ""
-        return f'<figure class="chart">{caption}{drawn}</figure>'
+        ]
 
     def file(self, kind: str, *, title: str | None = None) -> bytes:
         """The content of a picture file: png, svg or pdf. `title` replaces the caption; "" leaves it out."""
@@ -93,10 +95,11 @@ def calm(chart: Any, width: int, height: int | None = None) -> Any:
     )
 
 
-def inline(svg: str, name: str, alt: str) -> str:
+def inline(svg: str, name: str, alt: str) -> Markup:
     """The drawing as a part of the page: its colours by the page's style, ids of its own, nothing but shapes and words.
 
-    What a mark says of itself (`description`) is read by pointing at it.
+    What a mark says of itself (`description`) is read by pointing at it. Markup: the XML writer escapes all words, and
+    only known elements are left.
     """
     root = ElementTree.fromstring(svg)
     _clean(root, re.sub(r"\W+", "-", name))
@@ -107,7 +110,7 @@ def inline(svg: str, name: str, alt: str) -> str:
     root.set("role", "img")
     root.set("aria-label", _printable(alt))
     ElementTree.register_namespace("", _SVG)
-    return ElementTree.tostring(root, encoding="unicode")
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
 def _clean(element: ElementTree.Element, name: str) -> None:

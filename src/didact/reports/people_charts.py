@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.render.chart import altair
-from didact.render.tables import cut
+from didact.render.html import cut
 from didact.reports.figure import BLUE, INK, LINE, NARROW, ORANGE, PAGE, calm, values
 
 _LOOKS: Final = {"better": BLUE, "worse": ORANGE, "open": LINE}

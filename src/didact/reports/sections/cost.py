@@ -5,7 +5,7 @@ from typing import Any
 from didact.render.chart import altair
 from didact.render.tables import Cell, Table
 from didact.reports.figure import BLUE, INK, ORANGE, Figure, calm, label, values
-from didact.reports.part import Part, lead, notes
+from didact.reports.section import Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
 from didact.results.gains import column_name
@@ -13,9 +13,8 @@ from didact.results.measured import Cost
 from didact.results.number_format import minus
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where no cost was measured; the end of the page says so."""
-    title = "What it costs"
     costs = [] if run.measured is None else [one for one in run.measured.cost if one.seconds is not None]
     if not costs:
         return None
@@ -36,8 +35,7 @@ def part(run: Comparison) -> Part | None:
         remarks.append(f"Gains are means over what all of them were compared with: {where}.")
     elif columns is None and len(run.judged) > 1:
         remarks.append("No student was taught by all of them: these gains are means over different students.")
-    body = lead(said) + "".join(figure.html() for figure in figures) + table.html() + notes(remarks)
-    return Part("cost", title, body, figures, [table])
+    return Section("cost", "What it costs", [lead(said), *figures, table, Notes(remarks)])
 
 
 def _table(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> Table:

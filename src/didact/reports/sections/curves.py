@@ -3,10 +3,9 @@
 from typing import Any
 
 from didact.render.chart import altair
-from didact.render.page import safe
-from didact.render.tables import cut
+from didact.render.html import cut
 from didact.reports.figure import INK, QUIET, SERIES, Figure, calm, label, values
-from didact.reports.part import Part, lead, missing, notes
+from didact.reports.section import Block, Group, Key, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.gains import NONE, GainRow, column_name
 
@@ -15,31 +14,27 @@ _MOST = 24  # charts
 _NAMES = dict(zip(SERIES, ("blue", "orange", "green", "purple"), strict=True))
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where there are fewer than two sizes whose students learned: one point is no curve."""
-    title = "With more rows to learn from"
     names = [name for name in run.ranked if name != NONE and run.gain(name) is not None][:_MOST]
     if len({size for _, size in run.judged}) < 2 or not names:
         return None
-    figures = [_figure(run, name) for name in names]
     known = list(dict.fromkeys(student for student, _ in run.judged))
-    students = known[: len(SERIES)]
-    key = "".join(
-        f'<li><i class="dash {_NAMES[colour]}"></i>{safe(cut(student))}</li>'
-        for student, colour in zip(students, SERIES, strict=False)
-    )
-    said = (
-        "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % interval, "
-        "corrected for the number of methods."
-    )
-    more = len(known) - len(students)
-    note = missing(f"{more} more students are in the table above.") if more else ""
+    students = zip(known, SERIES, strict=False)
+    blocks: list[Block] = [
+        lead(
+            "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % "
+            "interval, corrected for the number of methods."
+        ),
+        Key([(f"dash {_NAMES[colour]}", cut(student)) for student, colour in students]),
+        Group("panels", [_figure(run, name) for name in names]),
+    ]
+    if len(known) > len(SERIES):
+        blocks.append(missing(f"{len(known) - len(SERIES)} more students are in the table above."))
     if run.unlearned:
         left = "; ".join(column_name(column) for column in run.unlearned)
-        note += notes([f"Left out, because their students did not learn: {left}."])
-    panels = "".join(one.html() for one in figures)
-    body = f'{lead(said)}<ul class="key">{key}</ul><div class="panels">{panels}</div>{note}'
-    return Part("curves", title, body, figures)
+        blocks.append(Notes([f"Left out, because their students did not learn: {left}."]))
+    return Section("curves", "With more rows to learn from", blocks)
 
 
 def _judged(run: Comparison, name: str) -> list[GainRow]:

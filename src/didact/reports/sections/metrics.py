@@ -7,13 +7,13 @@ from typing import Final
 from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
-from didact.render.heat import LEVELS
+from didact.render.colours import LEVELS, Shade
 from didact.render.tables import Cell, Table
 from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure
 from didact.reports.leaders import beyond_chance, family_of, winners, written
 from didact.reports.metrics_chart import metrics_chart
-from didact.reports.part import AGAIN, Part, lead, missing, notes
+from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MetricRow
 
@@ -41,13 +41,13 @@ class _Line:
         return None if row is None else row.value
 
 
-def part(run: Comparison) -> Part:
+def section(run: Comparison) -> Section:
     title = "All other measures"
     measured = run.measured
     lines = [] if measured is None else _lines(measured)
     if measured is None or not lines:
         told = [] if measured is None else list(measured.notes)
-        return Part("metrics", title, missing(f"No other measure was taken. {AGAIN}") + notes(told))
+        return Section("metrics", title, [missing(f"No other measure was taken. {AGAIN}"), Notes(told)])
     table = _table(run, measured, lines)
     count = measured.metrics.rows_asked or len(measured.rows)
     heading = measured.metrics.heading
@@ -70,7 +70,7 @@ def part(run: Comparison) -> Part:
     figure = Figure(
         "metrics", "Every metric by every method; the darker, the better", lambda width: metrics_chart(table, width)
     )
-    return Part("metrics", title, f"{lead(said)}{table.html()}{notes(remarks)}", [figure], [table])
+    return Section("metrics", title, [lead(said), table, Notes(remarks)], charts=[figure])
 
 
 def _lines(measured: Measured) -> list[_Line]:
@@ -136,8 +136,7 @@ def _shade(line: _Line, value: float) -> str:
     if high == low:
         return ""
     share = (value - low) / (high - low)
-    level = round((1 - share if line.is_lower else share) * _STRONGEST)
-    return f"strength{level}" if level else ""
+    return Shade("strength", round((1 - share if line.is_lower else share) * _STRONGEST)).look
 
 
 def _summary(metric: str) -> str:

@@ -1,13 +1,11 @@
 """What people said: which explanations they prefer, or learn from, how sure that is, and who beats whom."""
 
-from collections.abc import Mapping
 from typing import Final
 
-from didact.render.tables import Table
 from didact.reports.dot_plot import Dot, dot_plot
 from didact.reports.figure import BLUE, GREY, Figure, label
-from didact.reports.part import Part, details, lead, missing, notes
 from didact.reports.people_charts import Grid, grid
+from didact.reports.section import Block, Details, Heading, Notes, Section, lead, missing
 from didact.results.study_analysis import StudyAnalysis
 from didact.results.study_tables import study_tables
 
@@ -25,38 +23,38 @@ _RANKS: Final = (
     "rank among these people: the same if the very people who were asked judged other items; of "
     "others it says nothing.",
 )
+_SKILL: Final = (
+    "TrueSkill believes late games more and takes pages for independent; its intervals do not know that a page's "
+    "people and items return. It is here to compare with the paper. For what can be said, see the ranks above.",
+)
 
 
-def part(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> Part:
+def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> Section:
     """One study; `place` counts those of a page. Alone on a page, what its head says is not said again."""
     name = "people" if place == 1 else f"people-{place}"
     figures = _figures(study, name) if study.methods else []
-    shown = {table.name.removeprefix(f"{name}-"): table for table in study_tables(study, f"{name}-")}
-    body = [
-        "" if is_alone else lead(f"{study.title}: {study.question}" if study.question else study.title),
-        "" if is_alone else lead(study.headline),
+    tables: dict[str, list[Block]] = {
+        table.name.removeprefix(f"{name}-"): [table] for table in study_tables(study, f"{name}-")
+    }
+    pairs, skills = tables.get("pairs", []), tables.get("trueskill", [])
+    heads = [f"{study.title}: {study.question}" if study.question else study.title, study.headline]
+    blocks = [
+        *map(lead, [] if is_alone else heads),
         lead(_LEADS[study.kind]),
-        *(figure.html() for figure in figures),
-        _html(shown, "methods"),
-        notes(_RANKS),
+        *figures,
+        *tables.get("methods", []),
+        Notes(_RANKS),
         # What a simulation tests are its pairs.
-        _html(shown, "pairs")
-        if study.kind == "simulation"
-        else details("Every pair of methods", _html(shown, "pairs")),
-        details("TrueSkill, as SMaT's study computed it", _html(shown, "trueskill") + notes(_skill_notes(study))),
-        "<h3>Do people agree?</h3>",
-        _html(shown, "agreement") or missing(_reason(study.agreement.reason)),
-        "<h3>How many people would it take?</h3>",
-        _html(shown, "power") or missing(_reason(study.power.reason)),
-        details(f"{study.counts.people} people", _html(shown, "everybody")),
-        notes(study.notes),
+        *(pairs if study.kind == "simulation" else [Details("Every pair of methods", pairs)]),
+        Details("TrueSkill, as SMaT's study computed it", [*skills, Notes(_SKILL)] if skills else []),
+        Heading("Do people agree?"),
+        *(tables.get("agreement") or [missing(_reason(study.agreement.reason))]),
+        Heading("How many people would it take?"),
+        *(tables.get("power") or [missing(_reason(study.power.reason))]),
+        Details(f"{study.counts.people} people", tables.get("everybody", [])),
+        Notes(study.notes),
     ]
-    title = "People" if place == 1 else f"People, study {place}"
-    return Part(name, title, "\n".join(body), figures, list(shown.values()))
-
-
-def _html(shown: Mapping[str, Table], name: str) -> str:
-    return shown[name].html() if name in shown else ""
+    return Section(name, "People" if place == 1 else f"People, study {place}", blocks)
 
 
 def _reason(reason: str) -> str:
@@ -113,12 +111,3 @@ def _who_beats_whom(study: StudyAnalysis, name: str) -> Figure:
     caption = "Who beats whom: the row's lead over the column; filled where it is sure"
     alt = f"{caption}. {'; '.join(sure[:20]) or 'No two can be told apart'}."
     return Figure(f"{name}-beats", alt, lambda width: grid(short, cells, width), caption=caption)
-
-
-def _skill_notes(study: StudyAnalysis) -> list[str]:
-    if not study.skills:
-        return []
-    return [
-        "TrueSkill believes late games more and takes pages for independent; its intervals do not know that a page's "
-        "people and items return. It is here to compare with the paper. For what can be said, see the ranks above."
-    ]

@@ -7,7 +7,7 @@ from didact.render.tables import Cell, Table
 from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
 from didact.reports.dot_plot import Dot, dot_plot
 from didact.reports.figure import BLUE, GREY, Figure, label
-from didact.reports.part import Part, details, lead, missing, notes
+from didact.reports.section import Block, Heading, Key, Notes, Section, folded, lead, missing
 from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
@@ -15,6 +15,13 @@ from didact.results.documents import number
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import minus
 
+_KEY = Key(
+    [
+        ("dot blue", "method"),
+        ("dot grey", "control"),
+        ("dot hollow", "hollow: no gain is claimed (the interval includes 0, or there is none)"),
+    ]
+)
 UNLEARNED = "students did not learn: no verdict"
 _SHOWN = 4  # charts; the rest can be unfolded
 
@@ -27,37 +34,23 @@ _MEASURES = {
 }
 
 
-def part(run: Comparison) -> Part:
+def section(run: Comparison) -> Section:
     if not run.rows:
-        return Part("ranking", "Ranking", missing("No training succeeded. The end of the page says why."))
+        return Section("ranking", "Ranking", [missing("No training succeeded. The end of the page says why.")])
     columns = sorted(run.columns, key=lambda column: column not in run.judged)
     figures = [_figure(run, column) for column in columns if _lines(run, column)]
-    table = _table(run)
-    drawn = [figure.html() for figure in figures]
-    shown = min(_SHOWN, len(run.judged) or 1)
-    body = [
+    blocks: list[Block] = [
         lead(
             "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
             "is over students who saw none; the bar is its 95 % interval, corrected for the number of methods."
         ),
-        _legend() if figures else missing("No method has a gain here, so there is nothing to draw."),
-        f'<div class="charts">{"".join(drawn[:shown])}</div>',
-        details(f"{len(drawn) - shown} more charts", f'<div class="charts">{"".join(drawn[shown:])}</div>')
-        if len(drawn) > shown else "",
-        table.html(),
-        notes(_notes(run)),
-    ]  # fmt: skip
+        _KEY if figures else missing("No method has a gain here, so there is nothing to draw."),
+        *folded(figures, min(_SHOWN, len(run.judged) or 1), "charts", "more charts"),
+        _table(run),
+        Notes(_notes(run)),
+    ]
     taus = _agreement(run)
-    if taus is not None:
-        body += ["<h3>Do the students agree?</h3>", taus.html()]
-    return Part("ranking", "Ranking", "\n".join(body), figures, [table] if taus is None else [table, taus])
-
-
-def _legend() -> str:
-    return (
-        '<ul class="key"><li><i class="dot blue"></i>method</li><li><i class="dot grey"></i>control</li>'
-        '<li><i class="dot hollow"></i>hollow: no gain is claimed (the interval includes 0, or there is none)</li></ul>'
-    )
+    return Section("ranking", "Ranking", blocks if taus is None else [*blocks, Heading("Do the students agree?"), taus])
 
 
 def _lines(run: Comparison, column: Column) -> list[GainRow]:
