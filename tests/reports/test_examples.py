@@ -16,7 +16,7 @@ from didact.records.explanations import TEXTS
 from didact.render.colours import LEVELS
 from didact.render.html import asset, readable
 from didact.reports.build import page, section_html
-from didact.reports.example_rows import DIGITS
+from didact.reports.example_json import DIGITS
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
 from reports.folders import HOSTILE, change, write_run

@@ -72,26 +72,12 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """What one method adds to a row of a page: texts, or a picture."""
+class HeatFigure:
+    """A picture with its caption, and the heat map over it: None for the picture as it is."""
 
-    outside: Sequence[Piece] = ()
-    warning: str = ""
-    method: str = ""
-    texts: Sequence[HeatText] = ()
-    facts: Sequence[tuple[str, str]] = ()
-    note: str = ""
-    picture: Picture | None = None
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class _Row:
-    id: str
-    facts: Sequence[tuple[str, str]]
-    note: str
-    heats: Sequence[_Drawn] = ()
-    figures: Sequence[_Drawn] = ()
+    picture: Picture
+    caption: str
+    heat: Heat | None = None
 
 
 def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
@@ -113,36 +99,28 @@ def fragment(sections: Sequence[Section], *, more: str = "") -> str:
 def _render(template: str, sections: Sequence[Section], **values: str) -> str:
     kinds = [heat.kind for section in sections for heat in section.heats]
     style = asset("didact.render", "heat.css") + shades(".didact")
-    rows = list(map(_row, sections))
-    return render("didact.render", template, rows=rows, scales=scales(kinds), style=style, **values)
+    functions = {"texts_of": _texts, "outside_of": outside_pieces, "figures_of": _figures}
+    views = {"sections": sections, "scales": scales(kinds), "style": style}
+    return render("didact.render", template, **views, **functions, **values)
 
 
-def _row(section: Section) -> _Row:
-    first, *others = section.heats
-    row = _Row(section.id, section.facts(), "" if others else first.note)
-    if any(heat.is_image for heat in section.heats):
-        # Heats of one row show the same picture: once as it is, then under each method's patches.
-        return replace(row, figures=_figures(section))
-    return replace(row, heats=[_drawn(heat, section, note=heat.note if others else "") for heat in section.heats])
+def _texts(heat: Heat) -> list[HeatText]:
+    return [HeatText(name, pieces(heat, segment)) for segment, (name, _) in enumerate(heat.texts)]
 
 
-def _drawn(heat: Heat, section: Section, *, note: str) -> _Drawn:
-    texts = [HeatText(name, pieces(heat, segment)) for segment, (name, _) in enumerate(heat.texts)]
-    return _Drawn(outside_pieces(heat), heat.warning, heat.method, texts, section.facts_of(heat), note)
-
-
-def _figures(section: Section) -> list[_Drawn]:
+def _figures(section: Section) -> list[HeatFigure]:
+    """The picture of a row as it is, if it was kept, and under the patches of each method; none of a text."""
+    heats = section.heats if any(heat.is_image for heat in section.heats) else ()
     alt = f"The picture of row {section.id}"
-    kept = next((heat for heat in section.heats if heat.image is not None), None)
     figures = []
-    if kept is not None:
-        figures.append(_Drawn(picture=Picture(_data_uri(kept.image), kept.size(), alt), caption="as it is"))
-    for heat in section.heats:
+    if kept := next((heat for heat in heats if heat.image is not None), None):
+        figures.append(HeatFigure(Picture(_data_uri(kept.image), kept.size(), alt), "as it is"))
+    for heat in heats:
         facts = " · ".join([heat.method, *(f"{name} {value}" for name, value in section.facts_of(heat))]).strip(" ·")
         image = "" if heat.image is None else _data_uri(heat.image)
         spoken = f"{alt}, under the scores of its patches; target {heat.target}"
         covered = Picture(image, heat.size(), spoken, patches(heat), is_covered=True)
-        figures.append(_Drawn(outside_pieces(heat), heat.warning, picture=covered, caption=facts or "scored"))
+        figures.append(HeatFigure(covered, facts or "scored", heat))
     return figures
 
 

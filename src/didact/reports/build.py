@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,19 +35,8 @@ from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 
 FILE: Final = "report.html"
-# A section that has nothing to say of a run gives None.
-SECTIONS: Final[tuple[Callable[[Comparison], Section | None], ...]] = (
-    compared.section,
-    ranking.section,
-    curves.section,
-    metrics.section,
-    agreement.section,
-    examples.section,
-    words.section,
-    learned.section,
-    cost.section,
-    provenance.section,
-)
+# In the order of the page. A section that has nothing to say of a run gives None.
+SECTIONS: Final = (compared, ranking, curves, metrics, agreement, examples, words, learned, cost, provenance)
 
 
 def report(
@@ -110,7 +99,7 @@ def write(
 
 def parts_of(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Section]:
     """All sections; what people said stands before what was run."""
-    sections = [found for section in SECTIONS if (found := section(run)) is not None]
+    sections = [section for module in SECTIONS if (section := module.section(run)) is not None]
     by_people = [people.section(study, place=place) for place, study in enumerate(studies, 1)]
     return [*sections[:-1], *by_people, sections[-1]]
 

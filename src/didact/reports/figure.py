@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 from xml.etree import ElementTree
 
 from markupsafe import Markup
@@ -19,13 +19,14 @@ from didact.render.html import cut
 INK, QUIET, LINE, PAGE = "#1b1d21", "#5c6370", "#e1e4e8", "#fffffe"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d95f02", "#009e73", "#9a5fa8", "#8a919d"
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE)
-_NAMES: Final = {
-    INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page", BLUE: "blue", ORANGE: "orange", GREEN: "green",
-    PURPLE: "purple", GREY: "grey",
-}  # fmt: skip
+_COLOURS: Final = (INK, QUIET, LINE, PAGE, *SERIES, GREY)
+_CLASSES: Final = ("ink", "quiet", "line", "page", "blue", "orange", "green", "purple", "grey")
+NAMES: Final = dict(zip(_COLOURS, _CLASSES, strict=True))
+DataRow: TypeAlias = Mapping[str, object]  # a row of the data of a chart
 _SVG: Final = "http://www.w3.org/2000/svg"
 _KEPT: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
 _DROPPED: Final = {"class", "role", "pointer-events", "font-family", "version"}
+_MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
 _FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
 
 WIDE: Final = 820
@@ -83,7 +84,7 @@ def calm(chart: Any, width: int, height: int | None = None) -> Any:
     sized = chart.properties(width=width, autosize={"type": "fit", "contains": "padding"}, background="transparent")
     if height is not None:
         sized = sized.properties(height=height)
-    text: dict[str, Any] = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
+    text = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
     lines = {"domainColor": LINE, "tickColor": LINE, "gridColor": LINE}
     # `configure` comes first: it forgets what was said before. Letters may be wider in the page than measured here,
     # so there is room beside the names.
@@ -114,14 +115,16 @@ def inline(svg: str, name: str, alt: str) -> Markup:
 
 
 def _clean(element: ElementTree.Element, name: str) -> None:
-    told = element.get("aria-label") if "mark-" in _parent_look(element) else None
+    # Vega tells a single mark from axes and groups by its description of its part.
+    is_mark = element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARKS
+    told = element.get("aria-label") if is_mark else None
     for key in list(element.attrib):
         value = element.attrib[key]
         if key.startswith(("aria-", "on", "{")) or key in _DROPPED:
             del element.attrib[key]
-        elif key in ("fill", "stroke") and value.lower() in _NAMES:
+        elif key in ("fill", "stroke") and value.lower() in NAMES:
             del element.attrib[key]
-            look = f"{key[0]}-{_NAMES[value.lower()]}"
+            look = f"{key[0]}-{NAMES[value.lower()]}"
             element.set("class", f"{element.get('class', '')} {look}".strip())
         elif key == "id":
             element.set(key, f"{name}-{value}")
@@ -141,15 +144,7 @@ def _clean(element: ElementTree.Element, name: str) -> None:
         element.insert(0, title)
 
 
-def _parent_look(element: ElementTree.Element) -> str:
-    """Vega tells a single mark from axes and groups by its description of its part."""
-    return "mark-" if element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARKS else ""
-
-
-_MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
-
-
-def values(rows: Sequence[Mapping[str, Any]]) -> Any:
+def values(rows: Sequence[DataRow]) -> Any:
     """The rows as data of a chart. Signs that XML does not have are left out of every text."""
     return altair().Data(values=[{name: _printable(value) for name, value in row.items()} for row in rows])
 

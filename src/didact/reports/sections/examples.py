@@ -16,7 +16,8 @@ from didact.records.explanations import Explained, Explanations, count_of
 from didact.render.colours import LEVELS, Shade, opacity
 from didact.render.html import cut, render, script_json
 from didact.render.page import Scale, scales
-from didact.reports.example_rows import LONG, EncodedRow, Example, Method, Source, example
+from didact.reports.example_json import EncodedRow, encode
+from didact.reports.example_rows import LONG, Example, Method, Source, example
 from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MeasuredRow
@@ -191,7 +192,7 @@ def _fitted(run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups
         shown = example(run, sources, row, longest=longest)
         if shown is None:
             return None
-        encoded = shown.encoded(groups)
+        encoded = encode(shown, groups)
         text = script_json(encoded)
         size = len(text.encode())
         if size <= most:
@@ -251,7 +252,7 @@ def _static_rows(kept: Sequence[Kept]) -> list[Markup]:
     drawn: list[Markup] = []
     size = 0
     for entry in kept[:_PLAIN]:
-        html = Markup(render("didact.reports", "example.html.j2", row=entry.example.static()))
+        html = Markup(render("didact.reports", "example.html.j2", row=entry.example))
         size += len(html.encode())
         if size > _PLAIN_BYTES:
             break

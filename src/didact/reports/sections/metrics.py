@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
 
 from didact.errors import DidactError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
-from didact.render.colours import LEVELS, Shade
+from didact.render.colours import LEVELS, Shade, colours
 from didact.render.tables import Cell, Table
+from didact.reports.cell_chart import Field, cell_chart
 from didact.reports.describe import incomplete_notes, marked_name, method_text
-from didact.reports.figure import Figure
+from didact.reports.figure import Figure, label
 from didact.reports.leaders import beyond_chance, family_of, winners, written
-from didact.reports.metrics_chart import metrics_chart
 from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MetricRow
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
+_STEP: Final = 26  # pixels of a line of the chart
 _SAID: Final = {
     "faithfulness": "faithfulness: does the model depend on what is marked?",
     "plausibility": "plausibility: would people mark the same?",
@@ -67,9 +70,7 @@ def section(run: Comparison) -> Section:
     remarks += measured.metrics.notes
     remarks += [f"{method.label} was not measured: {method.reason}" for method in measured.skipped]
     remarks += [note for note in measured.notes if note not in remarks]
-    figure = Figure(
-        "metrics", "Every metric by every method; the darker, the better", lambda width: metrics_chart(table, width)
-    )
+    figure = Figure("metrics", "Every metric by every method; the darker, the better", partial(_chart, table))
     return Section("metrics", title, [lead(said), table, Notes(remarks)], charts=[figure])
 
 
@@ -101,12 +102,8 @@ def _table(run: Comparison, measured: Measured, lines: list[_Line]) -> Table:
     for line in lines:
         first = Cell(f"{line.metric} {'↓' if line.is_lower else '↑'}", title=_summary(line.metric))
         rows.append([first, *(_cell(line, name, best.get(line.metric, []), beyond) for name in names)])
-    groups: list[tuple[str, int]] = []
-    for line in lines:
-        if groups and groups[-1][0] == _SAID.get(line.family, line.family):
-            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
-        else:
-            groups.append((_SAID.get(line.family, line.family), 1))
+    families = groupby(_SAID.get(line.family, line.family) for line in lines)
+    groups = [(heading, len(list(metrics))) for heading, metrics in families]
     data = [dict(row) for line in lines for row in line.found.values()]
     return Table("metrics", "Every metric by every method", heads, rows, look="heat", groups=groups, data=data)
 
@@ -127,6 +124,20 @@ def _cell(line: _Line, name: str, best: list[str], beyond: Mapping[tuple[str, st
     if beyond.get((line.metric, name)) is False:
         text, title = f"({text})", f"{title}; no better than random"
     return Cell(text, _shade(line, value), title, is_best=name in best)
+
+
+def _chart(table: Table, width: int) -> Any:
+    """The table as a chart, for papers, in the colours of the page. Metrics without any number are left out."""
+    methods = [label(head, 30) for head in table.text_heads[1:]]
+    known = [row for _, rows in table.bodies for row in rows if any(cell.text != "–" for cell in row[1:])]
+    fields = []
+    for first, *cells in known:
+        for method, cell in zip(methods, cells, strict=True):
+            level = int("0" + "".join(filter(str.isdigit, cell.look)))  # strength7
+            ground, ink = ("rgb({}, {}, {})".format(*colour) for colour in colours(Shade("strength", level)))
+            fields.append(Field(label(first.text, 44), method, cell.text, ground, ink, is_best=cell.is_best))
+    metrics = [label(row[0].text, 44) for row in known]
+    return cell_chart(fields, metrics, methods, (width, _STEP * len(metrics) + 90), angle=-35, font_size=11)
 
 
 def _shade(line: _Line, value: float) -> str:

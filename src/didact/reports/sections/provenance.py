@@ -33,7 +33,7 @@ def section(run: Comparison) -> Section:
 def _facts(run: Comparison) -> Table:
     about = run.about
     seeds = ", ".join(map(str, about.get("seeds") or ())) or "–"
-    facts: dict[str, Any] = {
+    facts = {
         "date": run.launch.date,
         "duration": _duration(run.launch.seconds),
         "command": run.launch.command,
@@ -56,12 +56,8 @@ def _facts(run: Comparison) -> Table:
 
 def _rows(run: Comparison) -> dict[str, str]:
     """Row counts by what they were for, as a table names them."""
-    names = {
-        "in the data": "rows in the data", "to draw students' rows from": "rows to draw students' rows from",
-        "students learn from": "rows students learn from", "dev": "dev rows", "test": "test rows",
-        "measured": "rows measured otherwise",
-    }  # fmt: skip
-    return {names[name]: text for name, text in row_counts(run).items()}
+    names = {"dev": "dev rows", "test": "test rows", "measured": "rows measured otherwise"}
+    return {names.get(name, f"rows {name}"): text for name, text in row_counts(run).items()}
 
 
 def _duration(seconds: float | None) -> str:

@@ -70,13 +70,11 @@ def _table(
         rows.append([str(place + 1), *(_cell(words, place, kinds[name]) for name, words in columns.items())])
     heads: list[Cell | str] = ["#"]
     heads += [Cell(name, "control" if name in run.controls else "", method_text(name)) for name in columns]
-    data = [
-        {
-            "class": target, "method": name, "word": word.word, "mean_abs": word.mean_size, "mean": word.mean,
-            "count": word.count,
-        }
-        for name, words in columns.items() for word in words
-    ]  # fmt: skip
+    data = []
+    for name, words in columns.items():
+        for word in words:
+            means = {"mean_abs": word.mean_size, "mean": word.mean, "count": word.count}
+            data.append({"class": target, "method": name, "word": word.word, **means})
     name = readable(cut(target, 80))
     caption = "All explained rows" if alone or not name else f"Rows explained as “{name}”"
     return Table(f"words-{name}", caption, heads, rows, look="words", words=range(len(heads)), data=data)
