@@ -15,11 +15,12 @@ from PIL import Image
 from didact.records.explanations import TEXTS
 from didact.render.colours import LEVELS
 from didact.render.html import asset, readable
-from didact.reports.build import page, section_html
+from didact.reports.build import page
 from didact.reports.example_json import DIGITS
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
 from reports.folders import HOSTILE, change, write_run
+from reports.reading import section_html
 
 
 def section_of(folder, **options):

@@ -60,8 +60,8 @@ def _replaced(sign: str) -> str:
 
 
 def attributes(**values: str) -> Markup:
-    """Attributes of an element; empty ones are left out."""
-    return Markup("").join(Markup(' {}="{}"').format(name, readable(text)) for name, text in values.items() if text)
+    """Attributes of an element; empty ones are left out. Markup: their texts are escaped here."""
+    return Markup("".join(f' {name}="{escape(readable(text))}"' for name, text in values.items() if text))
 
 
 def script_json(value: Any) -> Markup:

@@ -128,11 +128,6 @@ def document(title: str, header: Header, sections: Sequence[Section]) -> str:
     )
 
 
-def section_html(section: Section) -> str:
-    """One section as it stands in the page."""
-    return render("didact.reports", "section.html.j2", section=section)
-
-
 def export(sections: Sequence[Section], folder: Path, *, title: str | None = None) -> None:
     """Every chart as PNG, SVG and PDF, every table as CSV and LaTeX.
 

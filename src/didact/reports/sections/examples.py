@@ -17,7 +17,7 @@ from didact.render.colours import LEVELS, Shade, opacity
 from didact.render.html import cut, render, script_json
 from didact.render.page import Scale, scales
 from didact.reports.example_json import EncodedRow, encode
-from didact.reports.example_rows import LONG, Example, Method, Source, example
+from didact.reports.example_rows import LONG, Example, Source, example
 from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MeasuredRow
@@ -61,11 +61,11 @@ class Filter:
 
 @dataclass(frozen=True)
 class Kept:
-    """A row of the page, and the same as JSON."""
+    """A row of the page, the same for its script, and how many bytes that takes."""
 
     example: Example
     row: EncodedRow
-    text: Markup
+    size: int
 
 
 def section(run: Comparison) -> Section | None:
@@ -168,9 +168,8 @@ def _kept(
     for place in _order(rows):
         names = [one.name for one in filters if rows[place].id in one.ids]
         found = _fitted(run, sources, rows[place], names)
-        size = 0 if found is None else len(found.text.encode()) + 1
-        if found is not None and size <= room:
-            room, misses, kept[place] = room - size, 0, found
+        if found is not None and found.size < room:
+            room, misses, kept[place] = room - found.size - 1, 0, found
         else:
             misses += 1
         if misses >= _MISSES:
@@ -193,10 +192,9 @@ def _fitted(run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups
         if shown is None:
             return None
         encoded = encode(shown, groups)
-        text = script_json(encoded)
-        size = len(text.encode())
+        size = len(script_json(encoded).encode())
         if size <= most:
-            return Kept(shown, encoded, text)
+            return Kept(shown, encoded, size)
         longest = int(0.9 * shown.length * most / size)
     return None
 
@@ -237,14 +235,16 @@ def _browser(sources: Sequence[Source], filters: Sequence[Filter], kept: Sequenc
         switches=[("controls", "controls")] * has_controls + [("marks", "rationale")] * has_marks,
         static_note=_static_note(len(static), len(kept)),
         static_rows=static,
-        data=_document(methods, kept),
+        data=script_json(
+            {
+                "methods": methods,
+                "cover": opacity(Shade("for", LEVELS)),
+                "levels": LEVELS,
+                "long": LONG,
+                "rows": [entry.row for entry in kept],
+            }
+        ),
     )
-
-
-def _document(methods: Sequence[Method], kept: Sequence[Kept]) -> Markup:
-    about = {"methods": methods, "cover": opacity(Shade("for", LEVELS)), "levels": LEVELS, "long": LONG}
-    rows = Markup(",").join(entry.text for entry in kept)
-    return script_json(about)[:-1] + Markup(',"rows":[') + rows + Markup("]}")
 
 
 def _static_rows(kept: Sequence[Kept]) -> list[Markup]:

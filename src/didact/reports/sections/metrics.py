@@ -6,15 +6,12 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from didact.errors import DidactError
-from didact.metrics import METRICS
-from didact.registry import parse_spec
 from didact.render.colours import LEVELS, Shade, colours
 from didact.render.tables import Cell, Table
 from didact.reports.cell_chart import Field, cell_chart
 from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure, label
-from didact.reports.leaders import beyond_chance, family_of, winners, written
+from didact.reports.leaders import beyond_chance, family_of, metric_entry, winners, written
 from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MetricRow
@@ -38,10 +35,6 @@ class _Line:
     family: str
     is_lower: bool
     found: Mapping[str, MetricRow]
-
-    def value(self, method: str) -> float | None:
-        row = self.found.get(method)
-        return None if row is None else row.value
 
 
 def section(run: Comparison) -> Section:
@@ -77,11 +70,9 @@ def section(run: Comparison) -> Section:
 def _lines(measured: Measured) -> list[_Line]:
     heading = measured.metrics.heading
     found: dict[str, dict[str, MetricRow]] = {}
-    lower = set()
     for row in measured.metrics.rows:
         found.setdefault(row.metric, {})[row.method] = row
-        if row.better == "lower":
-            lower.add(row.metric)
+    lower = {row.metric for row in measured.metrics.rows if row.better == "lower"}
     lines = [_Line(metric, family_of(metric, heading), metric in lower, own) for metric, own in found.items()]
     families = list(dict.fromkeys(line.family for line in lines))
     return sorted(lines, key=lambda line: families.index(line.family))
@@ -142,7 +133,7 @@ def _chart(table: Table, width: int) -> Any:
 
 def _shade(line: _Line, value: float) -> str:
     """The worst of a line has no colour, the best the strongest."""
-    known = [one for name in line.found if (one := line.value(name)) is not None]
+    known = [row.value for row in line.found.values() if row.value is not None]
     low, high = min(known), max(known)
     if high == low:
         return ""
@@ -151,8 +142,5 @@ def _shade(line: _Line, value: float) -> str:
 
 
 def _summary(metric: str) -> str:
-    try:
-        entry = METRICS[parse_spec(metric).name]
-    except DidactError:
-        return ""
-    return f"{entry.summary} ({entry.paper})"
+    entry = metric_entry(metric)
+    return "" if entry is None else f"{entry.summary} ({entry.paper})"
