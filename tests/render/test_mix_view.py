@@ -5,6 +5,7 @@ import json
 import math
 import re
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -192,8 +193,9 @@ class TestPicture:
         content = HEADS.picture("html").decode()
         page = Scripts(content)
         assert [attributes.get("src") for tag, attributes in page.tags if tag == "script"] == [None, None]
-        assert not [tag for tag, _ in page.tags if tag in ("b", "link", "img", "iframe")]
-        assert "default-src 'none'" in content
+        assert not [tag for tag, _ in page.tags if tag in ("b", "img", "iframe")]
+        assert [attributes["href"] for tag, attributes in page.tags if tag == "link"] == ["data:,"]
+        assert "default-src 'none'" in unescape(content)
         assert json.loads(page.scripts[0])["title"]["text"].startswith("</script><b>")
         assert 'getElementById("spec")' in page.scripts[1]
 

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+from didact.render.html import render
+
 _EMPTY = {"meta", "link", "br", "img", "wbr", "input", "rect", "path", "line", "circle"}
+
+
+def section_html(section):
+    """One section as it stands in the page."""
+    return render("didact.reports", "section.html.j2", section=section)
 
 
 @dataclass

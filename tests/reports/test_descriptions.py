@@ -114,7 +114,7 @@ class TestProvenance:
         folder = write_run(tmp_path / "run")
         if content is not None:
             (folder / "run.json").write_text(content)
-        table = provenance.part(Comparison.load(folder)).tables[0]
+        table = provenance.section(Comparison.load(folder)).tables[0]
         assert not {line[0] for line in table.rows} & {"date", "command"}
 
     @pytest.mark.parametrize("content", ["", "[]", '{"started": "2026", "checksum": "0"}'])

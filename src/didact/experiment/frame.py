@@ -1,5 +1,6 @@
 """The data frame that `didact.evaluate` gives: it shows itself as metric × method, and is a data frame in all else."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -7,7 +8,7 @@ import pandas
 
 from didact.metrics import METRICS
 from didact.registry import parse_spec
-from didact.render.grid import Cell, Line, grid
+from didact.render.tables import Cell, Table
 
 _SHOWN: Final = {"method", "metric", "value", "low", "high", "rows", "skipped", "better"}
 _SIGNS: Final = {"higher": "↑", "lower": "↓"}
@@ -30,25 +31,24 @@ class MetricsFrame(pandas.DataFrame):
         rooms: dict[str, list[str]] = {}
         for metric in dict.fromkeys(str(line["metric"]) for line in lines):
             rooms.setdefault(self._room(metric), []).append(metric)
-        shown = []
-        for room, metrics in rooms.items():
-            shown.append(Line(Cell(room)))
-            for metric in metrics:
-                own = {method: cells[metric, method] for method in methods if (metric, method) in cells}
-                shown.append(self._line(metric, own, methods))
+        rows = []
+        for metric in itertools.chain(*rooms.values()):
+            own = {method: cells[metric, method] for method in methods if (metric, method) in cells}
+            rows.append(self._line(metric, own, methods))
         notes = [
             "Means over rows; point at one for its 95 % interval. ↑ higher is better, ↓ lower is. Bold: the best mean; "
             "≈ not told apart from it (the interval of the difference, row by row, holds 0).",
             *map(str, self.attrs.get("notes", ())),
         ]
-        return grid(["", *methods], shown, notes=notes)
+        groups = [(room, len(metrics)) for room, metrics in rooms.items()]
+        return Table("metrics", "", ["", *methods], rows, groups=groups).notebook(notes)
 
     def _room(self, metric: str) -> str:
         name = parse_spec(metric).name
         room = str(METRICS[name].measures) if name in METRICS else OWN
         return str(self.attrs.get("heading", room)) if room == "plausibility" else room
 
-    def _line(self, metric: str, own: Mapping[str, Mapping[Any, Any]], methods: list[str]) -> Line:
+    def _line(self, metric: str, own: Mapping[str, Mapping[Any, Any]], methods: list[str]) -> list[Cell]:
         better = next(iter(own.values()))["better"]
         known = {method: float(line["value"]) for method, line in own.items() if pandas.notna(line["value"])}
         choose = max if better == "higher" else min
@@ -58,15 +58,16 @@ class MetricsFrame(pandas.DataFrame):
         found = []
         for method in methods:
             if method not in known:
-                found.append(Cell("–", "no row has a value" if method in own else "not measured", "quiet"))
+                found.append(Cell("–", "quiet", "no row has a value" if method in own else "not measured"))
                 continue
             line, is_best = own[method], known[method] == best
             near = "" if is_best or not self._is_near(metric, method, leader) else " ≈"
             interval = f"[{_written(line['low'])}, {_written(line['high'])}]"
             title = f"{method}, {metric}: {_written(known[method])} {interval}, {line['rows']} rows"
             title += f", {line['skipped']} skipped" if line["skipped"] else ""
-            found.append(Cell(_written(known[method]) + near, title, "best" if is_best else ""))
-        return Line(Cell(f"{metric} {_SIGNS.get(better, '')}".strip(), entry.summary if entry else ""), found)
+            found.append(Cell(_written(known[method]) + near, "best" if is_best else "", title))
+        name = Cell(f"{metric} {_SIGNS.get(better, '')}".strip(), title=entry.summary if entry else "")
+        return [name, *found]
 
     def _is_near(self, metric: str, method: str, leader: str | None) -> bool:
         """Whether the paired difference to the best method may be 0."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didact.errors import OptionError, UnsupportedError
-from didact.render.grid import Cell, Line, grid
 from didact.render.heat import plain
+from didact.render.tables import Cell, Table
 
 if TYPE_CHECKING:
     from didact.records.explanations import Explanations
@@ -70,15 +70,12 @@ class WordSummary:
 
     def _repr_html_(self) -> str:
         heads = ["word", "count", "mean |score|", *(["mean score"] if self.is_signed else [])]
-        lines = []
-        for target in self.targets:
-            lines += [Line(Cell(target))] if target else []
-            for word in self.of(target):
-                cells = [Cell(f"{word.count:,}"), Cell(f"{word.mean_size:.4g}")]
-                if self.is_signed:
-                    cells.append(Cell(f"{word.mean:+.4g}", mark="above" if word.mean > 0 else "below"))
-                lines.append(Line(Cell(word.word), cells))
-        return grid(heads, lines, notes=[self.title])
+        rows = []
+        for word in self.words:
+            row: list[Cell | str] = [word.word, f"{word.count:,}", f"{word.mean_size:.4g}"]
+            rows.append([*row, *([Cell(f"{word.mean:+.4g}", "above" if word.mean > 0 else "below")] * self.is_signed)])
+        groups = [(target, len(self.of(target))) for target in self.targets]
+        return Table("words", "", heads, rows, groups=groups).notebook([self.title])
 
     def to_documents(self) -> list[dict[str, Any]]:
         """One plain dictionary per word and class, for JSON."""

@@ -1,4 +1,7 @@
-"""What people see: texts with marks, tables, pictures, progress with the time left. No torch in this room."""
+"""What people see: texts with marks, tables, pictures, progress with the time left. No torch in this room.
+
+HTML is written by the templates in `templates/`, through `html.py`, which escapes whatever came with data.
+"""
 
 from typing import Final
 

@@ -21,15 +21,10 @@ def bar_chart(heat: Heat, *, title: str, k: int | None = 20) -> "alt.Chart":
     alt = altair()
     ranked = sorted(range(len(heat.units)), key=lambda place: -abs(heat.units[place].score))
     # Words repeat: each is named by its place, and the axis shows what follows the first space.
-    rows = [
-        {"unit": f"{place} {_name(heat.units[place].token)}", "word": _name(heat.units[place].token),
-         "score": heat.units[place].score}
-        for place in sorted(ranked[:k])
-    ]  # fmt: skip
-    axis = alt.Axis(
-        labelExpr="slice(datum.label, indexof(datum.label, ' ') + 1)", labelLimit=220, ticks=False, domain=False,
-        labelPadding=6,
-    )  # fmt: skip
+    units = [(place, _name(heat.units[place].token), heat.units[place].score) for place in sorted(ranked[:k])]
+    rows = [{"unit": f"{place} {word}", "word": word, "score": score} for place, word, score in units]
+    label = "slice(datum.label, indexof(datum.label, ' ') + 1)"
+    axis = alt.Axis(labelExpr=label, labelLimit=220, ticks=False, domain=False, labelPadding=6)
     colour: Any = alt.value(GREENS[1])
     if heat.kind == "signed":
         colour = alt.condition(alt.datum.score < 0, alt.value(BOTH_SIGNS[0]), alt.value(BOTH_SIGNS[2]))

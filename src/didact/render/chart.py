@@ -4,12 +4,13 @@ Both are imported when the first picture is asked for.
 """
 
 import io
-import json
 from functools import cache
-from html import escape
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from didact.errors import MissingExtraError, OptionError
+from didact.render.html import render, script_json
 
 KINDS: Final = ("png", "svg", "html", "json")
 GREENS: Final = ["#bfe8da", "#009e73", "#00382a"]  # starts well below white, which is kept for exact zeros
@@ -49,7 +50,8 @@ def picture(chart: Any, kind: str, *, title: str) -> bytes:
     if kind == "json":
         return chart.to_json().encode()
     if kind == "html":
-        return _document(title, chart.to_dict()).encode()
+        values = {"title": title, "policy": _POLICY, "script": _script(), "spec": script_json(chart.to_dict())}
+        return render("didact.render", "chart.html.j2", **values).encode()
     if kind == "svg":
         drawn = io.StringIO()
         chart.save(drawn, format="svg")
@@ -59,25 +61,11 @@ def picture(chart: Any, kind: str, *, title: str) -> bytes:
     return painted.getvalue()
 
 
-def _document(title: str, spec: dict[str, Any]) -> str:
-    # The words of the data stay out of the script: as JSON, without a "<" that could end the element.
-    data = json.dumps(spec).replace("<", "\\u003c")
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f'</head>\n<body>\n<div id="chart"></div>\n<script type="application/json" id="spec">{data}</script>',
-            f"<script>{_script()}</script>\n</body>\n</html>\n",
-        ]
-    )
-
-
 @cache
-def _script() -> str:
+def _script() -> Markup:
+    """The code that draws. Markup: it comes from an installed package, and nothing in it ends its element."""
     import altair
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    return vl_convert.javascript_bundle(_DRAW, vl_version=version).replace("</script", "<\\/script")
+    return Markup(vl_convert.javascript_bundle(_DRAW, vl_version=version).replace("</script", "<\\/script"))

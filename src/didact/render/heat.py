@@ -1,15 +1,11 @@
-"""Scores as colours: the scale that terminal and HTML pages share, and the terminal's heat maps.
-
-Orange speaks for the target, blue against it; scores without a sign have one hue of their own. The three are told
-apart by people who are colour-blind. Each row has its own scale: the largest |score| is the full colour.
-"""
+"""Heat maps: rows as methods scored them, what terminal and HTML pages both draw, and the terminal's drawings."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt8
@@ -18,18 +14,12 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from didact.render.colours import FULL, LEVELS, Colour, Shade, colours, meanings, opacity, shade
 from didact.render.marks import INCOMPLETE, Image, Span, adds_up, percent
 from didact.render.terminal import marked, picture, visible
 
-LEVELS = 10  # the eye tells hardly more, and a page names each level once
-
-Colour: TypeAlias = tuple[int, int, int]
-_FULL: dict[str, Colour] = {"for": (230, 106, 8), "against": (0, 114, 178), "strength": (0, 158, 115)}
-WHITE: Colour = (255, 255, 255)
 # Nobody knows whether a terminal is dark or light; from grey, strong scores stand out on both.
 _GREY: Colour = (118, 118, 118)
-_INKS: tuple[Colour, Colour] = ((0, 0, 0), (255, 255, 255))  # one of the two always has a contrast of 4.5
-_COVER = 0.75  # how much of a picture the strongest patch hides
 
 
 class Unit(NamedTuple):
@@ -43,12 +33,14 @@ class Unit(NamedTuple):
     segment: int
     place: tuple[int, ...]
 
+    @property
+    def span(self) -> Span:
+        """The characters of its text."""
+        return self.place[0], self.place[1]
 
-class Shade(NamedTuple):
-    """A step of the scale: `hue` is for, against or strength; level 0 has no colour."""
-
-    hue: str
-    level: int
+    def read(self, kind: str) -> str:
+        """The score in digits; whether it is marked where the kind of scores knows no more."""
+        return number(self.score, kind) or ("marked" if self.score else "not marked")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,26 +136,6 @@ class Section:
         return [fact for fact in heat.answers() if fact not in shared]
 
 
-def shade(score: float, scale: float, kind: str) -> Shade:
-    """The colour of a score in a row whose largest |score| is `scale`."""
-    strength = min(abs(score) / scale, 1.0) if scale > 0 else 0.0
-    hue = "strength" if kind != "signed" else "for" if score > 0 else "against"
-    return Shade(hue, round(strength * LEVELS))
-
-
-def colours(shade: Shade, *, page: Colour = WHITE, full: dict[str, Colour] | None = None) -> tuple[Colour, Colour]:
-    """Background and ink: from the page's own colour to the full hue, with the ink that is read best on it."""
-    share = shade.level / LEVELS
-    back = _mixed(page, (full or _FULL)[shade.hue], share)
-    return back, max(_INKS, key=lambda ink: contrast(ink, back))
-
-
-def contrast(one: Colour, other: Colour) -> float:
-    """The contrast of WCAG 2: 1 for equal colours, 21 for black on white; text is read well from 4.5 on."""
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def number(score: float, kind: str) -> str:
     """Three digits; with its sign where signs mean something, nothing where a mark says it all."""
     if kind == "binary":
@@ -198,10 +170,10 @@ def heat_text(heat: Heat, segment: int, *, colour: bool = True) -> Text:
     """
     units = heat.inside(segment)
     if heat.kind == "binary" and not colour:
-        return marked(heat.texts[segment][1], [_span(unit) for unit in units if unit.score], colour=False)
+        return marked(heat.texts[segment][1], [unit.span for unit in units if unit.score], colour=False)
     strongest = set() if colour else {id(unit) for unit in heat.strongest()}
     shown = Text()
-    for part, covering in parts(heat.texts[segment][1], [_span(unit) for unit in units]):
+    for part, covering in parts(heat.texts[segment][1], [unit.span for unit in units]):
         best = max((units[name] for name in covering), key=lambda unit: abs(unit.score), default=None)
         visible = plain(part)
         if best is None:
@@ -224,17 +196,12 @@ def heat_picture(heat: Heat, *, widest: int = 48, colour: bool = True) -> Text:
         return picture(grey.astype(np.uint8), boxes, widest=widest, colour=False)
     for unit in heat.patches():
         top, left, bottom, right = unit.place
-        cover, hue = opacity(heat.shade(unit.score)), np.array(_FULL[heat.shade(unit.score).hue])
+        cover, hue = opacity(heat.shade(unit.score)), np.array(FULL[heat.shade(unit.score).hue])
         grey[top:bottom, left:right] = (1 - cover) * grey[top:bottom, left:right] + cover * hue
     shown = picture(grey.round().astype(np.uint8), [], widest=widest)
     shown.rstrip()
     shown.no_wrap = True
     return shown
-
-
-def opacity(shade: Shade) -> float:
-    """How much of the picture a patch hides."""
-    return round(_COVER * shade.level / LEVELS, 3)
 
 
 def drawing(section: Section, *, colour: bool = True) -> Group:
@@ -265,12 +232,6 @@ def legend(kinds: Sequence[str], *, colour: bool = True) -> Text:
     for hue, words in meanings(kinds):
         shown.append(f" {words} ", style(Shade(hue, LEVELS))).append("  ")
     return shown.append("each row by its strongest unit", "dim")
-
-
-def meanings(kinds: Sequence[str]) -> list[tuple[str, str]]:
-    """The hues that the kinds use, in words."""
-    signed = [("against", "against the target"), ("for", "for the target")] if "signed" in kinds else []
-    return signed + ([("strength", "important, for or against")] if set(kinds) - {"signed"} else [])
 
 
 def show(sections: Sequence[Section], *, more: str = "", console: Any = None) -> None:
@@ -329,10 +290,6 @@ def style(shade: Shade) -> Style | None:
     return Style(color=f"rgb{ink}".replace(" ", ""), bgcolor=f"rgb{back}".replace(" ", ""))
 
 
-def _span(unit: Unit) -> Span:
-    return unit.place[0], unit.place[1]
-
-
 def plain(text: str) -> str:
     """The text without anything that would control a terminal."""
     return "".join(map(visible, text))
@@ -342,13 +299,3 @@ def _grey(image: UInt8[np.ndarray, "height width channel"]) -> Any:
     """Without colours of its own, so that the tint is all there is."""
     bright = image[..., :3].mean(-1) if image.shape[-1] >= 3 else image[..., 0].astype(float)
     return np.repeat(bright[..., None], 3, axis=-1)
-
-
-def _mixed(one: Colour, other: Colour, share: float) -> Colour:
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
-    return red, green, blue
-
-
-def _luminance(colour: Colour) -> float:
-    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (part / 255 for part in colour)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

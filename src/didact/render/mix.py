@@ -17,7 +17,8 @@ from rich.text import Text
 
 from didact.errors import OptionError, ShapeError
 from didact.render.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
-from didact.render.heat import LEVELS, Shade, has_colours, plain, shade, style
+from didact.render.colours import LEVELS, Shade, shade
+from didact.render.heat import has_colours, plain, style
 
 if TYPE_CHECKING:
     import altair as alt

@@ -1,25 +1,39 @@
-"""Tables of the page, and the same for papers: HTML, CSV, LaTeX."""
+"""Tables of pages and notebooks, and the same for papers: HTML, CSV, LaTeX."""
 
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 from didact.render.formulas import without_formula
-from didact.render.page import safe
+from didact.render.html import LONGEST, asset, cut, render
 
 PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
-LONGEST: Final = 80  # characters of a name; the rest is in its title
+_COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
+_MATH: Final = (
+    r"- \times \pm \tau \uparrow \downarrow \blacktriangle \blacktriangledown \star \ddagger ^\circ \leq \geq \to \cdot"
+)
 _LATEX: Final = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$", "±": r"$\pm$",
-    "τ": r"$\tau$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$",
-    "★": r"$\star$", "‡": r"$\ddagger$", "§": r"\S{}", "°": r"$^\circ$", "…": r"\dots{}", "≤": r"$\leq$",
-    "≥": r"$\geq$", "→": r"$\to$", "·": r"$\cdot$",
-}  # fmt: skip
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"\\{command}{{}}" for sign, command in zip('\\~^<>|"…§', _COMMANDS.split(), strict=True)},
+    **{sign: f"${command}$" for sign, command in zip("−×±τ↑↓▲▼★‡°≤≥→·", _MATH.split(), strict=True)},
+    "–": "--",
+    "—": "---",
+}
+_TABULAR: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepackage{amssymb} and \usepackage[T1]{fontenc}
+\begin{table}
+\centering
+\caption{%s}
+\label{tab:%s}
+\begin{tabular}{%s}
+\toprule
+%s
+\bottomrule
+\end{tabular}
+\end{table}
+"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,19 @@ class Cell:
     is_best: bool = False
     longest: int = LONGEST
 
+    @property
+    def shown(self) -> str:
+        return cut(self.text, self.longest)
+
+    @property
+    def hover(self) -> str:
+        """What is read by pointing at the cell: its title, or a text that was cut off."""
+        return cut(self.title or (self.text if len(self.text) > self.longest else ""), 400)
+
+    @property
+    def whole(self) -> str:
+        return f"{self.text} {self.aside}".strip()
+
 
 @dataclass(frozen=True)
 class Table:
@@ -44,6 +71,7 @@ class Table:
     `data` is the content as plain records, for CSV; without it the cells are written as they are read.
     """
 
+    kind: ClassVar = "table"  # of a block of a report
     name: str
     caption: str
     heads: Sequence[Cell | str]
@@ -55,68 +83,55 @@ class Table:
     keys: int = 1  # columns that name a row: repeated where a terminal splits the table
 
     @property
+    def head_cells(self) -> list[Cell]:
+        return self._cells(self.heads)
+
+    @property
+    def bodies(self) -> Iterator[tuple[str, list[list[Cell]]]]:
+        """The rows by group, each group with its heading."""
+        start = 0
+        for heading, count in self.groups or [("", len(self.rows))]:
+            yield heading, [self._cells(row) for row in self.rows[start : start + count]]
+            start += count
+
+    def _cells(self, row: Sequence[Cell | str]) -> list[Cell]:
+        """A row with the look of its columns."""
+        cells = [entry if isinstance(entry, Cell) else Cell(entry) for entry in row]
+        return [
+            cell if number in self.words else replace(cell, look=f"number {cell.look}".strip())
+            for number, cell in enumerate(cells)
+        ]
+
+    @property
     def text_heads(self) -> list[str]:
-        return [_cell(head).text for head in self.heads]
+        return [cell.text for cell in self.head_cells]
 
     @property
     def text_rows(self) -> list[list[str]]:
         """The rows for a terminal; what stands behind a text is put into brackets."""
-        cells = [[_cell(entry) for entry in row] for row in self.rows]
-        return [[f"{cell.text} ({cell.aside})" if cell.aside else cell.text for cell in row] for row in cells]
+        rows = map(self._cells, self.rows)
+        return [[f"{cell.text} ({cell.aside})" if cell.aside else cell.text for cell in row] for row in rows]
 
-    def html(self) -> str:
-        heads = "".join(self._head(number, _cell(one)) for number, one in enumerate(self.heads))
-        width = self._width()
-        look = "hint many" if width > PAGE else "hint"
-        hint = f'<p class="{look}" aria-hidden="true">scroll sideways →</p>' if width > PHONE else ""
-        return (
-            f'{hint}<div class="scroll" tabindex="0" role="region" aria-label="{safe(cut(self.caption))}">'
-            f'<table class="{self.look}"><caption><span class="stay">{safe(self.caption)}</span></caption>'
-            f"<thead><tr>{heads}</tr></thead>{self._bodies()}</table></div>"
-        )
+    def notebook(self, notes: Sequence[str] = ()) -> str:
+        """The table as a piece of a page that brings its own style, with remarks below it."""
+        style = asset("didact.render", "grid.css")
+        return render("didact.render", "grid.html.j2", table=self, notes=notes, style=style)
 
-    def _bodies(self) -> str:
-        if not self.groups:
-            return f"<tbody>{''.join(map(self._line, self.rows))}</tbody>"
-        found, at = [], 0
-        for heading, count in self.groups:
-            lines = "".join(map(self._line, self.rows[at : at + count]))
-            head = f'<tr class="group"><th colspan="{len(self.heads)}" scope="rowgroup">'
-            head += f'<span class="stay">{safe(heading)}</span></th></tr>'
-            found.append(f"<tbody>{head}{lines}</tbody>")
-            at += count
-        return "".join(found)
+    @property
+    def hint(self) -> str:
+        """The look of a line that says that the table can be scrolled; empty where it fits a phone."""
+        rows = list(map(self._cells, self.rows))
+        heads = enumerate(self.head_cells)
+        width = sum(self._width(n, head, [row[n] for row in rows if n < len(row)]) for n, head in heads)
+        return "hint many" if width > PAGE else "hint" if width > PHONE else ""
 
-    def _width(self) -> int:
-        """About how many characters wide the table is: headings break between the parts of names, numbers never."""
-        found = 0
-        for number, head in enumerate(self.heads):
-            cells = [_cell(row[number]) for row in self.rows if number < len(row)]
-            if number in self.words and self.look != "words":
-                texts = [piece for cell in cells for piece in _pieces(cell.text)]
-            else:
-                texts = [_whole(cell) for cell in cells]
-            found += max(map(len, [*_pieces(_cell(head).text), *texts]), default=0) + 2
-        return found
-
-    def _head(self, number: int, cell: Cell) -> str:
-        return f'<th scope="col"{self._looks(number, cell)}{_titled(cell)}><span>{soft(cut(cell.text))}</span></th>'
-
-    def _line(self, row: Sequence[Cell | str]) -> str:
-        return f"<tr>{''.join(self._cell(number, _cell(one)) for number, one in enumerate(row))}</tr>"
-
-    def _cell(self, number: int, cell: Cell) -> str:
-        inside = soft(cut(cell.text, cell.longest))
-        if cell.is_best:
-            inside = f'<b>{inside}</b><span class="best" aria-hidden="true">★</span><span class="unseen">, best</span>'
-        if cell.aside:
-            inside += f" <small>{safe(cell.aside)}</small>"
-        tag = 'th scope="row"' if number == 0 else "td"
-        return f"<{tag}{self._looks(number, cell)}{_titled(cell)}>{inside}</{tag[:2]}>"
-
-    def _looks(self, number: int, cell: Cell) -> str:
-        looks = " ".join(filter(None, ["" if number in self.words else "number", cell.look]))
-        return f' class="{looks}"' if looks else ""
+    def _width(self, number: int, head: Cell, cells: Sequence[Cell]) -> int:
+        """About how many characters wide a column is: headings break between the parts of names, numbers never."""
+        if number in self.words and self.look != "words":
+            texts = [piece for cell in cells for piece in _pieces(cell.text)]
+        else:
+            texts = [cell.whole for cell in cells]
+        return max(map(len, [*_pieces(head.text), *texts]), default=0) + 2
 
     def csv(self) -> str:
         out = io.StringIO()
@@ -126,53 +141,25 @@ class Table:
             writer.writerow(names)
             writer.writerows([_plain(line.get(name)) for name in names] for line in self.data)
         else:
-            writer.writerow([_plain(_cell(one).text) for one in self.heads])
-            writer.writerows([_plain(_whole(_cell(one))) for one in row] for row in self.rows)
+            writer.writerow([_plain(text) for text in self.text_heads])
+            writer.writerows([_plain(cell.whole) for cell in self._cells(row)] for row in self.rows)
         return out.getvalue()
 
     def latex(self) -> str:
         """A table for LaTeX with the package booktabs. The best of a line is bold."""
         sides = "".join("l" if number in self.words else "r" for number in range(len(self.heads)))
-        starts, at = {}, 0
-        for heading, count in self.groups:
-            starts[at] = heading
-            at += count
-        lines = []
-        for number, row in enumerate(self.rows):
-            if number in starts:
-                rule = [r"\midrule"] if number else []
-                lines += [*rule, rf"\multicolumn{{{len(self.heads)}}}{{l}}{{\emph{{{latex(starts[number])}}}}} \\"]
-            lines.append(" & ".join(_latex_cell(_cell(one)) for one in row) + r" \\")
-        return "\n".join(
-            [
-                "% needs \\usepackage{booktabs}; symbols also \\usepackage{amssymb} and \\usepackage[T1]{fontenc}",
-                r"\begin{table}", r"\centering",
-                rf"\caption{{{latex(self.caption)}}}", rf"\label{{tab:{_key(self.name)}}}",
-                rf"\begin{{tabular}}{{{sides}}}",
-                r"\toprule", " & ".join(latex(_cell(one).text) for one in self.heads) + r" \\", r"\midrule", *lines,
-                r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
-            ]
-        )  # fmt: skip
-
-
-def cut(text: str, longest: int = LONGEST) -> str:
-    """The text, its end cut off visibly where it is long."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def soft(text: str) -> str:
-    """Escaped, with places where a long name may be broken."""
-    return re.sub(r"([_(/=,.])(?=[^\W\d])", r"\1<wbr>", safe(text))
+        lines = [" & ".join(map(latex, self.text_heads)) + r" \\"]
+        for heading, rows in self.bodies:
+            lines.append(r"\midrule")
+            lines += [rf"\multicolumn{{{len(self.heads)}}}{{l}}{{\emph{{{latex(heading)}}}}} \\"] if heading else []
+            lines += [" & ".join(map(_latex_cell, row)) + r" \\" for row in rows]
+        label = re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-") or "table"
+        return _TABULAR % (latex(self.caption), label, sides, "\n".join(lines))
 
 
 def latex(text: str) -> str:
     """Escaped for LaTeX; what cannot be printed is left out."""
     return "".join(_LATEX.get(sign, sign) for sign in text if sign.isprintable())
-
-
-def _key(name: str) -> str:
-    """A name as a label of LaTeX can hold it."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "table"
 
 
 def _pieces(text: str) -> list[str]:
@@ -185,22 +172,8 @@ def _latex_cell(cell: Cell) -> str:
     return inside + (f" {latex(cell.aside)}" if cell.aside else "")
 
 
-def _cell(one: Cell | str) -> Cell:
-    return one if isinstance(one, Cell) else Cell(one)
-
-
-def _whole(cell: Cell) -> str:
-    return f"{cell.text} {cell.aside}".strip()
-
-
 def _plain(value: Any) -> Any:
     """For a sheet: what cannot be printed is left out, and text that a sheet would take for a formula is quoted."""
     if not isinstance(value, str):
         return "" if value is None else value
-    text = "".join(sign for sign in value if sign.isprintable())
-    return without_formula(text)
-
-
-def _titled(cell: Cell) -> str:
-    title = cell.title or (cell.text if len(cell.text) > cell.longest else "")
-    return f' title="{safe(cut(title, 400))}"' if title else ""
+    return without_formula("".join(sign for sign in value if sign.isprintable()))

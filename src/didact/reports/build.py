@@ -3,18 +3,20 @@
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from markupsafe import Markup
 
 from didact import __version__
 from didact.errors import OptionError
 from didact.records.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
 from didact.records.remote import Remote, is_url
-from didact.render import GENERATOR
-from didact.render.page import safe, shades
-from didact.reports.assets import asset
-from didact.reports.part import Part
+from didact.render.html import asset, render
+from didact.render.page import shades
+from didact.reports.header import Header
+from didact.reports.section import Section
 from didact.reports.sections import (
     agreement,
     compared,
@@ -33,19 +35,8 @@ from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 
 FILE: Final = "report.html"
-# A section that has nothing to say of a run gives None.
-PARTS: Final[tuple[Callable[[Comparison], Part | None], ...]] = (
-    compared.part,
-    ranking.part,
-    curves.part,
-    metrics.part,
-    agreement.part,
-    examples.part,
-    words.part,
-    learned.part,
-    cost.part,
-    provenance.part,
-)
+# In the order of the page. A section that has nothing to say of a run gives None.
+SECTIONS: Final = (compared, ranking, curves, metrics, agreement, examples, words, learned, cost, provenance)
 
 
 def report(
@@ -76,11 +67,9 @@ def report(
             "it. Name a file for the report, didact.report(comparison, 'report.html'), or keep the run, "
             "didact.compare(…, out='runs/first')."
         )
-    found = Comparison.load(folder)
-    target = write(
-        found, parts_of(found, [StudyAnalysis.load(one) for one in studies]), path, figures=figures, title=title,
-        overwrite=overwrite,
-    )  # fmt: skip
+    comparison = Comparison.load(folder)
+    sections = parts_of(comparison, [StudyAnalysis.load(study) for study in studies])
+    target = write(comparison, sections, path, figures=figures, title=title, overwrite=overwrite)
     if path is None and is_url(folder):
         Remote(str(folder)).upload(target, FILE)
     return target
@@ -88,7 +77,7 @@ def report(
 
 def write(
     run: Comparison,
-    parts: Sequence[Part],
+    sections: Sequence[Section],
     path: Path | str | None = None,
     *,
     figures: Path | str | None = None,
@@ -102,62 +91,61 @@ def write(
     if figures is not None:
         check_output_folder(Path(figures))
     with_folder(target)
-    write_text(target, page(run, parts, title))
+    write_text(target, page(run, sections, title))
     if figures is not None:
-        export(parts, Path(figures), title=title)
+        export(sections, Path(figures), title=title)
     return target
 
 
-def parts_of(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Part]:
+def parts_of(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Section]:
     """All sections; what people said stands before what was run."""
-    found = [one for part in PARTS if (one := part(run)) is not None]
-    asked = [people.part(study, place=place) for place, study in enumerate(studies, 1)]
-    return [*found[:-1], *asked, found[-1]]
+    sections = [section for module in SECTIONS if (section := module.section(run)) is not None]
+    by_people = [people.section(study, place=place) for place, study in enumerate(studies, 1)]
+    return [*sections[:-1], *by_people, sections[-1]]
 
 
-def page(run: Comparison, parts: Sequence[Part], title: str | None = None) -> str:
+def page(run: Comparison, sections: Sequence[Section], title: str | None = None) -> str:
     """The document of a run."""
     question = f"didact: which explanation of {run.name} can you trust?"
-    return whole(title or question, headline.header(run, title or None), parts)
+    return document(title or question, headline.header(run, title or None), sections)
 
 
-def whole(title: str, header: str, parts: Sequence[Part]) -> str:
+def document(title: str, header: Header, sections: Sequence[Section]) -> str:
     """One document: no request leaves it, and no script runs but its own."""
-    scripts = [part.script for part in parts if part.script]
+    scripts = [_asset(section.script) for section in sections if section.script]
+    styles = [_asset(name) for name in ("style.css", *(section.style for section in sections)) if name]
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
-    links = "".join(f'<li><a href="#{part.id}">{part.id.capitalize()}</a></li>' for part in parts)
-    return "\n".join(
-        [
-            "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">', GENERATOR,
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">', '<link rel="icon" href="data:,">',
-            f"<title>{safe(title)}</title>",
-            f"<style>{asset('style.css')}{shades('main')}{''.join(part.style for part in parts)}</style>",
-            "</head>", "<body>",
-            '<a class="skip" href="#main">Skip to the results</a>',
-            '<main id="main">', header, f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
-            *(part.html() for part in parts), f"<footer>Made by didact {safe(__version__)}.</footer>", "</main>",
-            *(f"<script>{script}</script>" for script in scripts), "</body>", "</html>\n",
-        ]
-    )  # fmt: skip
+    return render(
+        "didact.reports",
+        "report.html.j2",
+        title=title,
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}",
+        styles=[*styles[:1], shades("main"), *styles[1:]],
+        header=header,
+        sections=sections,
+        scripts=scripts,
+        version=__version__,
+    )
 
 
-def export(parts: Sequence[Part], folder: Path, *, title: str | None = None) -> None:
+def export(sections: Sequence[Section], folder: Path, *, title: str | None = None) -> None:
     """Every chart as PNG, SVG and PDF, every table as CSV and LaTeX.
 
     `title` is the title of a chart, followed by what the chart shows where a section has several of them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for part in parts:
-        for figure in part.figures:
-            own = title and (title if len(part.figures) == 1 else f"{title}: {figure.caption or figure.name}")
+    for section in sections:
+        for figure in section.figures:
+            own = title and (title if len(section.figures) == 1 else f"{title}: {figure.caption or figure.name}")
             for kind in ("png", "svg", "pdf"):
                 write_bytes(folder / f"{_file(figure.name)}.{kind}", figure.file(kind, title=own))
-        for table in part.tables:
+        for table in section.tables:
             write_text(folder / f"{_file(table.name)}.csv", table.csv())
             write_text(folder / f"{_file(table.name)}.tex", table.latex())
+
+
+def _asset(name: str) -> Markup:
+    return asset("didact.reports", name)
 
 
 def _file(name: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from didact.render.chart import altair
-from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, calm, values
+from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, DataRow, calm, values
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,24 @@ class Dot:
     is_full: bool = True
     people: Sequence[float] = ()
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval; without one, the point."""
+        return self.value if self.low is None else self.low, self.value if self.high is None else self.high
+
+    @property
+    def reach(self) -> list[float]:
+        """All that the chart must have room for."""
+        return [self.value, *self.ends, *self.people]
+
+    def row(self, name: str) -> DataRow:
+        """The dot as data of a chart."""
+        low, high = self.ends
+        fill = self.color if self.is_full else PAGE
+        end = max(self.value, high, *self.people)
+        shown = {"written": self.written, "told": self.told, "color": self.color, "fill": fill}
+        return {"name": name, "value": self.value, "low": low, "high": high, "end": end, **shown}
+
 
 def dot_plot(
     dots: Sequence[Dot],
@@ -36,58 +54,44 @@ def dot_plot(
     alt = altair()
     is_narrow = width <= NARROW
     names = _unique([dot.name for dot in dots])
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "value": dot.value,
-            "low": dot.value if dot.low is None else dot.low,
-            "high": dot.value if dot.high is None else dot.high,
-            "end": max([dot.value, *([] if dot.high is None else [dot.high]), *dot.people]),
-            "color": dot.color,
-            "fill": dot.color if dot.is_full else PAGE,
-            "written": dot.written,
-            "told": dot.told,
-        }
-        for name, dot in zip(names, dots, strict=True)
-    ]
-    single = [{"name": name, "value": value} for name, dot in zip(names, dots, strict=True) for value in dot.people]
-    reach = [row[key] for row in rows for key in ("low", "end", "value")] + [point["value"] for point in single]
-    reach += [] if base is None else [base]
-    span = (max(reach) - min(reach)) or 1.0
-    domain = [min(reach) - 0.04 * span, max(reach) + (0.2 if is_narrow else 0.11) * span]
-    scale = alt.Scale(domain=domain, nice=False, zero=False)
+    scale = alt.Scale(domain=_domain(dots, base, is_narrow=is_narrow), nice=False, zero=False)
     labels = alt.Undefined if ticks is None else [ticks * tick / 10 for tick in range(0, 11, 2 if is_narrow else 1)]
-    axis = alt.Axis(
-        title=title, tickCount=5 if is_narrow else 8, values=labels, domain=False, ticks=False, labelPadding=6
-    )
+    count = 5 if is_narrow else 8
+    axis = alt.Axis(title=title, tickCount=count, values=labels, domain=False, ticks=False, labelPadding=6)
     names_axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=300, labelPadding=10, labelColor=INK)
     y = alt.Y("name:N", sort=names, axis=None if is_narrow else names_axis, scale=alt.Scale(padding=0.5))
     below = 9 if is_narrow else 0  # there the name stands above its bar
-    color, fill, stroke = (kind(name, scale=None) for kind, name in _colours(alt))
-    plot = alt.Chart(values(rows)).encode(y=y, description="told:N")
+
+    def x(field: str) -> Any:
+        return alt.X(f"{field}:Q", scale=scale, axis=axis)
+
     layers = []
     if base is not None:
         rule = alt.Chart(values([{base_name: base}])).mark_rule(color=QUIET, strokeWidth=1.5)
-        layers.append(rule.encode(x=alt.X(f"{base_name}:Q", scale=scale, axis=axis)))
+        layers.append(rule.encode(x=x(base_name)))
+    single = [{"name": name, "value": value} for name, dot in zip(names, dots, strict=True) for value in dot.people]
     if single:
         faint = alt.Chart(values(single)).mark_tick(color=GREY, opacity=0.7, thickness=2, size=14, yOffset=below)
-        layers.append(faint.encode(x=alt.X("value:Q", scale=scale, axis=axis), y=y))
+        layers.append(faint.encode(x=x("value"), y=y))
+    rows = [dot.row(name) for name, dot in zip(names, dots, strict=True)]
+    plot = alt.Chart(values(rows)).encode(y=y, description="told:N")
     bars = plot.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=below, y2Offset=below)
     points = plot.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=below)
+    fill, stroke = alt.Fill("fill:N", scale=None), alt.Stroke("color:N", scale=None)
     numbers = plot.mark_text(align="left", dx=9, fontSize=12, color=INK, yOffset=below)
-    layers += [
-        bars.encode(x=alt.X("low:Q", axis=axis, scale=scale), x2="high:Q", color=color),
-        points.encode(x=alt.X("value:Q", scale=scale, axis=axis), fill=fill, stroke=stroke),
-        numbers.encode(x="end:Q", text="written:N"),
-    ]
+    layers.append(bars.encode(x=x("low"), x2="high:Q", color=alt.Color("color:N", scale=None)))
+    layers += [points.encode(x=x("value"), fill=fill, stroke=stroke), numbers.encode(x="end:Q", text="written:N")]
     if is_narrow:
         above = plot.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20)
         layers.append(above.encode(text="name:N"))
     return calm(alt.layer(*layers), width, (44 if is_narrow else 30) * len(rows) + (40 if title is None else 56))
 
 
-def _colours(alt: Any) -> list[tuple[Any, str]]:
-    return [(alt.Color, "color:N"), (alt.Fill, "fill:N"), (alt.Stroke, "color:N")]
+def _domain(dots: Sequence[Dot], base: float | None, *, is_narrow: bool) -> list[float]:
+    """The ends of the axis, with room for the numbers on the right."""
+    reach = [value for dot in dots for value in dot.reach] + ([] if base is None else [base])
+    span = (max(reach) - min(reach)) or 1.0
+    return [min(reach) - 0.04 * span, max(reach) + (0.2 if is_narrow else 0.11) * span]
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -5,26 +5,28 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeAlias
 from xml.etree import ElementTree
+
+from markupsafe import Markup
 
 from didact.render.chart import altair, picture
 from didact.render.heat import plain
-from didact.render.page import safe
-from didact.render.tables import cut
+from didact.render.html import cut
 
 # The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
 # people who are colour-blind; what says something by its colour also says it by shape or words.
 INK, QUIET, LINE, PAGE = "#1b1d21", "#5c6370", "#e1e4e8", "#fffffe"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d95f02", "#009e73", "#9a5fa8", "#8a919d"
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE)
-_NAMES: Final = {
-    INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page", BLUE: "blue", ORANGE: "orange", GREEN: "green",
-    PURPLE: "purple", GREY: "grey",
-}  # fmt: skip
+_COLOURS: Final = (INK, QUIET, LINE, PAGE, *SERIES, GREY)
+_CLASSES: Final = ("ink", "quiet", "line", "page", "blue", "orange", "green", "purple", "grey")
+NAMES: Final = dict(zip(_COLOURS, _CLASSES, strict=True))
+DataRow: TypeAlias = Mapping[str, object]  # a row of the data of a chart
 _SVG: Final = "http://www.w3.org/2000/svg"
 _KEPT: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
 _DROPPED: Final = {"class", "role", "pointer-events", "font-family", "version"}
+_MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
 _FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
 
 WIDE: Final = 820
@@ -35,20 +37,21 @@ NARROW: Final = 320
 class Figure:
     """A chart by its width in pixels. `alt` is what a reader who does not see it is told."""
 
+    kind: ClassVar = "figure"  # of a block of a report
     name: str
     alt: str
     draw: Callable[[int], Any]
     widths: Sequence[int] = (WIDE, NARROW)
     caption: str = ""
 
-    def html(self) -> str:
+    @property
+    def drawings(self) -> list[tuple[str, Markup]]:
+        """For each width its look and the chart."""
         looks = ("wide", "narrow") if len(self.widths) > 1 else ("",)
-        drawn = "".join(
-            f'<div class="{look}">{inline(self._svg(width), f"{self.name}-{width}", self.alt)}</div>'
+        return [
+            (look, inline(self._svg(width), f"{self.name}-{width}", self.alt))
             for look, width in zip(looks, self.widths, strict=True)
-        )
-        caption = f"<figcaption>{safe(self.caption)}</figcaption>" if self.caption else ""
-        return f'<figure class="chart">{caption}{drawn}</figure>'
+        ]
 
     def file(self, kind: str, *, title: str | None = None) -> bytes:
         """The content of a picture file: png, svg or pdf. `title` replaces the caption; "" leaves it out."""
@@ -81,7 +84,7 @@ def calm(chart: Any, width: int, height: int | None = None) -> Any:
     sized = chart.properties(width=width, autosize={"type": "fit", "contains": "padding"}, background="transparent")
     if height is not None:
         sized = sized.properties(height=height)
-    text: dict[str, Any] = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
+    text = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
     lines = {"domainColor": LINE, "tickColor": LINE, "gridColor": LINE}
     # `configure` comes first: it forgets what was said before. Letters may be wider in the page than measured here,
     # so there is room beside the names.
@@ -93,10 +96,11 @@ def calm(chart: Any, width: int, height: int | None = None) -> Any:
     )
 
 
-def inline(svg: str, name: str, alt: str) -> str:
+def inline(svg: str, name: str, alt: str) -> Markup:
     """The drawing as a part of the page: its colours by the page's style, ids of its own, nothing but shapes and words.
 
-    What a mark says of itself (`description`) is read by pointing at it.
+    What a mark says of itself (`description`) is read by pointing at it. Markup: the XML writer escapes all words, and
+    only known elements are left.
     """
     root = ElementTree.fromstring(svg)
     _clean(root, re.sub(r"\W+", "-", name))
@@ -107,18 +111,20 @@ def inline(svg: str, name: str, alt: str) -> str:
     root.set("role", "img")
     root.set("aria-label", _printable(alt))
     ElementTree.register_namespace("", _SVG)
-    return ElementTree.tostring(root, encoding="unicode")
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
 def _clean(element: ElementTree.Element, name: str) -> None:
-    told = element.get("aria-label") if "mark-" in _parent_look(element) else None
+    # Vega tells a single mark from axes and groups by its description of its part.
+    is_mark = element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARKS
+    told = element.get("aria-label") if is_mark else None
     for key in list(element.attrib):
         value = element.attrib[key]
         if key.startswith(("aria-", "on", "{")) or key in _DROPPED:
             del element.attrib[key]
-        elif key in ("fill", "stroke") and value.lower() in _NAMES:
+        elif key in ("fill", "stroke") and value.lower() in NAMES:
             del element.attrib[key]
-            look = f"{key[0]}-{_NAMES[value.lower()]}"
+            look = f"{key[0]}-{NAMES[value.lower()]}"
             element.set("class", f"{element.get('class', '')} {look}".strip())
         elif key == "id":
             element.set(key, f"{name}-{value}")
@@ -138,15 +144,7 @@ def _clean(element: ElementTree.Element, name: str) -> None:
         element.insert(0, title)
 
 
-def _parent_look(element: ElementTree.Element) -> str:
-    """Vega tells a single mark from axes and groups by its description of its part."""
-    return "mark-" if element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARKS else ""
-
-
-_MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
-
-
-def values(rows: Sequence[Mapping[str, Any]]) -> Any:
+def values(rows: Sequence[DataRow]) -> Any:
     """The rows as data of a chart. Signs that XML does not have are left out of every text."""
     return altair().Data(values=[{name: _printable(value) for name, value in row.items()} for row in rows])
 

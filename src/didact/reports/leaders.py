@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from didact.errors import DidactError
-from didact.metrics import METRICS
+from didact.metrics import METRICS, MetricEntry
 from didact.registry import parse_spec
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured
@@ -161,8 +161,15 @@ def more_faithful(run: Comparison, method: str) -> list[str]:
 
 def family_of(metric: str, heading: str) -> str:
     """faithfulness, plausibility (or truth) or stability; `other` for a metric that this didact does not know."""
-    try:
-        measures = METRICS[parse_spec(metric).name].measures
-    except DidactError:
+    entry = metric_entry(metric)
+    if entry is None:
         return "other"
-    return heading if measures == "plausibility" else measures
+    return heading if entry.measures == "plausibility" else entry.measures
+
+
+def metric_entry(metric: str) -> MetricEntry | None:
+    """What is registered under the name of a metric; None for one that this didact does not know."""
+    try:
+        return METRICS[parse_spec(metric).name]
+    except DidactError:
+        return None

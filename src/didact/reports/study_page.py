@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from didact.records.atomic import with_folder, write_text
-from didact.render.page import safe
-from didact.render.tables import cut
-from didact.reports.build import export, whole
+from didact.render.html import cut
+from didact.reports.build import document, export
+from didact.reports.header import Header
 from didact.reports.sections import people
 from didact.results.study_analysis import StudyAnalysis
 
@@ -24,30 +24,28 @@ def study_page(folder: Path | str, path: Path | str | None = None, *, figures: P
     With `figures` every chart is also written there as PNG and SVG, and every table as CSV and LaTeX.
     """
     study = StudyAnalysis.load(folder)
-    part = people.part(study, is_alone=True)
+    sections = [people.section(study, is_alone=True)]
     target = study.folder / FILE if path is None else with_folder(Path(path))
     title = f"didact: {study.title or 'a study with people'}"
-    write_text(target, whole(title, _header(study), [part]))
+    write_text(target, document(title, _header(study), sections))
     if figures is not None:
-        export([part], Path(figures))
+        export(sections, Path(figures))
     return target
 
 
-def _header(study: StudyAnalysis) -> str:
+def _header(study: StudyAnalysis) -> Header:
     counts = study.counts
-    made = f"<span>{counts.synthetic} of {counts.people} people are synthetic</span>" if counts.synthetic else ""
-    seconds = "–" if counts.median_seconds is None else f"{counts.median_seconds:.0f} s"
-    facts = {
-        "kind": study.kind, "people": f"{counts.people} ({counts.finished} finished)",
-        "items": f"{counts.items:,}", "answers": f"{counts.answers:,}", "median time of a page": seconds,
-    }  # fmt: skip
-    asked = f"<p>Participants were asked: “{safe(cut(study.question, 200))}”</p>" if study.question else ""
-    inside = "".join(f"<div><dt>{name}</dt><dd>{safe(value)}</dd></div>" for name, value in facts.items())
-    return (
-        '<header id="headline">'
-        f'<p class="over">didact · a study with people: <b>{safe(cut(study.title, 120))}</b></p>'
-        f"<h1>{HEADINGS[study.kind]}</h1>"
-        f'<p class="summary">{safe(cut(study.headline, 1000))}</p>'
-        f"{asked}"
-        f'<p class="badges">{made}</p><dl class="facts">{inside}</dl></header>'
+    return Header(
+        over=("a study with people: ", cut(study.title, 120), ""),
+        title=HEADINGS[study.kind],
+        summary=cut(study.headline, 1000),
+        question=study.question,
+        badges=[f"{counts.synthetic} of {counts.people} people are synthetic"] if counts.synthetic else [],
+        facts=[
+            ("kind", study.kind),
+            ("people", f"{counts.people} ({counts.finished} finished)"),
+            ("items", f"{counts.items:,}"),
+            ("answers", f"{counts.answers:,}"),
+            ("median time of a page", "–" if counts.median_seconds is None else f"{counts.median_seconds:.0f} s"),
+        ],
     )

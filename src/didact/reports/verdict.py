@@ -1,25 +1,17 @@
 """What a comparison says, in plain words, and no more than it says."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from didact.reports.leaders import (
-    CHANCE,
-    FAITHFULNESS,
-    Leader,
-    leaders,
-    listed,
-    more_faithful,
-    no_better_than_random,
-)
+from didact.reports.leaders import CHANCE, listed
+from didact.reports.other_measures import faithfulness_text, leading_texts, other_texts, quoted
 from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.stats.claims import ALPHA
 
-NAMED: Final = 4  # methods that a title names
 CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
 BARELY: Final = 0.1  # an interval that begins below this share of the gain lies barely above 0
 
@@ -88,7 +80,7 @@ def _unlearned(run: Comparison) -> Verdict:
             "Try more rows (--train-sizes), more epochs (--epochs), another student (--students), or a pretrained base "
             "for the students (--base).",
         ),
-        beside=_leading(run, ()),
+        beside=leading_texts(run, ()),
     )
 
 
@@ -100,13 +92,11 @@ def _of(run: Comparison, best: str, others: Sequence[str]) -> Verdict:
     tied = (best, *(name for name in undecided if (run.gain(name) or 0.0) > 0))
     level, title = _title(run, rows, rivals, controls, tied)
     if level in ("clear", "close", "alone", "mixed"):
-        title += _faithfulness(run, tied)
+        title += faithfulness_text(run, tied)
     tied = tied if level == "close" else (best,)
     against = _against(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
-    return Verdict(
-        level, title, _summary(run, best, rows), tuple(_sure(run, rows, rivals, tied)), tuple(against), best, tied,
-        _beside(run, tied),
-    )  # fmt: skip
+    sure, beside = tuple(_sure(run, rows, rivals, tied)), other_texts(run, tied)
+    return Verdict(level, title, _summary(run, best, rows), sure, tuple(against), best, tied, beside)
 
 
 def _title(
@@ -144,21 +134,11 @@ def _title(
         scope = f"in only {rivals[partly[0]].ahead} of {rivals[partly[0]].columns} combinations"
         return "close", f"{name} leads, but is clearly ahead of “{partly[0]}” {scope}"
     if len(tied) > 1:
-        return "close", f"{_named(tied)} lead, too close to call"
+        return "close", f"{quoted(tied)} lead, too close to call"
     if undecided:
         what = f"“{undecided[0]}”" if len(undecided) == 1 else f"{len(undecided)} others"
         return "close", f"{name} leads, but not clearly: {what} cannot be told apart from it"
     return "clear", f"{name} teaches best"
-
-
-def _faithfulness(run: Comparison, tied: Sequence[str]) -> str:
-    """What the headline adds about faithfulness; docs/compare.md states the rule."""
-    chance = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
-    if all(2 * worse > known for worse, known in chance):
-        return f", but {'none of them is' if len(tied) > 1 else 'it is no'} more faithful than random marks"
-    better = [more_faithful(run, name) for name in tied]
-    ahead = [name for name in better[0] if all(name in own for own in better)]
-    return f"; {_named(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
 
 
 def _reaches(run: Comparison, rows: Sequence[GainRow], control: str) -> bool:
@@ -175,12 +155,6 @@ def _has_no_room(run: Comparison, row: GainRow) -> bool:
 
 def _judged_rows(run: Comparison, name: str) -> list[GainRow]:
     return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
-
-
-def _named(names: Sequence[str]) -> str:
-    quoted = [f"“{name}”" for name in names]
-    more = len(quoted) - NAMED
-    return listed([*quoted[:NAMED], f"{more} more"]) if more > 1 else listed(quoted)
 
 
 def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:
@@ -315,47 +289,3 @@ def _both(run: Comparison, best: str, other: str) -> str:
     return (
         gain if everywhere else f"{gain} against {run.format.signed(run.gain(best, columns))} where both were compared"
     )
-
-
-def _beside(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
-    """What faithfulness and the other measures say about the methods of a headline."""
-    said = []
-    for name in tied:
-        worse, known = no_better_than_random(run, name, FAITHFULNESS)
-        if worse * 2 > known:
-            said.append(f"By faithfulness “{name}” is no better than random marks ({worse} of {known} metrics).")
-        if better := more_faithful(run, name):
-            said.append(f"{_named(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
-    return (*said, *_leading(run, tied))
-
-
-def _leading(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
-    """Which methods lead by the other measures, and whether they are those that teach."""
-    found = leaders(run)
-    if not found:
-        return ()
-    if not tied:
-        start = "Other measures need no students"
-    elif all(leader.names == tuple(tied[:1]) for leader in found):
-        start = "Other measures point the same way"
-    elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
-        return (*_also(also), *_rest(one for one in found if one not in also))
-    else:
-        start = "Teaching is one measure. By others"
-    return (f"{start}: {'; '.join(one.text for one in found)}.",)
-
-
-def _also(found: Sequence[Leader]) -> list[str]:
-    """Of methods that are tied in teaching, those that lead elsewhere."""
-    by_name: dict[str, list[Leader]] = {}
-    for one in found:
-        by_name.setdefault(one.names[0], []).append(one)
-    return [
-        f"Of those tied, “{name}” also leads in {listed([f'{one.family} ({one.scope})' for one in own])}."
-        for name, own in by_name.items()
-    ]
-
-
-def _rest(found: Iterable[Leader]) -> list[str]:
-    texts = [one.text for one in found]
-    return [f"By other measures: {'; '.join(texts)}."] if texts else []

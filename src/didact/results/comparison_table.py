@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from didact.render.grid import Cell, Line, grid
+from didact.render.tables import Cell, Table
 from didact.results.contrast import Column
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
@@ -18,6 +18,7 @@ ADVICE: Final = (
     "Try more rows to learn from (--train-sizes), more epochs (--epochs), another student (--students), or a "
     "pretrained base for them (--base)."
 )
+_LONGEST: Final = 10_000  # characters of a name: names are read and typed, so none is cut
 _STYLES: Final = {"above": "bold green", "below": "red", "": ""}
 
 
@@ -54,14 +55,14 @@ def _rich_table(comparison: "Comparison") -> Any:
 def html(comparison: "Comparison") -> str:
     """The table as a piece of a page."""
     ranks = _ranks(comparison)
-    lines = []
+    rows: list[list[Cell | str]] = []
     for name in _ordered(comparison, ranks):
-        is_control = name in comparison.about.get("controls", ())
+        look, title = ("quiet", "a control") if name in comparison.about.get("controls", ()) else ("", "")
         cells = [_html_cell(comparison.find(name, column)) for column in comparison.columns]
-        first = Cell(name, "a control" if is_control else "", "quiet" if is_control else "")
-        lines.append(Line(first, [*cells, Cell(_rank(ranks, name))]))
+        rows.append([Cell(name, look, title, longest=_LONGEST), *cells, _rank(ranks, name)])
     heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), "mean\nrank"]
-    return grid(heads, lines, notes=remarks(comparison))
+    table = Table("comparison", "", [Cell(head, longest=_LONGEST) for head in heads], rows)
+    return table.notebook(remarks(comparison))
 
 
 def remarks(comparison: "Comparison") -> list[str]:
@@ -127,9 +128,9 @@ def _format(row: GainRow) -> NumberFormat:
 def _html_cell(row: GainRow | None) -> Cell:
     words, mark = _written(row)
     if row is None or row.median is None:
-        return Cell(words, "no cell of it ended well", "quiet")
+        return Cell(words, "quiet", "no cell of it ended well")
     title = f"{row.measure} {_format(row).plain(row.mean)}, {row.seeds} seeds, {row.test_rows:,} test rows"
-    return Cell(words, title + (f", p = {row.p:.2g}" if row.p is not None else ""), mark)
+    return Cell(words, mark, title + (f", p = {row.p:.2g}" if row.p is not None else ""))
 
 
 def _written(row: GainRow | None) -> tuple[str, str]:

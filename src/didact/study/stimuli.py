@@ -104,7 +104,8 @@ def _plainer(heat: "Heat", *, signs: bool) -> "Heat":
 
 
 def _view(heat: "Heat") -> View:
-    from didact.render.heat import LEVELS, Shade, opacity, parts
+    from didact.render.colours import LEVELS, Shade, opacity
+    from didact.render.heat import parts
 
     def look(score: float) -> str:
         shade = heat.shade(score)

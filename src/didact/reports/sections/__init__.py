@@ -1,1 +1,1 @@
-"""The sections of a report: each a pure function from what was read to a part of the page."""
+"""The sections of a report: each a pure function from what was read to data; templates draw it."""

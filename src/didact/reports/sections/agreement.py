@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from didact.render.heat import shade
+from didact.render.colours import shade
 from didact.render.matrix import MatrixView, written
 from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure, label
-from didact.reports.part import Part, details, lead, notes
+from didact.reports.section import Block, Details, Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.results.measured import AgreementMatrix
@@ -22,9 +22,8 @@ _SAID = {
 }
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where agreement was not measured; the end of the page says so."""
-    title = "Do the methods say the same?"
     squares = [] if run.measured is None else [one for one in run.measured.agreement if one.square is not None]
     if not squares:
         return None
@@ -32,11 +31,10 @@ def part(run: Comparison) -> Part | None:
     tables = [_table(one) for one in squares]
     rows = max((int(number(count) or 0) for line in squares[0].rows for count in line), default=0)
     said = f"Each pair of methods about the same rows: mean over {rows:,} rows. 1 is the same, 0 is chance. {caution}"
-    body = lead(said) + tables[0].html() + "".join(details(table.caption, table.html()) for table in tables[1:])
-    remarks = [note for one in squares for note in one.notes]
-    return Part(
-        "agreement", title, body + notes(list(dict.fromkeys(remarks))), [_figure(one) for one in squares], tables
-    )
+    more = [Details(table.caption, [table]) for table in tables[1:]]
+    remarks = list(dict.fromkeys(note for one in squares for note in one.notes))
+    blocks: list[Block] = [lead(said), tables[0], *more, Notes(remarks)]
+    return Section("agreement", "Do the methods say the same?", blocks, charts=[_figure(one) for one in squares])
 
 
 def _said(square: AgreementMatrix) -> str:
@@ -58,8 +56,8 @@ def _table(square: AgreementMatrix) -> Table:
             sd = square.spread(a, b)
             line.append(_cell(name, other, float(values[a, b]), sd))
             if a < b:
-                data.append({"method": name, "other": other, "measure": square.measure,
-                             "value": number(float(values[a, b])), "sd": sd})  # fmt: skip
+                known = {"measure": square.measure, "value": number(float(values[a, b])), "sd": sd}
+                data.append({"method": name, "other": other, **known})
         rows.append(line)
     return Table(f"agreement-{square.measure}", _said(square), ["", *names], rows, look="square", data=data)
 
@@ -71,9 +69,7 @@ def _cell(name: str, other: str, value: float, sd: float | None) -> Cell:
         return Cell("–", title=f"{name} and {other}: no row with an answer")
     step = shade(value, 1.25, "signed")  # the strongest colours are left out: numbers are read on the others
     spread = "" if sd is None else f" ± {sd:.2f} over rows"
-    return Cell(
-        written(value), f"{step.hue}{step.level}" if step.level else "", f"{name} and {other}: {written(value)}{spread}"
-    )
+    return Cell(written(value), step.look, f"{name} and {other}: {written(value)}{spread}")
 
 
 def _figure(square: AgreementMatrix) -> Figure:

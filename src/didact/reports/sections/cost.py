@@ -1,11 +1,13 @@
 """What a method costs, against what it teaches."""
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from didact.render.chart import altair
 from didact.render.tables import Cell, Table
-from didact.reports.figure import BLUE, INK, ORANGE, Figure, calm, label, values
-from didact.reports.part import Part, lead, notes
+from didact.reports.figure import BLUE, INK, ORANGE, DataRow, Figure, calm, label, values
+from didact.reports.section import Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
 from didact.results.gains import column_name
@@ -13,9 +15,18 @@ from didact.results.measured import Cost
 from didact.results.number_format import minus
 
 
-def part(run: Comparison) -> Part | None:
+@dataclass(frozen=True)
+class _Point:
+    """A method in the chart."""
+
+    name: str
+    milliseconds: float
+    gain: float
+    told: str
+
+
+def section(run: Comparison) -> Section | None:
     """None where no cost was measured; the end of the page says so."""
-    title = "What it costs"
     costs = [] if run.measured is None else [one for one in run.measured.cost if one.seconds is not None]
     if not costs:
         return None
@@ -36,71 +47,66 @@ def part(run: Comparison) -> Part | None:
         remarks.append(f"Gains are means over what all of them were compared with: {where}.")
     elif columns is None and len(run.judged) > 1:
         remarks.append("No student was taught by all of them: these gains are means over different students.")
-    body = lead(said) + "".join(figure.html() for figure in figures) + table.html() + notes(remarks)
-    return Part("cost", title, body, figures, [table])
+    return Section("cost", "What it costs", [lead(said), *figures, table, Notes(remarks)])
 
 
 def _table(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> Table:
     rows: list[list[Cell | str]] = []
     ordered = sorted(costs, key=lambda one: one.seconds or 0.0)
     for one in ordered:
-        name = one.method
-        rows.append(
-            [
-                name, _time(one.seconds or 0.0), _count(one.forward), _count(one.backward),
-                _memory(one.memory), run.format.signed(run.gain(name, columns)),
-            ]
-        )  # fmt: skip
+        gain = run.format.signed(run.gain(one.method, columns))
+        passes = [_count(one.forward), _count(one.backward)]
+        rows.append([one.method, _time(one.seconds or 0.0), *passes, _memory(one.memory), gain])
     heads = ["method", "time per row", "forward passes", "backward passes", "memory", f"mean gain, {run.unit}"]
     return Table("cost", f"Cost per row, measured on {costs[0].rows} rows", heads, rows, data=ordered)
 
 
-def _points(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> list[dict[str, Any]]:
-    found = []
+def _points(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> list[_Point]:
+    points = []
     for one in costs:
         name, seconds = one.method, one.seconds or 0.0
         gain = run.gain(name, columns)
         if gain is not None and seconds > 0:
             told = f"{label(name)}: {_time(seconds)} per row, gain {run.format.signed(gain)}"
-            point = {"milliseconds": 1000 * seconds, "gain": gain * run.format.scale}
-            found.append({"name": label(name, 40), **point, "told": told})
-    return found
+            points.append(_Point(label(name, 40), 1000 * seconds, gain * run.format.scale, told))
+    return points
 
 
-def _figure(run: Comparison, points: list[dict[str, Any]]) -> Figure:
-    told = "; ".join(one["told"] for one in points[:12])
-    return Figure("cost", f"Mean gain against time per row. {told}.", lambda width: _chart(run, points, width))
+def _figure(run: Comparison, points: list[_Point]) -> Figure:
+    told = "; ".join(point.told for point in points[:12])
+    return Figure("cost", f"Mean gain against time per row. {told}.", partial(_chart, run, points))
 
 
-def _chart(run: Comparison, points: list[dict[str, Any]], width: int) -> Any:
+def _chart(run: Comparison, points: list[_Point], width: int) -> Any:
     alt = altair()
-    times = [one["milliseconds"] for one in points]
-    gains = [0.0, *(one["gain"] for one in points)]
+    times = [point.milliseconds for point in points]
+    gains = [0.0, *(point.gain for point in points)]
     pad = 0.12 * ((max(gains) - min(gains)) or 1.0)
     # Names stand right of their points, so there is room for the last of them.
     domain = [min(times) / 1.6, max(times) * (max(times) / min(times) * 4) ** (0.55 if width < 400 else 0.3)]
+    times_scale = alt.Scale(type="log", domain=domain, nice=False)
+    gains_scale = alt.Scale(domain=[min(gains) - pad, max(gains) + pad], nice=False)
+    axis = alt.Axis(tickCount=5, format="~g", grid=False)
     base = alt.Chart(values(_apart(points, gains))).encode(
-        x=alt.X("milliseconds:Q", title="milliseconds per row, logarithmic",
-                scale=alt.Scale(type="log", domain=domain, nice=False),
-                axis=alt.Axis(tickCount=5, format="~g", grid=False)),
-        y=alt.Y("gain:Q", title=f"mean gain over none, {run.unit}",
-                scale=alt.Scale(domain=[min(gains) - pad, max(gains) + pad], nice=False)),
+        x=alt.X("milliseconds:Q", title="milliseconds per row, logarithmic", scale=times_scale, axis=axis),
+        y=alt.Y("gain:Q", title=f"mean gain over none, {run.unit}", scale=gains_scale),
         description="told:N",
-    )  # fmt: skip
+    )
     dots = base.mark_point(filled=True, size=90, opacity=1, color=BLUE)
     names = base.mark_text(align="left", dx=9, fontSize=12, color=INK).encode(y="label:Q", text="name:N")
     zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=ORANGE, strokeDash=[4, 3]).encode(y="zero:Q")
     return calm(alt.layer(zero, dots, names), width, 300)
 
 
-def _apart(points: list[dict[str, Any]], gains: list[float]) -> list[dict[str, Any]]:
+def _apart(points: list[_Point], gains: list[float]) -> list[DataRow]:
     """With a height for each name, so that names of neighbours do not cover one another."""
     least = 0.055 * ((max(gains) - min(gains)) or 1.0)
-    found, last = [], float("-inf")
-    for one in sorted(points, key=lambda one: float(one["gain"])):
-        last = max(float(one["gain"]), last + least)
-        found.append({**one, "label": last})
-    return found
+    rows: list[DataRow] = []
+    last = float("-inf")
+    for point in sorted(points, key=lambda point: point.gain):
+        last = max(point.gain, last + least)
+        rows.append({**vars(point), "label": last})
+    return rows
 
 
 def _time(seconds: float) -> str:

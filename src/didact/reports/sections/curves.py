@@ -1,45 +1,40 @@
 """Gains by the number of rows that students learn from: one small chart per method, a line per student."""
 
+from functools import partial
 from typing import Any
 
 from didact.render.chart import altair
-from didact.render.page import safe
-from didact.render.tables import cut
-from didact.reports.figure import INK, QUIET, SERIES, Figure, calm, label, values
-from didact.reports.part import Part, lead, missing, notes
+from didact.render.html import cut
+from didact.reports.figure import INK, NAMES, QUIET, SERIES, DataRow, Figure, calm, label, values
+from didact.reports.section import Block, Group, Key, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.gains import NONE, GainRow, column_name
 
 _WIDTH = 260
 _MOST = 24  # charts
-_NAMES = dict(zip(SERIES, ("blue", "orange", "green", "purple"), strict=True))
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where there are fewer than two sizes whose students learned: one point is no curve."""
-    title = "With more rows to learn from"
     names = [name for name in run.ranked if name != NONE and run.gain(name) is not None][:_MOST]
     if len({size for _, size in run.judged}) < 2 or not names:
         return None
-    figures = [_figure(run, name) for name in names]
     known = list(dict.fromkeys(student for student, _ in run.judged))
-    students = known[: len(SERIES)]
-    key = "".join(
-        f'<li><i class="dash {_NAMES[colour]}"></i>{safe(cut(student))}</li>'
-        for student, colour in zip(students, SERIES, strict=False)
-    )
-    said = (
-        "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % interval, "
-        "corrected for the number of methods."
-    )
-    more = len(known) - len(students)
-    note = missing(f"{more} more students are in the table above.") if more else ""
+    students = zip(known, SERIES, strict=False)
+    blocks: list[Block] = [
+        lead(
+            "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % "
+            "interval, corrected for the number of methods."
+        ),
+        Key([(f"dash {NAMES[colour]}", cut(student)) for student, colour in students]),
+        Group("panels", [_figure(run, name) for name in names]),
+    ]
+    if len(known) > len(SERIES):
+        blocks.append(missing(f"{len(known) - len(SERIES)} more students are in the table above."))
     if run.unlearned:
         left = "; ".join(column_name(column) for column in run.unlearned)
-        note += notes([f"Left out, because their students did not learn: {left}."])
-    panels = "".join(one.html() for one in figures)
-    body = f'{lead(said)}<ul class="key">{key}</ul><div class="panels">{panels}</div>{note}'
-    return Part("curves", title, body, figures)
+        blocks.append(Notes([f"Left out, because their students did not learn: {left}."]))
+    return Section("curves", "With more rows to learn from", blocks)
 
 
 def _judged(run: Comparison, name: str) -> list[GainRow]:
@@ -49,10 +44,8 @@ def _judged(run: Comparison, name: str) -> list[GainRow]:
 def _figure(run: Comparison, name: str) -> Figure:
     told = "; ".join(f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)}" for row in _judged(run, name))
     control = " (control)" if name in run.controls else ""
-    return Figure(
-        f"curve-{name}", f"Gain of {label(name)} by rows. {told}.", lambda width: _chart(run, name, width), (_WIDTH,),
-        caption=f"{cut(name)}{control}",
-    )  # fmt: skip
+    alt = f"Gain of {label(name)} by rows. {told}."
+    return Figure(f"curve-{name}", alt, partial(_chart, run, name), (_WIDTH,), caption=f"{cut(name)}{control}")
 
 
 def _chart(run: Comparison, name: str, width: int) -> Any:
@@ -60,34 +53,29 @@ def _chart(run: Comparison, name: str, width: int) -> Any:
     sizes = sorted({size for _, size in run.judged})
     students = list(dict.fromkeys(student for student, _ in run.judged))[: len(SERIES)]
     numbers = [str(number) for number in range(len(students))]
-    found = [
-        {
-            "student": str(students.index(row.student)), "size": row.size, "gain": (row.gain or 0.0) * run.format.scale,
-            "low": ((row.gain if row.low is None else row.low) or 0.0) * run.format.scale,
-            "high": ((row.gain if row.high is None else row.high) or 0.0) * run.format.scale,
-            "told": f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)} ({run.interval(row)})",
-        }
-        for row in _judged(run, name) if row.student in students
-    ]  # fmt: skip
-    ends = [0.0]
-    for row in run.rows:
-        if row.column not in run.judged:
-            continue
-        ends += [value * run.format.scale for value in (row.gain, row.low, row.high) if value is not None]
+    found = [_point(run, row, students) for row in _judged(run, name) if row.student in students]
+    gains = [value for row in run.rows if row.column in run.judged for value in (row.gain, row.low, row.high)]
+    ends = [0.0, *(value * run.format.scale for value in gains if value is not None)]
     pad = 0.05 * ((max(ends) - min(ends)) or 1.0)
-    y = alt.Scale(domain=[min(ends) - pad, max(ends) + pad], nice=False)
-    base = alt.Chart(values(found)).encode(
-        x=alt.X("size:Q", title="rows", scale=alt.Scale(type="log", nice=False, padding=14),
-                axis=alt.Axis(values=sizes, format=",d", grid=False, labelOverlap=True)),
-        color=alt.Color("student:N", legend=None, scale=alt.Scale(domain=numbers, range=list(SERIES)[: len(students)])),
-    )  # fmt: skip
+    scale = alt.Scale(domain=[min(ends) - pad, max(ends) + pad], nice=False)
     axis = alt.Axis(title=None, tickCount=5, domain=False, ticks=False)
+    low, gain = (alt.Y(f"{field}:Q", scale=scale, axis=axis) for field in ("low", "gain"))
+    row_axis = alt.Axis(values=sizes, format=",d", grid=False, labelOverlap=True)
+    colours = alt.Scale(domain=numbers, range=list(SERIES)[: len(students)])
+    base = alt.Chart(values(found)).encode(
+        x=alt.X("size:Q", title="rows", scale=alt.Scale(type="log", nice=False, padding=14), axis=row_axis),
+        color=alt.Color("student:N", legend=None, scale=colours),
+    )
     zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1).encode(y="zero:Q")
-    band = base.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q", scale=y, axis=axis), y2="high:Q")
-    line = base.mark_line(strokeWidth=2).encode(
-        y=alt.Y("gain:Q", scale=y, axis=axis), strokeDash=alt.StrokeDash("student:N", legend=None)
-    )
-    points = base.mark_point(filled=True, size=45, opacity=1).encode(
-        y=alt.Y("gain:Q", scale=y, axis=axis), description="told:N"
-    )
+    band = base.mark_area(opacity=0.16, line=False).encode(y=low, y2="high:Q")
+    line = base.mark_line(strokeWidth=2).encode(y=gain, strokeDash=alt.StrokeDash("student:N", legend=None))
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(y=gain, description="told:N")
     return calm(alt.layer(zero, band, line, points), width, 170).configure_axisX(labelColor=INK, titleColor=QUIET)
+
+
+def _point(run: Comparison, row: GainRow, students: list[str]) -> DataRow:
+    ends = {"gain": row.gain, "low": row.gain if row.low is None else row.low}
+    ends["high"] = row.gain if row.high is None else row.high
+    told = f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)} ({run.interval(row)})"
+    scaled = {name: (value or 0.0) * run.format.scale for name, value in ends.items()}
+    return {"student": str(students.index(row.student)), "size": row.size, "told": told, **scaled}

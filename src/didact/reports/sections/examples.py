@@ -3,23 +3,22 @@
 Rows go into the page as JSON, and its script builds elements from them; a few are there as HTML, for readers without.
 """
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import ClassVar, Final
 
 import numpy as np
+from markupsafe import Markup
 
 from didact.records.explanations import Explained, Explanations, count_of
-from didact.render.heat import LEVELS, Shade, meanings, opacity
-from didact.render.page import safe
-from didact.render.tables import cut
-from didact.reports.article import LONG, article
-from didact.reports.assets import asset
-from didact.reports.part import AGAIN, Part, lead, missing, notes
-from didact.reports.rows import Source, encoded_row
+from didact.render.colours import LEVELS, Shade, opacity
+from didact.render.html import cut, render, script_json
+from didact.render.page import Scale, scales
+from didact.reports.example_json import EncodedRow, encode
+from didact.reports.example_rows import LONG, Example, Source, example
+from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MeasuredRow
 
@@ -33,7 +32,26 @@ _ID, _TITLE = "examples", "Examples"
 
 
 @dataclass(frozen=True)
-class Group:
+class Browser:
+    """What the page's script brings to life. Filters and sorts are (value, words), switches (name, words).
+
+    `mark` is how the rationale is shown (look, word), if there is any; `data` is what the script reads.
+    """
+
+    kind: ClassVar = "browser"
+    scales: Sequence[Scale]
+    mark: tuple[str, str] | None
+    filters: Sequence[tuple[str, str]]
+    sorts: Sequence[tuple[str, str]]
+    methods: Sequence[str]
+    switches: Sequence[tuple[str, str]]
+    static_note: str
+    static_rows: Sequence[Markup]
+    data: Markup
+
+
+@dataclass(frozen=True)
+class Filter:
     """Rows that can be asked for."""
 
     name: str
@@ -43,38 +61,33 @@ class Group:
 
 @dataclass(frozen=True)
 class Kept:
-    """A row of the page, and the same as JSON."""
+    """A row of the page, the same for its script, and how many bytes that takes."""
 
-    row: Mapping[str, Any]
-    text: str
+    example: Example
+    row: EncodedRow
+    size: int
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where no row was explained one by one."""
     if run.measured is None:
         return None
     sources, reasons = _sources(run, run.measured)
     if not sources or not run.measured.rows:
         told = "No explanation of a row could be read." if run.measured.rows else "No row was explained."
-        return Part(_ID, _TITLE, missing(f"{told} {AGAIN}") + notes(reasons))
-    groups = _groups(run.measured, sources)
-    kept = _kept(run, sources, groups, run.measured.rows)
+        return Section(_ID, _TITLE, [missing(f"{told} {AGAIN}"), Notes(reasons)])
+    filters = _filters(run.measured, sources)
+    kept = _kept(run, sources, filters, run.measured.rows)
     if not kept:
         told = "No row can be shown here: each is too large, or in no file of the methods."
-        return Part(_ID, _TITLE, missing(told) + notes(reasons))
-    methods = [source.about() for source in sources]
-    body = [
-        lead(
-            f"Rows of {run.measured.split}, each as every method explains it. Colours show what a method finds "
-            "important for the model's prediction. Each row has its own scale: its strongest unit has the full colour."
-        ),
-        _legend(methods, run.measured),
-        _browser(methods, groups, kept, run.measured),
-        f"<noscript>{_without_script(kept, methods)}</noscript>",
-        f'<script type="application/json" id="examples-data">{_document(methods, kept)}</script>',
-        notes([*_left_out(kept, run.measured), *reasons]),
-    ]
-    return Part(_ID, _TITLE, "\n".join(body), style=asset("examples.css"), script=asset("examples.js"))
+        return Section(_ID, _TITLE, [missing(told), Notes(reasons)])
+    first = lead(
+        f"Rows of {run.measured.split}, each as every method explains it. Colours show what a method finds "
+        "important for the model's prediction. Each row has its own scale: its strongest unit has the full colour."
+    )
+    browser = _browser(sources, filters, kept, run.measured)
+    notes = Notes([*_left_out(kept, run.measured), *reasons])
+    return Section(_ID, _TITLE, [first, browser, notes], style="examples.css", script="examples.js")
 
 
 def _sources(run: Comparison, measured: Measured) -> tuple[list[Source], list[str]]:
@@ -98,24 +111,24 @@ def _sources(run: Comparison, measured: Measured) -> tuple[list[Source], list[st
 # -- which rows can be asked for --------------------------------------------------------------------------------------
 
 
-def _groups(measured: Measured, sources: Sequence[Source]) -> list[Group]:
+def _filters(measured: Measured, sources: Sequence[Source]) -> list[Filter]:
     """What rows can be filtered by. What nothing is known of is left out."""
     rows = measured.rows
     found = []
     if any(row.is_right is not None for row in rows):
-        found.append(Group("wrong", "Model is wrong", frozenset(row.id for row in rows if row.is_right is False)))
+        found.append(Filter("wrong", "Model is wrong", frozenset(row.id for row in rows if row.is_right is False)))
     ranked = [row.id for row in sorted(rows, key=_tau) if row.agreement is not None]
     third = math.ceil(len(ranked) / 3)
     if len(ranked) >= 3:
-        found.append(Group("apart", "Methods disagree most", frozenset(ranked[:third])))
-        found.append(Group("alike", "Methods agree most", frozenset(ranked[-third:])))
+        found.append(Filter("apart", "Methods disagree most", frozenset(ranked[:third])))
+        found.append(Filter("alike", "Methods agree most", frozenset(ranked[-third:])))
     own = [source for source in sources if not source.method.is_control]
     if len(own) > 1:
         alone = frozenset(row.id for row in rows if _shares_mark(own, row) is False)
-        found.append(Group("unshared", "No unit leads in all methods", alone))
+        found.append(Filter("unshared", "No unit leads in all methods", alone))
     ranked = [row.id for row in sorted(rows, key=lambda row: row.sureness or 0.0) if row.sureness is not None]
     if len(ranked) >= 3:
-        found.append(Group("unsure", "Model is least confident", frozenset(ranked[: math.ceil(len(ranked) / 3)])))
+        found.append(Filter("unsure", "Model is least confident", frozenset(ranked[: math.ceil(len(ranked) / 3)])))
     return found
 
 
@@ -146,18 +159,17 @@ def _marked(row: Explained) -> set[tuple[int, ...]]:
 
 
 def _kept(
-    run: Comparison, sources: Sequence[Source], groups: Sequence[Group], rows: Sequence[MeasuredRow]
+    run: Comparison, sources: Sequence[Source], filters: Sequence[Filter], rows: Sequence[MeasuredRow]
 ) -> list[Kept]:
     """As many rows as fit, in the order of the data."""
     room = BUDGET - _PLAIN_BYTES - _AROUND
     kept: dict[int, Kept] = {}
     misses = 0
     for place in _order(rows):
-        names = [group.name for group in groups if rows[place].id in group.ids]
+        names = [one.name for one in filters if rows[place].id in one.ids]
         found = _fitted(run, sources, rows[place], names)
-        size = 0 if found is None else len(found.text.encode()) + 1
-        if found is not None and size <= room:
-            room, misses, kept[place] = room - size, 0, found
+        if found is not None and found.size < room:
+            room, misses, kept[place] = room - found.size - 1, 0, found
         else:
             misses += 1
         if misses >= _MISSES:
@@ -176,15 +188,14 @@ def _fitted(run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups
     most = BUDGET // 4
     longest: int | None = None
     for _ in range(8):
-        found = encoded_row(run, sources, row, groups, longest=longest)
-        if found is None:
+        shown = example(run, sources, row, longest=longest)
+        if shown is None:
             return None
-        text = _json(found)
-        size = len(text.encode())
+        encoded = encode(shown, groups)
+        size = len(script_json(encoded).encode())
         if size <= most:
-            return Kept(found, text)
-        whole = sum(len(piece) for one in found["texts"] for piece in one["pieces"])
-        longest = int(0.9 * whole * most / size)
+            return Kept(shown, encoded, size)
+        longest = int(0.9 * shown.length * most / size)
     return None
 
 
@@ -200,99 +211,57 @@ def _left_out(kept: Sequence[Kept], measured: Measured) -> list[str]:
 # -- what stands in the page ------------------------------------------------------------------------------------------
 
 
-def _json(value: Any) -> str:
-    """JSON that can stand inside a script element of a page, whatever it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
-def _document(methods: Sequence[Mapping[str, Any]], kept: Sequence[Kept]) -> str:
-    cover = opacity(Shade("for", LEVELS))
-    about = _json({"methods": list(methods), "cover": cover, "levels": LEVELS, "long": LONG})
-    return f'{about[:-1]},"rows":[{",".join(one.text for one in kept)}]}}'
-
-
-def _legend(methods: Sequence[Mapping[str, Any]], measured: Measured) -> str:
-    words = dict(meanings([method["kind"] for method in methods]))
-    steps = range(1, LEVELS + 1, 3)
-    scales = []
-    if "for" in words:
-        chips = [Shade("against", step) for step in reversed(steps)] + [Shade("for", step) for step in steps]
-        scales.append(f'<span><span class="against0">{words["against"]}</span>{_chips(chips)}{words["for"]}</span>')
-    if "strength" in words:
-        scales.append(f"<span>{_chips([Shade('strength', step) for step in steps])}{words['strength']}</span>")
-    if any(row.rationale for row in measured.rows):
-        mark = (
-            '<span class="frame">framed</span>' if measured.task == "image" else '<span class="mark">underlined</span>'
-        )
-        scales.append(f"<span>{mark} the rationale of the data</span>")
-    return f'<p class="legend">{"".join(scales)}</p>'
-
-
-def _chips(chips: Iterable[Shade]) -> str:
-    inside = "".join(f'<i class="{chip.hue}{chip.level}"></i>' for chip in chips)
-    return f'<span class="chips">{inside}</span>'
-
-
-def _browser(
-    methods: Sequence[Mapping[str, Any]], groups: Sequence[Group], kept: Sequence[Kept], measured: Measured
-) -> str:
-    """What the script brings to life; hidden until then."""
-    counts = {group.name: sum(group.name in one.row["in"] for one in kept) for group in groups}
-    filters = [("all", f"All rows ({len(kept):,})")]
-    filters += [(group.name, f"{group.title} ({counts[group.name]:,})") for group in groups]
+def _browser(sources: Sequence[Source], filters: Sequence[Filter], kept: Sequence[Kept], measured: Measured) -> Browser:
+    methods = [source.about() for source in sources]
+    counts = {one.name: sum(one.name in entry.row.groups for entry in kept) for one in filters}
     sorts = [("data", "As in the data")]
     if any(row.agreement is not None for row in measured.rows):
         sorts.append(("tau", "Most disagreement first"))
     if any(row.sureness is not None for row in measured.rows):
         sorts.append(("sure", "Least confident first"))
-    checks = "".join(
-        f'<label class="check"><input type="checkbox" value="{place}" checked>{safe(method["name"])}</label>'
-        for place, method in enumerate(methods)
-    )
-    has_controls = len({method["control"] for method in methods}) > 1
+    has_controls = len({method.control for method in methods}) > 1
     has_marks = any(row.rationale for row in measured.rows)
-    return (
-        '<div class="browser" hidden><div class="controls">'
-        '<label class="find"><span>Find</span>'
-        '<input type="search" id="examples-find" placeholder="words or an id" autocomplete="off"></label>'
-        f"{_select('filter', 'Show', filters)}{_select('sort', 'Order', sorts)}</div>"
-        '<div class="controls turn">'
-        '<button type="button" id="examples-back" aria-label="Previous row" title="Previous row (← or k)">←</button>'
-        '<button type="button" id="examples-next" aria-label="Next row" title="Next row (→ or j)">→</button>'
-        '<label class="pick"><span class="unseen">Row</span><select id="examples-row"></select></label>'
-        '<span class="count" id="examples-count"></span></div>'
-        f'<div class="controls extras"><details><summary>Methods ({len(methods)})</summary>'
-        f'<fieldset id="examples-methods"><legend class="unseen">Methods to show</legend>{checks}</fieldset></details>'
-        f"{_toggle('controls', 'controls') if has_controls else ''}{_toggle('marks', 'rationale') if has_marks else ''}"
-        '<span class="keys">Keys: ← → or k j turn the rows, comma and full stop step through the units.</span></div>'
-        '<p class="unseen" role="status" id="examples-said"></p>'
-        '<div class="view" id="examples-view" tabindex="0" role="group" aria-label="The row, as methods explain it">'
-        "</div></div>"
+    mark = ("frame", "framed") if measured.task == "image" else ("mark", "underlined")
+    static = _static_rows(kept)
+    return Browser(
+        scales=scales([method.kind for method in methods]),
+        mark=mark if has_marks else None,
+        filters=[
+            ("all", f"All rows ({len(kept):,})"),
+            *((one.name, f"{one.title} ({counts[one.name]:,})") for one in filters),
+        ],
+        sorts=sorts,
+        methods=[method.name for method in methods],
+        switches=[("controls", "controls")] * has_controls + [("marks", "rationale")] * has_marks,
+        static_note=_static_note(len(static), len(kept)),
+        static_rows=static,
+        data=script_json(
+            {
+                "methods": methods,
+                "cover": opacity(Shade("for", LEVELS)),
+                "levels": LEVELS,
+                "long": LONG,
+                "rows": [entry.row for entry in kept],
+            }
+        ),
     )
 
 
-def _toggle(name: str, title: str) -> str:
-    return f'<label class="check"><input type="checkbox" id="examples-{name}" checked>{title}</label>'
-
-
-def _select(name: str, title: str, options: Sequence[tuple[str, str]]) -> str:
-    inside = "".join(f'<option value="{value}">{safe(text)}</option>' for value, text in options)
-    return f'<label><span>{title}</span><select id="examples-{name}">{inside}</select></label>'
-
-
-def _without_script(kept: Sequence[Kept], methods: Sequence[Mapping[str, Any]]) -> str:
-    drawn: list[str] = []
+def _static_rows(kept: Sequence[Kept]) -> list[Markup]:
+    """The first rows, as far as there is room. Markup: a template with autoescape made them."""
+    drawn: list[Markup] = []
     size = 0
-    for one in kept[:_PLAIN]:
-        html = article(one.row, methods)
+    for entry in kept[:_PLAIN]:
+        html = Markup(render("didact.reports", "example.html.j2", row=entry.example))
         size += len(html.encode())
         if size > _PLAIN_BYTES:
             break
         drawn.append(html)
-    if len(drawn) == len(kept):
-        return "".join(drawn)
-    others = f"{len(drawn)} of {len(kept):,} rows are shown; the others are" if drawn else "The rows are"
-    return f'<p class="missing">{others} drawn by a script, and this browser runs none.</p>{"".join(drawn)}'
+    return drawn
+
+
+def _static_note(shown: int, kept: int) -> str:
+    if shown == kept:
+        return ""
+    others = f"{shown} of {kept:,} rows are shown; the others are" if shown else "The rows are"
+    return f"{others} drawn by a script, and this browser runs none."

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from didact.errors import DidactError
-from didact.render.heat import shade
+from didact.render.colours import shade
 from didact.render.mix import MixView
 from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure
-from didact.reports.part import Part, details, lead, missing, notes
+from didact.reports.section import Details, Group, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.gains import LearnedMix, column_name
 from didact.results.number_format import minus
@@ -18,7 +18,7 @@ from didact.results.number_format import minus
 _SHOWN = 4  # maps; the rest can be unfolded
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where nothing was learned: then there is nothing to miss."""
     title = "What was learned"
     if not run.learned:
@@ -31,18 +31,17 @@ def part(run: Comparison) -> Part | None:
         except (DidactError, LookupError, TypeError, ValueError) as error:
             broken.append(f"What {name} learned cannot be shown: {error}")
     if not found:
-        return Part("learned", title, missing("Nothing of what was learned can be shown.") + notes(broken))
+        return Section("learned", title, [missing("Nothing of what was learned can be shown."), Notes(broken)])
     tables = [_table(name, own, view) for name, own, view in found]
     said = (
         "An explainer that learns to teach weighs parts of the model. The darker, the more a part counts; mean over "
         "seeds. Which parts count depends on the seed, too: point at a number for its spread."
     )
     remarks = [line for name, own, _ in found for line in _remarks(name, own)]
-    shown = "".join(f'<div class="panel">{table.html()}</div>' for table in tables[:_SHOWN])
-    more = details(f"{len(tables) - _SHOWN} more", "".join(table.html() for table in tables[_SHOWN:]))
-    body = f'{lead(said)}<div class="maps">{shown}</div>{more if len(tables) > _SHOWN else ""}{notes(remarks + broken)}'
-    figures = [Figure(f"learned-{name}", view.summary, _drawn(view), (0,)) for name, _, view in found]
-    return Part("learned", title, body, figures, tables)
+    shown = Group("maps", [Group("panel", [table]) for table in tables[:_SHOWN]])
+    more = Details(f"{len(tables) - _SHOWN} more", tables[_SHOWN:])
+    charts = [Figure(f"learned-{name}", view.summary, _drawn(view), (0,)) for name, _, view in found]
+    return Section("learned", title, [lead(said), shown, more, Notes(remarks + broken)], charts=charts)
 
 
 def _groups(learned: Sequence[LearnedMix]) -> dict[tuple[str, str, int], list[LearnedMix]]:
@@ -81,7 +80,7 @@ def _table(name: str, own: Sequence[LearnedMix], view: MixView) -> Table:
         step = shade(weight, scale, kind)
         seeds = f" ± {100 * spread[member]:.1f} over {len(own)} seeds" if len(own) > 1 else ""
         text = "0" if not weight else minus(f"{100 * weight:.1f}")
-        return Cell(text, f"{step.hue}{step.level}" if step.level else "", f"{member}: {text} %{seeds}")
+        return Cell(text, step.look, f"{member}: {text} %{seeds}")
 
     caption = f"{name}: weights in %; {view.summary}"
     data = [

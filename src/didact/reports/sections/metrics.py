@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
 
-from didact.errors import DidactError
-from didact.metrics import METRICS
-from didact.registry import parse_spec
-from didact.render.heat import LEVELS
+from didact.render.colours import LEVELS, Shade, colours
 from didact.render.tables import Cell, Table
+from didact.reports.cell_chart import Field, cell_chart
 from didact.reports.describe import incomplete_notes, marked_name, method_text
-from didact.reports.figure import Figure
-from didact.reports.leaders import beyond_chance, family_of, winners, written
-from didact.reports.metrics_chart import metrics_chart
-from didact.reports.part import AGAIN, Part, lead, missing, notes
+from didact.reports.figure import Figure, label
+from didact.reports.leaders import beyond_chance, family_of, metric_entry, winners, written
+from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured, MetricRow
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
+_STEP: Final = 26  # pixels of a line of the chart
 _SAID: Final = {
     "faithfulness": "faithfulness: does the model depend on what is marked?",
     "plausibility": "plausibility: would people mark the same?",
@@ -36,18 +36,14 @@ class _Line:
     is_lower: bool
     found: Mapping[str, MetricRow]
 
-    def value(self, method: str) -> float | None:
-        row = self.found.get(method)
-        return None if row is None else row.value
 
-
-def part(run: Comparison) -> Part:
+def section(run: Comparison) -> Section:
     title = "All other measures"
     measured = run.measured
     lines = [] if measured is None else _lines(measured)
     if measured is None or not lines:
         told = [] if measured is None else list(measured.notes)
-        return Part("metrics", title, missing(f"No other measure was taken. {AGAIN}") + notes(told))
+        return Section("metrics", title, [missing(f"No other measure was taken. {AGAIN}"), Notes(told)])
     table = _table(run, measured, lines)
     count = measured.metrics.rows_asked or len(measured.rows)
     heading = measured.metrics.heading
@@ -67,20 +63,16 @@ def part(run: Comparison) -> Part:
     remarks += measured.metrics.notes
     remarks += [f"{method.label} was not measured: {method.reason}" for method in measured.skipped]
     remarks += [note for note in measured.notes if note not in remarks]
-    figure = Figure(
-        "metrics", "Every metric by every method; the darker, the better", lambda width: metrics_chart(table, width)
-    )
-    return Part("metrics", title, f"{lead(said)}{table.html()}{notes(remarks)}", [figure], [table])
+    figure = Figure("metrics", "Every metric by every method; the darker, the better", partial(_chart, table))
+    return Section("metrics", title, [lead(said), table, Notes(remarks)], charts=[figure])
 
 
 def _lines(measured: Measured) -> list[_Line]:
     heading = measured.metrics.heading
     found: dict[str, dict[str, MetricRow]] = {}
-    lower = set()
     for row in measured.metrics.rows:
         found.setdefault(row.metric, {})[row.method] = row
-        if row.better == "lower":
-            lower.add(row.metric)
+    lower = {row.metric for row in measured.metrics.rows if row.better == "lower"}
     lines = [_Line(metric, family_of(metric, heading), metric in lower, own) for metric, own in found.items()]
     families = list(dict.fromkeys(line.family for line in lines))
     return sorted(lines, key=lambda line: families.index(line.family))
@@ -101,12 +93,8 @@ def _table(run: Comparison, measured: Measured, lines: list[_Line]) -> Table:
     for line in lines:
         first = Cell(f"{line.metric} {'↓' if line.is_lower else '↑'}", title=_summary(line.metric))
         rows.append([first, *(_cell(line, name, best.get(line.metric, []), beyond) for name in names)])
-    groups: list[tuple[str, int]] = []
-    for line in lines:
-        if groups and groups[-1][0] == _SAID.get(line.family, line.family):
-            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
-        else:
-            groups.append((_SAID.get(line.family, line.family), 1))
+    families = groupby(_SAID.get(line.family, line.family) for line in lines)
+    groups = [(heading, len(list(metrics))) for heading, metrics in families]
     data = [dict(row) for line in lines for row in line.found.values()]
     return Table("metrics", "Every metric by every method", heads, rows, look="heat", groups=groups, data=data)
 
@@ -129,20 +117,30 @@ def _cell(line: _Line, name: str, best: list[str], beyond: Mapping[tuple[str, st
     return Cell(text, _shade(line, value), title, is_best=name in best)
 
 
+def _chart(table: Table, width: int) -> Any:
+    """The table as a chart, for papers, in the colours of the page. Metrics without any number are left out."""
+    methods = [label(head, 30) for head in table.text_heads[1:]]
+    known = [row for _, rows in table.bodies for row in rows if any(cell.text != "–" for cell in row[1:])]
+    fields = []
+    for first, *cells in known:
+        for method, cell in zip(methods, cells, strict=True):
+            level = int("0" + "".join(filter(str.isdigit, cell.look)))  # strength7
+            ground, ink = ("rgb({}, {}, {})".format(*colour) for colour in colours(Shade("strength", level)))
+            fields.append(Field(label(first.text, 44), method, cell.text, ground, ink, is_best=cell.is_best))
+    metrics = [label(row[0].text, 44) for row in known]
+    return cell_chart(fields, metrics, methods, (width, _STEP * len(metrics) + 90), angle=-35, font_size=11)
+
+
 def _shade(line: _Line, value: float) -> str:
     """The worst of a line has no colour, the best the strongest."""
-    known = [one for name in line.found if (one := line.value(name)) is not None]
+    known = [row.value for row in line.found.values() if row.value is not None]
     low, high = min(known), max(known)
     if high == low:
         return ""
     share = (value - low) / (high - low)
-    level = round((1 - share if line.is_lower else share) * _STRONGEST)
-    return f"strength{level}" if level else ""
+    return Shade("strength", round((1 - share if line.is_lower else share) * _STRONGEST)).look
 
 
 def _summary(metric: str) -> str:
-    try:
-        entry = METRICS[parse_spec(metric).name]
-    except DidactError:
-        return ""
-    return f"{entry.summary} ({entry.paper})"
+    entry = metric_entry(metric)
+    return "" if entry is None else f"{entry.summary} ({entry.paper})"

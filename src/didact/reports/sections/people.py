@@ -1,13 +1,13 @@
 """What people said: which explanations they prefer, or learn from, how sure that is, and who beats whom."""
 
-from collections.abc import Mapping
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from didact.render.tables import Table
+from didact.render.html import cut
+from didact.reports.cell_chart import Field, cell_chart
 from didact.reports.dot_plot import Dot, dot_plot
-from didact.reports.figure import BLUE, GREY, Figure, label
-from didact.reports.part import Part, details, lead, missing, notes
-from didact.reports.people_charts import Grid, grid
+from didact.reports.figure import BLUE, GREY, INK, LINE, NARROW, ORANGE, PAGE, Figure, label
+from didact.reports.section import Block, Details, Heading, Notes, Section, lead, missing
 from didact.results.study_analysis import StudyAnalysis
 from didact.results.study_tables import study_tables
 
@@ -19,44 +19,49 @@ _LEADS: Final = {
     "rating": "People rated one explanation at a time. Means are cleared of how strict a person is and of how hard an "
     "item is.",
 }
+_CAPTIONS: Final = {
+    "ranking": "Log-worths",
+    "simulation": "Share of the model's answers that people foresee, percent",
+    "rating": "Mean ratings",
+}
 _RANKS: Final = (
     "rank: 1 + the number of methods that are surely better, by intervals that hold for all pairs at once and are "
     "about other people and other items like these. Methods of one rank are not alike; they cannot be told apart.",
     "rank among these people: the same if the very people who were asked judged other items; of "
     "others it says nothing.",
 )
+_SKILL: Final = (
+    "TrueSkill believes late games more and takes pages for independent; its intervals do not know that a page's "
+    "people and items return. It is here to compare with the paper. For what can be said, see the ranks above.",
+)
 
 
-def part(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> Part:
+def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> Section:
     """One study; `place` counts those of a page. Alone on a page, what its head says is not said again."""
     name = "people" if place == 1 else f"people-{place}"
     figures = _figures(study, name) if study.methods else []
-    shown = {table.name.removeprefix(f"{name}-"): table for table in study_tables(study, f"{name}-")}
-    body = [
-        "" if is_alone else lead(f"{study.title}: {study.question}" if study.question else study.title),
-        "" if is_alone else lead(study.headline),
+    tables: dict[str, list[Block]] = {
+        table.name.removeprefix(f"{name}-"): [table] for table in study_tables(study, f"{name}-")
+    }
+    pairs, skills = tables.get("pairs", []), tables.get("trueskill", [])
+    heads = [f"{study.title}: {study.question}" if study.question else study.title, study.headline]
+    blocks = [
+        *map(lead, [] if is_alone else heads),
         lead(_LEADS[study.kind]),
-        *(figure.html() for figure in figures),
-        _html(shown, "methods"),
-        notes(_RANKS),
+        *figures,
+        *tables.get("methods", []),
+        Notes(_RANKS),
         # What a simulation tests are its pairs.
-        _html(shown, "pairs")
-        if study.kind == "simulation"
-        else details("Every pair of methods", _html(shown, "pairs")),
-        details("TrueSkill, as SMaT's study computed it", _html(shown, "trueskill") + notes(_skill_notes(study))),
-        "<h3>Do people agree?</h3>",
-        _html(shown, "agreement") or missing(_reason(study.agreement.reason)),
-        "<h3>How many people would it take?</h3>",
-        _html(shown, "power") or missing(_reason(study.power.reason)),
-        details(f"{study.counts.people} people", _html(shown, "everybody")),
-        notes(study.notes),
+        *(pairs if study.kind == "simulation" else [Details("Every pair of methods", pairs)]),
+        Details("TrueSkill, as SMaT's study computed it", [*skills, Notes(_SKILL)] if skills else []),
+        Heading("Do people agree?"),
+        *(tables.get("agreement") or [missing(_reason(study.agreement.reason))]),
+        Heading("How many people would it take?"),
+        *(tables.get("power") or [missing(_reason(study.power.reason))]),
+        Details(f"{study.counts.people} people", tables.get("everybody", [])),
+        Notes(study.notes),
     ]
-    title = "People" if place == 1 else f"People, study {place}"
-    return Part(name, title, "\n".join(body), figures, list(shown.values()))
-
-
-def _html(shown: Mapping[str, Table], name: str) -> str:
-    return shown[name].html() if name in shown else ""
+    return Section(name, "People" if place == 1 else f"People, study {place}", blocks)
 
 
 def _reason(reason: str) -> str:
@@ -77,48 +82,35 @@ def _figures(study: StudyAnalysis, name: str) -> list[Figure]:
     control = next((one.estimate * scale for one in study.methods if one.is_control), None)
     base = {"ranking": 0.0, "simulation": control, "rating": None}[study.kind]
     most = 100.0 if study.kind == "simulation" else None
-    captions = {
-        "ranking": "Log-worths", "simulation": "Share of the model's answers that people foresee, percent",
-        "rating": "Mean ratings",
-    }  # fmt: skip
     told = "; ".join(one.told for one in lines[:12])
-    caption = f"{captions[study.kind]}, with {100 * study.level:g} % intervals"
-    found = [
-        Figure(
-            f"{name}-methods",
-            f"{caption}. {told}.",
-            lambda width: dot_plot(lines, width, base=base, ticks=most),
-            caption=caption,
-        )
-    ]
-    if len(study.methods) > 1 and study.pairs:
-        found.append(_who_beats_whom(study, name))
-    return found
+    caption = f"{_CAPTIONS[study.kind]}, with {100 * study.level:g} % intervals"
+    draw = partial(dot_plot, lines, base=base, ticks=most)
+    first = Figure(f"{name}-methods", f"{caption}. {told}.", draw, caption=caption)
+    return [first, _who_beats_whom(study, name)] if len(study.methods) > 1 and study.pairs else [first]
 
 
 def _who_beats_whom(study: StudyAnalysis, name: str) -> Figure:
-    names = [one.method for one in study.methods]
-    short = [label(one, 30) for one in names]
-    cells = []
-    for pair in study.pairs:
-        if pair.better not in names or pair.worse not in names:
-            continue
-        for row, column, sign in ((pair.better, pair.worse, 1.0), (pair.worse, pair.better, -1.0)):
-            look = ("better" if sign > 0 else "worse") if pair.is_sure else "open"
-            word = {"better": "surely better", "worse": "surely worse", "open": "cannot be told apart"}[look]
-            written = study.format.signed(sign * pair.difference)
-            told = f"{label(row)} against {label(column)}: {written}, {word}"
-            cells.append(Grid(names.index(row), names.index(column), written, look, told))
     sure = [f"{label(pair.better)} beats {label(pair.worse)}" for pair in study.pairs if pair.is_sure]
     caption = "Who beats whom: the row's lead over the column; filled where it is sure"
     alt = f"{caption}. {'; '.join(sure[:20]) or 'No two can be told apart'}."
-    return Figure(f"{name}-beats", alt, lambda width: grid(short, cells, width), caption=caption)
+    return Figure(f"{name}-beats", alt, partial(_square, study), caption=caption)
 
 
-def _skill_notes(study: StudyAnalysis) -> list[str]:
-    if not study.skills:
-        return []
-    return [
-        "TrueSkill believes late games more and takes pages for independent; its intervals do not know that a page's "
-        "people and items return. It is here to compare with the paper. For what can be said, see the ranks above."
-    ]
+def _square(study: StudyAnalysis, width: int) -> Any:
+    """A square: filled where one method is surely better or worse than the other, with the difference in words."""
+    is_narrow = width <= NARROW
+    names = [one.method for one in study.methods]
+    rows = [f"{place}. {cut(label(name, 30), 12 if is_narrow else 30)}" for place, name in enumerate(names, 1)]
+    columns = [f"{place}" for place in range(1, len(names) + 1)]
+    fields = []
+    for pair in study.pairs:
+        for row, column, sign in ((pair.better, pair.worse, 1.0), (pair.worse, pair.better, -1.0)):
+            if row not in names or column not in names:
+                continue
+            way, ground = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
+            word, ground, ink = (way, ground, PAGE) if pair.is_sure else ("cannot be told apart", LINE, INK)
+            written = study.format.signed(sign * pair.difference)
+            told = f"{label(row)} against {label(column)}: {written}, {word}"
+            fields.append(Field(rows[names.index(row)], columns[names.index(column)], written, ground, ink, told))
+    size = (width if is_narrow else min(width, 230 + 76 * len(names)), 38 * len(names) + 40)
+    return cell_chart(fields, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)

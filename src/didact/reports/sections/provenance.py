@@ -2,41 +2,38 @@
 
 from typing import Any
 
-from didact.render.page import safe
-from didact.render.tables import Cell, Table, cut
+from didact.render.html import cut
+from didact.render.tables import Cell, Table
 from didact.reports.describe import row_counts
-from didact.reports.part import AGAIN, Part, details, lead, notes
+from didact.reports.section import AGAIN, Block, Code, Details, Heading, Notes, Paragraph, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.gains import column_name
 
 _MOST = 50  # failed runs that are listed
 
 
-def part(run: Comparison) -> Part:
-    tables = [_facts(run)]
-    body = [lead("All that decides the numbers of this page, and all that is missing from them."), tables[0].html()]
-    failed = _failed(run)
-    if failed is not None:
-        tables.append(failed)
-        body += ["<h3>Runs that failed</h3>", failed.html()]
-        body.append(notes(["Give the same didact compare command again: only runs that failed are tried once more."]))
+def section(run: Comparison) -> Section:
+    blocks: list[Block] = [
+        lead("All that decides the numbers of this page, and all that is missing from them."),
+        _facts(run),
+    ]
+    if run.failed:
+        again = "Give the same didact compare command again: only runs that failed are tried once more."
+        blocks += [Heading("Runs that failed"), _failed(run), Notes([again])]
     else:
-        body.append("<p>All runs succeeded.</p>")
-    left_out = _left_out(run)
-    if left_out:
-        body += ["<h3>What was left out, and why</h3>", notes(left_out, most=200)]
-    plan = str(run.about.get("plan") or "")
-    if plan:
-        body.append(
-            details("The plan, as a file for didact compare PLAN.toml", f"<pre>{safe(cut(plan, 20_000))}</pre>")
-        )
-    return Part("provenance", "Where these numbers come from", "\n".join(body), tables=tables)
+        blocks.append(Paragraph("All runs succeeded."))
+    if left_out := _left_out(run):
+        blocks += [Heading("What was left out, and why"), Notes(left_out, most=200)]
+    if plan := str(run.about.get("plan") or ""):
+        summary = "The plan, as a file for didact compare PLAN.toml"
+        blocks.append(Details(summary, [Code(cut(plan, 20_000))]))
+    return Section("provenance", "Where these numbers come from", blocks)
 
 
 def _facts(run: Comparison) -> Table:
     about = run.about
     seeds = ", ".join(map(str, about.get("seeds") or ())) or "–"
-    facts: dict[str, Any] = {
+    facts = {
         "date": run.launch.date,
         "duration": _duration(run.launch.seconds),
         "command": run.launch.command,
@@ -59,12 +56,8 @@ def _facts(run: Comparison) -> Table:
 
 def _rows(run: Comparison) -> dict[str, str]:
     """Row counts by what they were for, as a table names them."""
-    names = {
-        "in the data": "rows in the data", "to draw students' rows from": "rows to draw students' rows from",
-        "students learn from": "rows students learn from", "dev": "dev rows", "test": "test rows",
-        "measured": "rows measured otherwise",
-    }  # fmt: skip
-    return {names[name]: text for name, text in row_counts(run).items()}
+    names = {"dev": "dev rows", "test": "test rows", "measured": "rows measured otherwise"}
+    return {names.get(name, f"rows {name}"): text for name, text in row_counts(run).items()}
 
 
 def _duration(seconds: float | None) -> str:
@@ -81,9 +74,7 @@ def _tuned(tune: Any) -> str:
     return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in tune.items())
 
 
-def _failed(run: Comparison) -> Table | None:
-    if not run.failed:
-        return None
+def _failed(run: Comparison) -> Table:
     rows: list[list[Cell | str]] = []
     for one in run.failed[:_MOST]:
         where = f"{one.student}, {one.size} rows, seed {one.seed}"

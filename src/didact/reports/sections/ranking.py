@@ -1,13 +1,14 @@
 """Who teaches how much: gains with intervals, as charts and as a table; and whether students agree about it."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 from didact.render.tables import Cell, Table
 from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
 from didact.reports.dot_plot import Dot, dot_plot
 from didact.reports.figure import BLUE, GREY, Figure, label
-from didact.reports.part import Part, details, lead, missing, notes
+from didact.reports.section import Block, Heading, Key, Notes, Section, folded, lead, missing
 from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
@@ -15,6 +16,17 @@ from didact.results.documents import number
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import minus
 
+_KEY = Key(
+    [
+        ("dot blue", "method"),
+        ("dot grey", "control"),
+        ("dot hollow", "hollow: no gain is claimed (the interval includes 0, or there is none)"),
+    ]
+)
+_EXPORTED = (
+    *("explainer", "student", "size", "seeds", "measure", "mean", "gain", "low", "high", "level", "p", "claimed"),
+    *("low_seeds", "rank", "is_control", "test_rows"),
+)
 UNLEARNED = "students did not learn: no verdict"
 _SHOWN = 4  # charts; the rest can be unfolded
 
@@ -27,37 +39,23 @@ _MEASURES = {
 }
 
 
-def part(run: Comparison) -> Part:
+def section(run: Comparison) -> Section:
     if not run.rows:
-        return Part("ranking", "Ranking", missing("No training succeeded. The end of the page says why."))
+        return Section("ranking", "Ranking", [missing("No training succeeded. The end of the page says why.")])
     columns = sorted(run.columns, key=lambda column: column not in run.judged)
     figures = [_figure(run, column) for column in columns if _lines(run, column)]
-    table = _table(run)
-    drawn = [figure.html() for figure in figures]
-    shown = min(_SHOWN, len(run.judged) or 1)
-    body = [
+    blocks: list[Block] = [
         lead(
             "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
             "is over students who saw none; the bar is its 95 % interval, corrected for the number of methods."
         ),
-        _legend() if figures else missing("No method has a gain here, so there is nothing to draw."),
-        f'<div class="charts">{"".join(drawn[:shown])}</div>',
-        details(f"{len(drawn) - shown} more charts", f'<div class="charts">{"".join(drawn[shown:])}</div>')
-        if len(drawn) > shown else "",
-        table.html(),
-        notes(_notes(run)),
-    ]  # fmt: skip
+        _KEY if figures else missing("No method has a gain here, so there is nothing to draw."),
+        *folded(figures, min(_SHOWN, len(run.judged) or 1), "charts", "more charts"),
+        _table(run),
+        Notes(_notes(run)),
+    ]
     taus = _agreement(run)
-    if taus is not None:
-        body += ["<h3>Do the students agree?</h3>", taus.html()]
-    return Part("ranking", "Ranking", "\n".join(body), figures, [table] if taus is None else [table, taus])
-
-
-def _legend() -> str:
-    return (
-        '<ul class="key"><li><i class="dot blue"></i>method</li><li><i class="dot grey"></i>control</li>'
-        '<li><i class="dot hollow"></i>hollow: no gain is claimed (the interval includes 0, or there is none)</li></ul>'
-    )
+    return Section("ranking", "Ranking", blocks if taus is None else [*blocks, Heading("Do the students agree?"), taus])
 
 
 def _lines(run: Comparison, column: Column) -> list[GainRow]:
@@ -77,7 +75,7 @@ def _figure(run: Comparison, column: Column) -> Figure:
         f"ranking-{column[0]}-{column[1]}",
         f"Gains over none with 95 % intervals, corrected for the number of methods, {_titled(run, column)}.{start} "
         f"From best to worst: {told}.",
-        lambda width: _chart(run, rows, width, is_judged=is_judged),
+        partial(_chart, run, rows, is_judged=is_judged),
         caption=_titled(run, column),
     )
 
@@ -117,17 +115,12 @@ def _table(run: Comparison) -> Table:
         first = Cell(marked_name(run, name), look, method_text(name), is_best=name in best)
         written = "–" if rank is None else f"{rank:.1f}".removesuffix(".0")
         rows.append([first, written, *(_cell(run, run.find(name, column)) for column in run.columns)])
-    data = [
-        {
-            "explainer": row.explainer, "student": row.student, "size": row.size, "seeds": row.seeds,
-            "measure": run.measure, "mean": row.mean, "gain": row.gain, "low": row.low, "high": row.high,
-            "level": row.level, "p": row.p, "claimed": row.claimed, "low_seeds": row.low_seeds, "rank": row.rank,
-            "is_control": row.is_control, "test_rows": row.test_rows,
-            "learned": None if not run.about.get("columns") else row.column in run.judged,
-            "written": _written(run, row),
-        }
-        for row in run.rows
-    ]  # fmt: skip
+    judged = run.judged if run.about.get("columns") else None
+    data = []
+    for row in run.rows:
+        learned = None if judged is None else row.column in judged
+        fields = {name: row[name] for name in _EXPORTED} | {"measure": run.measure}
+        data.append(fields | {"learned": learned, "written": _written(run, row)})
     what = _MEASURES.get(run.measure, "percent of rows on which students agree with the model")
     caption = f"Gain over none, {run.unit}, with its 95 % interval (Holm-corrected); none: {what}"
     return Table("ranking", caption, heads, rows, look="ranking", data=data)
@@ -201,5 +194,5 @@ def _agreement(run: Comparison) -> Table | None:
     pairs = [number(tau[a][b]) for a, b in itertools.combinations(range(len(tau)), 2)]
     known = [value for value in pairs if value is not None]
     span = f", from {minus(f'{min(known):.2f}')} to {minus(f'{max(known):.2f}')}" if known else ""
-    return Table("students-agree", f"Kendall's τ between the rankings that students give{span}; 1 is the same ranking",
-                 ["", *names], rows)  # fmt: skip
+    caption = f"Kendall's τ between the rankings that students give{span}; 1 is the same ranking"
+    return Table("students-agree", caption, ["", *names], rows)

@@ -5,12 +5,12 @@ from typing import Final
 
 from didact.records.explanations import Explanations
 from didact.records.summary import WordScore, summarise
-from didact.render.heat import shade
-from didact.render.tables import Cell, Table, cut
+from didact.render.colours import shade
+from didact.render.html import cut, readable
+from didact.render.tables import Cell, Table
 from didact.reports.describe import method_text
 from didact.reports.leaders import CHANCE, written
-from didact.reports.part import Part, lead, notes
-from didact.reports.rows import seen
+from didact.reports.section import Group, Notes, Section, lead
 from didact.results.comparison import Comparison
 
 SHOWN: Final = 12  # words of a class
@@ -27,7 +27,7 @@ def top_words(maps: Explanations, *, shown: int = SHOWN) -> dict[str, list[WordS
     return {target: [word for word in summary.of(target) if word.mean_size > 0] for target in summary.targets}
 
 
-def part(run: Comparison) -> Part | None:
+def section(run: Comparison) -> Section | None:
     """None where no words were scored: nothing measured, images, or files that cannot be read."""
     if run.measured is None or run.measured.task == "image":
         return None
@@ -52,9 +52,8 @@ def part(run: Comparison) -> Part | None:
     ]
     if len(classes) > _CLASSES:
         remarks.append(f"{len(classes) - _CLASSES} more classes are left out here.")
-    drawn = "".join(f'<div class="panel">{table.html()}</div>' for table in tables)
-    body = f'{lead(said)}<div class="maps">{drawn}</div>{notes(remarks)}'
-    return Part("words", "Words that count most", body, tables=tables)
+    panels = Group("maps", [Group("panel", [table]) for table in tables])
+    return Section("words", "Words that count most", [lead(said), panels, Notes(remarks)])
 
 
 def _table(
@@ -71,14 +70,12 @@ def _table(
         rows.append([str(place + 1), *(_cell(words, place, kinds[name]) for name, words in columns.items())])
     heads: list[Cell | str] = ["#"]
     heads += [Cell(name, "control" if name in run.controls else "", method_text(name)) for name in columns]
-    data = [
-        {
-            "class": target, "method": name, "word": word.word, "mean_abs": word.mean_size, "mean": word.mean,
-            "count": word.count,
-        }
-        for name, words in columns.items() for word in words
-    ]  # fmt: skip
-    name = seen(cut(target, 80))
+    data = []
+    for name, words in columns.items():
+        for word in words:
+            means = {"mean_abs": word.mean_size, "mean": word.mean, "count": word.count}
+            data.append({"class": target, "method": name, "word": word.word, **means})
+    name = readable(cut(target, 80))
     caption = "All explained rows" if alone or not name else f"Rows explained as “{name}”"
     return Table(f"words-{name}", caption, heads, rows, look="words", words=range(len(heads)), data=data)
 
@@ -92,5 +89,4 @@ def _cell(words: Sequence[WordScore], place: int, kind: str) -> Cell:
     times = f"{word.count} time{'s' * (word.count != 1)}"
     size = written(word.mean_size)
     title = f"mean |score| {size}, mean {written(word.mean)}, {times}"
-    look = f"strength{step.level}" if step.level else ""
-    return Cell(seen(cut(word.word, _LONGEST)), look, title, f"{sign}{size}")
+    return Cell(readable(cut(word.word, _LONGEST)), step.look, title, f"{sign}{size}")

@@ -1,5 +1,5 @@
 // The browser of examples. It reads rows from the page's own data and builds elements; nothing of the data is ever
-// taken for HTML. Python's article.py draws the same elements for readers without scripts.
+// taken for HTML. The template example.html.j2 makes the same elements for readers without scripts.
 (() => {
   "use strict";
 
@@ -225,7 +225,7 @@
     const wanted = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     order = data.rows
       .map((_, place) => place)
-      .filter((place) => filter.value === "all" || data.rows[place].in.includes(filter.value))
+      .filter((place) => filter.value === "all" || data.rows[place].groups.includes(filter.value))
       .filter((place) => wanted.every((word) => words[place].includes(word)));
     if (sort.value !== "data") {
       const key = (place) => known(data.rows[place][sort.value], Infinity);

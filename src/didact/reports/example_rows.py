@@ -1,0 +1,235 @@
+"""Explained rows for the browser of examples: how the methods explain a row, and what is said about it."""
+
+import base64
+import io
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from didact.records.explanations import Explained, Explanations
+from didact.render.heat import Heat, Unit, number
+from didact.render.html import cut, readable
+from didact.render.marks import Box, Span
+from didact.render.page import HeatText, Patch, Picture, Piece, outside_pieces, patches, pieces
+from didact.results.comparison import Comparison
+from didact.results.measured import MeasuredMethod, MeasuredRow
+from didact.results.number_format import minus
+
+LONG: Final = 1200  # characters of a row above which its texts scroll
+_NAME: Final = 200  # characters of a name
+_WIDEST: Final = 320  # pixels of a picture
+_LIGHT: Final = 20_000  # bytes of a picture that is kept as it is
+
+
+@dataclass(frozen=True)
+class Method:
+    """What the page says of a method."""
+
+    name: str
+    kind: str
+    control: bool
+
+
+class Fact(NamedTuple):
+    """What is said about a row."""
+
+    name: str
+    value: str
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A method whose explanations could be read; `places` tells where each row stands in them."""
+
+    method: MeasuredMethod
+    maps: Explanations
+    places: Mapping[str, int]
+
+    def row(self, name: str) -> Explained | None:
+        place = self.places.get(name)
+        return None if place is None else self.maps[place]
+
+    def about(self) -> Method:
+        name = readable(cut(self.method.label, _NAME)) or "(no name)"
+        return Method(name, self.maps.kind, self.method.is_control)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row and the heat map of each method that explains it; of its texts as much is shown as `ends` say.
+
+    `image` is an address that holds the picture, and `size` its height and width: None for a row of texts.
+    """
+
+    row: MeasuredRow
+    heats: Sequence[tuple[Method, Heat | None]]
+    ends: Sequence[int]
+    note: str
+    image: str = ""
+    size: tuple[int, int] | None = None
+
+    @cached_property
+    def first(self) -> Heat:
+        return next(heat for _, heat in self.heats if heat is not None)
+
+    @cached_property
+    def targets(self) -> set[str]:
+        """What methods explain where that is not the prediction."""
+        return {heat.target for _, heat in self.heats if heat is not None} - {self.row.prediction}
+
+    @property
+    def id(self) -> str:
+        return readable(cut(self.row.id, _NAME)) or "(no id)"
+
+    @property
+    def facts(self) -> list[Fact]:
+        return _facts(self.row, self.targets)
+
+    @property
+    def length(self) -> int:
+        """The characters that are shown."""
+        texts = zip(self.first.texts, self.ends, strict=True)
+        return sum(end + 2 * (end < len(text)) for (_, text), end in texts)
+
+    @property
+    def is_long(self) -> bool:
+        return self.length > LONG
+
+    @property
+    def frames(self) -> list[Box]:
+        """The patches of the rationale."""
+        boxes = [entry for entry in self.row.rationale if len(entry) == 4] if self.size else []
+        return [(top, left, bottom, right) for top, left, bottom, right in boxes]
+
+    def marks(self, segment: int) -> list[Span]:
+        """The characters of the rationale."""
+        spans = [entry for entry in self.row.rationale if len(entry) == 3]
+        return [(start, end) for place, start, end in spans if place == segment]
+
+    def target(self, heat: Heat) -> str:
+        """What one method explains, where methods explain different things."""
+        return readable(cut(heat.target, _NAME)) if len(self.targets) > 1 else ""
+
+    def units(self, heat: Heat) -> tuple[list[Unit], int]:
+        """The units that are shown, first those in texts or on the picture, and how many these are."""
+        inside = [unit for n, end in enumerate(self.ends) for unit in heat.inside(n) if unit.place[0] < end]
+        inner = heat.patches() if heat.is_image else inside
+        return [*inner, *heat.outside()], len(inner)
+
+    def texts(self, heat: Heat | None = None) -> list[HeatText]:
+        """The texts as a method scores them, or as they are."""
+        heat = heat or replace(self.first, units=())
+        return [
+            HeatText(name, pieces(heat, segment, marks=self.marks(segment), end=self.ends[segment], is_named=False))
+            for segment, (name, _) in enumerate(heat.texts)
+        ]
+
+    def picture(self, method: str = "", heat: Heat | None = None) -> Picture:
+        """The picture under the patches of a method, or as it is."""
+        assert self.size is not None
+        alt = f"The picture of row {self.id}"
+        frames = [Patch(box, look) for box in self.frames for look in ("under", "over")]
+        if heat is None:
+            return Picture(self.image, self.size, alt, frames)
+        words = f"{alt}, under the scores of {method}. {self.strongest(heat)}"
+        return Picture(self.image, self.size, words, [*patches(heat), *frames], is_covered=True)
+
+    def outside(self, heat: Heat) -> list[Piece]:
+        return outside_pieces(heat, is_named=False)
+
+    def strongest(self, heat: Heat) -> str:
+        """What a heat map says to those who do not see colours."""
+        units, _ = self.units(heat)
+        strong = sorted((unit for unit in units if unit.score), key=lambda unit: -abs(unit.score))[:5]
+        if not strong:
+            return "Nothing is marked."
+        said = (f"{readable(cut(_name(unit, heat), 40))} {number(unit.score, heat.kind)}".strip() for unit in strong)
+        return f"Strongest: {', '.join(said)}."
+
+
+def example(
+    run: Comparison, sources: Sequence[Source], row: MeasuredRow, *, longest: int | None = None
+) -> Example | None:
+    """A row as the methods explain it; of its texts the first `longest` characters. None if nobody explains it."""
+    rows = [source.row(row.id) for source in sources]
+    first = next((explained for explained in rows if explained is not None), None)
+    if first is None:
+        return None
+    same = (first.task, first.texts)
+    maps = [None if one is None or (one.task, one.texts) != same else one.heat() for one in rows]
+    known = [heat for heat in maps if heat is not None]
+    ends, note = _ends(known[0], longest)
+    shown = Example(row, [(source.about(), heat) for source, heat in zip(sources, maps, strict=True)], ends, note)
+    if not known[0].is_image:
+        return shown
+    path = None if row.picture is None or run.measured is None else run.measured.inside(row.picture)
+    picture = None if path is None else _image(path)
+    if picture is not None:
+        return replace(shown, image=picture[0], size=picture[1])
+    height, width = np.array([heat.size() for heat in known]).max(0).tolist()
+    return replace(shown, size=(height, width), note="Its picture was not kept, or cannot be read.")
+
+
+def _facts(row: MeasuredRow, targets: Collection[str]) -> list[Fact]:
+    """What is said about the row. A target is told where it is not the prediction."""
+    facts = [Fact("prediction", _written(row.prediction))]
+    if row.sureness is not None:
+        facts.append(Fact("confidence", "> 99.9 %" if 0.9995 <= row.sureness < 1 else f"{100 * row.sureness:.1f} %"))
+    if len(targets) == 1:
+        facts.append(Fact("target", _written(next(iter(targets)))))
+    if row.gold is not None:
+        facts.append(Fact("label", _written(row.gold)))
+    if row.is_right is not None:
+        facts.append(Fact("", "✓ right", "right") if row.is_right else Fact("", "✗ wrong", "wrong"))
+    if row.agreement is not None:
+        facts.append(Fact("agreement of methods", minus(f"τ = {row.agreement:.2f}")))
+    return facts
+
+
+def _written(text: str) -> str:
+    return readable(cut(text, _NAME)) or "–"
+
+
+def _ends(heat: Heat, longest: int | None) -> tuple[list[int], str]:
+    """Where each text ends on the page, and what is said if that is early."""
+    lengths = [len(text) for _, text in heat.texts]
+    whole = sum(lengths)
+    if longest is None or whole <= longest:
+        return lengths, ""
+    ends = [longest * length // whole for length in lengths]
+    return ends, f"This row is long: {sum(ends):,} of its {whole:,} characters are shown."
+
+
+def _name(unit: Unit, heat: Heat) -> str:
+    if heat.is_image and unit.segment >= 0:
+        top, left, bottom, right = unit.place
+        return f"rows {top} to {bottom}, columns {left} to {right}:"
+    if unit.segment < 0 or unit.place[1] <= unit.place[0]:
+        return unit.token
+    return heat.texts[unit.segment][1][unit.place[0] : unit.place[1]]
+
+
+def _image(path: Path) -> tuple[str, tuple[int, int]] | None:
+    """A picture as an address that holds it, made small, with its height and width; None if it cannot be read."""
+    from PIL import Image
+
+    try:
+        content = path.read_bytes()
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
+            size = (image.height, image.width)
+            image.verify()  # its checksums; what was verified must be opened again
+            if len(content) <= _LIGHT:
+                return f"data:image/png;base64,{base64.b64encode(content).decode()}", size
+        with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
+            small = image.convert("RGB")
+            small.thumbnail((_WIDEST, _WIDEST))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    buffer = io.BytesIO()
+    small.save(buffer, format="JPEG", quality=85)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}", size
