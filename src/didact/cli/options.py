@@ -13,7 +13,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from didact.config import Config, Group, Option, flag_of, option_of
-from didact.errors import DidactError, PlanError
+from didact.errors import DidactError, OptionError, PlanError
 
 C = TypeVar("C", bound=Config)
 _SIMPLE = (bool, int, float, str, Path)
@@ -83,6 +83,8 @@ def _read(kind: type[Config], name: str, value: Any) -> Any:
     if field is None or option is None or not isinstance(value, str | list):
         return value
     if option.read is not None:
+        if value == "":
+            raise OptionError("its value is empty. Leave the option out for its default.")
         return option.read(value)
     number = _plain_type(field)
     if number in (int, float) and not option.repeatable:
