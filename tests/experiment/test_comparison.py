@@ -11,7 +11,7 @@ import didact
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, RecordError
 from didact.experiment.summary import contrasts_of, rows_of_table
-from didact.records.table import read_table
+from didact.files.table_io import read_table
 from didact.results.comparison import Comparison
 from didact.results.gains import FailedRun, GainRow
 from didact.stats.contrast import crossed_contrast

@@ -20,7 +20,7 @@ from didact.experiment.config import SEARCHED, TRAINED, WRITTEN, CompareConfig, 
 from didact.experiment.config_fields import CompareFields
 from didact.experiment.config_values import SKIPPABLE, parse_seeds
 from didact.experiment.prepare import _request, _stored
-from didact.records.store import key_of
+from didact.files.store import key_of
 from didact.registry import Spec
 from didact.results.comparison import Comparison
 

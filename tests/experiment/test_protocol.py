@@ -19,8 +19,8 @@ from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.run import Run
 from didact.experiment.subset import subset
-from didact.records.store import Store
-from didact.records.table import read_table
+from didact.files.store import Store
+from didact.files.table_io import read_table
 
 
 @pytest.fixture

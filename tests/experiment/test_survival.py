@@ -18,8 +18,8 @@ from didact.experiment import compare as module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
 from didact.experiment.run import Run
-from didact.records.store import Store
-from didact.records.table import read_table
+from didact.files.store import Store
+from didact.files.table_io import read_table
 
 
 def results(folder: Path) -> tuple[bytes, bytes]:
@@ -213,7 +213,7 @@ class TestPlacesThatCannotBeWritten:
     @pytest.mark.parametrize("step", range(2, 14, 3))
     def test_a_disk_that_fills_up(self, compare, whole, tmp_path, monkeypatch, step):
         """Whichever file is the first that does not fit: what is there is kept, and the same command goes on."""
-        from didact.records import atomic
+        from didact.files import atomic
 
         written = []
         plain = os.fsync

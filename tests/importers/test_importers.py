@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from records.test_explanations import maps, pictures
 
 from didact.core.row import Row
 from didact.data import fields
@@ -14,7 +15,6 @@ from didact.importers.align_rows import align_rows
 from didact.importers.eraser import read, write_eraser
 from didact.importers.parsed import ImportOptions
 from didact.records.explanations import Explanations
-from records.test_explanations import maps, pictures
 from tiny import byte_tokenizer, wordpiece_tokenizer
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from didact.files.table_io import Table, write_table
 from didact.records.explanations import TEXTS, Explanations
-from didact.records.table import Table, write_table
 
 METHODS = ("attention_all", "gradient_norm", "lime(samples=100)")
 CONTROLS = ("random", "trivial", "human")

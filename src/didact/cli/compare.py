@@ -12,7 +12,7 @@ from didact.cli.options import flag
 from didact.cli.output import going_on, print_json, say
 from didact.errors import DidactError, OptionError
 from didact.experiment.config import CompareConfig
-from didact.records.remote import is_url
+from didact.files.remote import is_url
 
 if TYPE_CHECKING:
     from didact.results.comparison import Comparison

@@ -13,7 +13,7 @@ from didact.cli.output import going_on, print_json, say, say_notes
 from didact.config import DataOptions
 from didact.errors import OptionError
 from didact.experiment.configs import AgreeConfig, ExplainConfig
-from didact.records.atomic import check_different, check_new_file, is_page
+from didact.files.atomic import check_different, check_new_file, is_page
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset, Split

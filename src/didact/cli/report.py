@@ -39,7 +39,7 @@ def report(
     It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
     neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
     """
-    from didact.records.remote import Remote, is_url
+    from didact.files.remote import Remote, is_url
     from didact.reports.build import FILE, parts_of, write
     from didact.reports.verdict import verdict_of
     from didact.results.comparison import Comparison

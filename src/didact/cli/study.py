@@ -14,7 +14,7 @@ from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import flag, option
 from didact.cli.output import figure, print_json, print_table, say
 from didact.errors import MissingExtraError, OptionError, RecordError
-from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
+from didact.files.atomic import check_new_file, check_output_folder, with_folder, write_bytes
 from didact.registry import split_list
 from didact.study.config import DATABASE_VARIABLE, LOCAL, StudyConfig
 

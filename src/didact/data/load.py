@@ -19,7 +19,7 @@ from didact.data.recipe import Recipe
 from didact.data.rows import read_rows
 from didact.data.sources import KNOWN, WHOLE, tables_of
 from didact.errors import DataError, OptionError
-from didact.records.paths import kind_at, short
+from didact.files.paths import kind_at, short
 from didact.registry import Spec, checked_options, parse_spec, unknown
 
 _LOG = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from didact import __version__
 from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.execution.base import Job, JobResult, JobStatus, Manifest
 from didact.execution.process_pool import WORKER, WorkerProcess
-from didact.records.atomic import with_folder, write_bytes
+from didact.files.atomic import with_folder, write_bytes
 
 _RETRIES: Final = 5  # times that Ray repeats a task whose node or process is lost
 _AHEAD: Final = 2  # tasks in flight per task that can run at once: the next one waits where it will run

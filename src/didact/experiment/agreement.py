@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from didact.errors import OptionError
+from didact.files.atomic import check_new_file, with_folder, write_bytes
 from didact.metrics.agreement import AGREEMENT
-from didact.records.atomic import check_new_file, with_folder, write_bytes
 from didact.registry import parse_spec, unknown
 from didact.render.chart import check_kind
 from didact.render.matrix import MatrixView, chart_of, picture_of, written

@@ -19,14 +19,14 @@ from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
 from didact.experiment.subset import balanced_subset, subset
 from didact.explainers.mix import Mix
+from didact.files.store import Record, Store, UnreadableError
+from didact.files.table_io import Table, read_table, write_table
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
-from didact.records.store import Record, Store, UnreadableError
-from didact.records.table import Table, read_table, write_table
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy

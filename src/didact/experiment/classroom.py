@@ -11,11 +11,11 @@ import numpy as np
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import Task, task_named
+from didact.files.table_io import Table, read_table, write_table
 from didact.learning.fit import Examples
 from didact.models.student_init import StudentInit
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
-from didact.records.table import Table, read_table, write_table
 
 SPLITS: Final = ("train", "dev", "test")
 _TYPES: Final = {

@@ -28,9 +28,9 @@ from didact.experiment.config_fields import CompareFields
 from didact.experiment.forecast import Forecast
 from didact.experiment.prepare import prepare
 from didact.experiment.run import Run
+from didact.files.remote import is_url
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
-from didact.records.remote import is_url
 from didact.render.progress import announce
 from didact.results.comparison import Comparison
 

@@ -37,13 +37,13 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
 from didact.explainers.learned import load_explainer, name_of
+from didact.files.atomic import check_new_folder, write_text
+from didact.files.sealed import read_json, write_json
 from didact.learning.fit import Training
 from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
 from didact.models.load import load_teacher
-from didact.records.atomic import check_new_folder, write_text
 from didact.records.explanations import Explanations
-from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
 
 PRESETS: Final = ("default", "paper")

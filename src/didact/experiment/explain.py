@@ -44,7 +44,7 @@ from didact.explainers.default import default_method
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
-from didact.records.atomic import check_new_file
+from didact.files.atomic import check_new_file
 from didact.records.by_class import ByClass
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised, parse_normalisation

@@ -28,6 +28,8 @@ from didact.experiment.rows import asks_for_gold
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
+from didact.files.atomic import check_new_folder, write_bytes, write_text
+from didact.files.store import key_of
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Examples, Training
 from didact.learning.smat import learn_mix
@@ -37,9 +39,7 @@ from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
-from didact.records.atomic import check_new_folder, write_bytes, write_text
 from didact.records.parts import Parts
-from didact.records.store import key_of
 from didact.registry import check_types, unknown
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 

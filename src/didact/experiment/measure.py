@@ -26,11 +26,11 @@ from didact.experiment.explain import FillStore
 from didact.experiment.explained import keep_explanations
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.subset import subset
+from didact.files.atomic import write_bytes
+from didact.files.store import key_of
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
-from didact.records.atomic import write_bytes
 from didact.records.explanations import Explanations
-from didact.records.store import key_of
 from didact.registry import parse_spec
 from didact.render.progress import Progress
 from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, MetricTable, SkippedMethod

@@ -48,7 +48,7 @@ from didact.experiment.measure import Measuring
 from didact.experiment.roster import Roster, check_fit
 from didact.experiment.run import Run
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
-from didact.records.store import Store, key_of
+from didact.files.store import Store, key_of
 from didact.render.progress import announce
 
 _FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted

@@ -34,13 +34,13 @@ from didact.experiment.train_jobs import TrainJobs
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
+from didact.files.atomic import new_folder, sweep, write_text
+from didact.files.sealed import write_json
+from didact.files.store import Record, Store, UnreadableError, canonical, key_of
+from didact.files.table_io import Table, write_table
 from didact.models.student_init import StudentInit
-from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts
-from didact.records.sealed import write_json
 from didact.records.sharpness import matching_temperature, mean_entropy, tempered
-from didact.records.store import Record, Store, UnreadableError, canonical, key_of
-from didact.records.table import Table, write_table
 from didact.registry import Spec
 from didact.render.progress import Progress
 from didact.results.comparison import FILE, Comparison

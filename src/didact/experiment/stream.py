@@ -24,9 +24,9 @@ from didact.experiment.saved_teacher import TeacherSource
 from didact.experiment.shard_jobs import ShardExplainer, ShardQueue
 from didact.experiment.shard_store import ShardStore
 from didact.explainers.default import default_method
+from didact.files.atomic import check_new_file, write_through
 from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
-from didact.records.atomic import check_new_file, write_through
 from didact.records.parquet import cautions_in, is_explanations, join_files, residuals_in
 from didact.render.progress import Progress
 

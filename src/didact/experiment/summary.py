@@ -12,7 +12,7 @@ from didact.core.outputs import Outputs
 from didact.errors import OptionError
 from didact.experiment.cell import Cell, load_outputs
 from didact.experiment.classroom import Labelled
-from didact.records.store import Record, Store
+from didact.files.store import Record, Store
 from didact.results.comparison import Arm, Scores
 from didact.results.contrast import Contrast, ContrastTable
 from didact.results.gains import NONE, GainRow

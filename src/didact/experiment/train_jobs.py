@@ -8,9 +8,9 @@ from didact.errors import OptionError, RecordError
 from didact.execution.base import Job, JobResult, JobStatus
 from didact.experiment.cell import Cell, finished, run_cell, save_cell
 from didact.experiment.classroom import Classroom
+from didact.files.sealed import read_json
+from didact.files.store import Record, Store
 from didact.models.student_init import StudentInit
-from didact.records.sealed import read_json
-from didact.records.store import Record, Store
 
 
 class TrainRunner:

@@ -15,10 +15,10 @@ from didact import __version__
 from didact.core.explainer import Explainer
 from didact.errors import OptionError, RecordError, TrainingError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
-from didact.records.atomic import new_folder, write_text
-from didact.records.paths import check_readable, kind_at, short
-from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
-from didact.records.store import canonical
+from didact.files.atomic import new_folder, write_text
+from didact.files.paths import check_readable, kind_at, short
+from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
+from didact.files.store import canonical
 from didact.registry import check_types, checked_options
 
 _FORMAT: Final = 1

@@ -16,9 +16,9 @@ from jaxtyping import Float
 from didact.core.row import Row, Span
 from didact.data import fields
 from didact.errors import OptionError, ShapeError
+from didact.files.atomic import with_folder, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
-from didact.records.atomic import with_folder, write_text
 from didact.records.explanations import TEXTS, Explained, Explanations, count_of
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from didact.errors import DataError
+from didact.files.unpack import gunzip, read_archive, reason_of
 from didact.importers.parsed import ParsedFile, shown
-from didact.records.unpack import gunzip, read_archive, reason_of
 
 
 def content_of(path: Path) -> str:

@@ -16,9 +16,9 @@ from jaxtyping import Float
 
 from didact.core.row import Row
 from didact.errors import DataError
+from didact.files.unpack import gunzip
 from didact.importers.files import document
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, shown
-from didact.records.unpack import gunzip
 
 
 def read(

@@ -21,12 +21,12 @@ from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError, TrainingError
+from didact.files.atomic import check_new_folder, new_folder
+from didact.files.sealed import hash_of_file, write_json
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
 from didact.models.load import RECORD, WEIGHTS, checked_device
 from didact.models.native import NativeModel
-from didact.records.atomic import check_new_folder, new_folder
-from didact.records.sealed import hash_of_file, write_json
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from didact.errors import UnknownNameError
-from didact.records.paths import kind_at, short
+from didact.files.paths import kind_at, short
 
 _TRIES: Final = 2  # the first, and one retry
 _WAIT: Final = 1.0  # seconds before the retry

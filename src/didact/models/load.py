@@ -14,11 +14,11 @@ from didact.core.model import Model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
+from didact.files.paths import check_readable, kind_at
+from didact.files.sealed import damaged, hash_of_file, read_json
 from didact.models.hub import check_folder
 from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
-from didact.records.paths import check_readable, kind_at
-from didact.records.sealed import damaged, hash_of_file, read_json
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel

@@ -19,13 +19,13 @@ from didact.core.row import Row
 from didact.core.task import IMAGE, Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
+from didact.files.sealed import read_json, write_json
 from didact.models import MODELS
 from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
 from didact.models.build import is_native, native_model
 from didact.models.frozen import LEARNED, TEACHER, teacher_reader
 from didact.models.native import NativeModel, native_like
 from didact.models.tokenizer import PieceReader
-from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import OptionError, UnknownNameError
-from didact.records.atomic import with_folder, write_text
+from didact.files.atomic import with_folder, write_text
 from didact.records.explanations import Explanations
 from didact.records.summary import WordSummary
 from didact.records.views import SHOWN, Sections, check_rows, more_than

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
-from didact.records.atomic import with_folder, write_bytes, write_text
+from didact.files.atomic import with_folder, write_bytes, write_text
 from didact.records.explained import TEXTS as TEXTS
 from didact.records.explained import Alignment
 from didact.records.explained import Explained as Explained

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import OptionError
+from didact.files.store import canonical
 from didact.records.parquet import header_of, is_explanations
-from didact.records.store import canonical
 
 
 def check_same_origin(

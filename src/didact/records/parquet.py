@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import DataError, DidactError, RecordError
-from didact.records.sealed import checksum_of
-from didact.records.store import canonical
+from didact.files.sealed import checksum_of
+from didact.files.store import canonical
 
 if TYPE_CHECKING:
     from didact.records.explanations import Explanations

@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from didact.errors import OptionError, RecordError, ShapeError
-from didact.records.atomic import with_folder
+from didact.files.atomic import with_folder
+from didact.files.sealed import check_tensors, write_tensors
 from didact.records.explanations import Explanations
-from didact.records.sealed import check_tensors, write_tensors
 
 _AGAIN: Final = "Run the same command again: the scores will be computed again."
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import OptionError, ShapeError
-from didact.records.atomic import with_folder, write_text
+from didact.files.atomic import with_folder, write_text
 from didact.records.words import check_level
 from didact.registry import Spec
 from didact.render.heat import Section, show

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from didact.records.atomic import with_folder, write_text
+from didact.files.atomic import with_folder, write_text
 from didact.render.page import safe
 from didact.render.tables import cut
 from didact.reports.build import export, whole

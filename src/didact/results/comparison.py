@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError
-from didact.records.atomic import with_folder, write_bytes, write_text
-from didact.records.remote import fetched_run, is_url
-from didact.records.sealed import damaged, missing_entry, read_json, write_json
+from didact.files.atomic import with_folder, write_bytes, write_text
+from didact.files.remote import fetched_run, is_url
+from didact.files.sealed import damaged, missing_entry, read_json, write_json
 from didact.render.mix import MixView
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable

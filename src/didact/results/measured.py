@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import DidactError
+from didact.files.sealed import damaged, missing_entry, read_json, write_json
 from didact.records.explanations import Explanations
-from didact.records.sealed import damaged, missing_entry, read_json, write_json
 from didact.render.marks import INCOMPLETE
 from didact.results.documents import BROKEN, Fields, check_version, list_of, number, plain
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from didact.records.sealed import read_json, write_json
+from didact.files.sealed import read_json, write_json
 from didact.results.documents import number
 
 FILE: Final = "run.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.records.sealed import damaged, missing_entry, read_json, write_json
+from didact.files.sealed import damaged, missing_entry, read_json, write_json
 from didact.results.documents import BROKEN, VERSION, Fields, number, required_number
 from didact.results.number_format import NumberFormat
 

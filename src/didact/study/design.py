@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import DataError, OptionError
-from didact.records.sealed import read_json, write_json
+from didact.files.sealed import read_json, write_json
 
 FILE: Final = "study.json"
 _AGAIN: Final = "Restore the file, or make the study again."

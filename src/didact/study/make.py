@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import DataError, OptionError, ShapeError
-from didact.records.atomic import check_new_folder, new_folder
+from didact.files.atomic import check_new_folder, new_folder
 from didact.registry import unknown
 from didact.study.about import TITLE, default_about
 from didact.study.database import open_answers

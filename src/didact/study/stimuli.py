@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import DataError
-from didact.records.atomic import write_bytes
-from didact.records.sealed import read_json, write_json
+from didact.files.atomic import write_bytes
+from didact.files.sealed import read_json, write_json
 
 if TYPE_CHECKING:
     from didact.records.explanations import Explained

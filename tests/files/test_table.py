@@ -3,7 +3,7 @@
 import pytest
 
 from didact.errors import RecordError
-from didact.records.table import Table, read_table, write_table
+from didact.files.table_io import Table, read_table, write_table
 
 TYPES = {"name": "string", "count": "int64", "value": "float64", "row": "list float64", "raw": "binary"}
 COLUMNS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from didact.errors import OptionError, RecordError
-from didact.records.atomic import new_folder, write_text
-from didact.records.store import Record, Store, key_of
+from didact.files.atomic import new_folder, write_text
+from didact.files.store import Record, Store, key_of
 
 
 def names(folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError
 from didact.experiment.bring import read_explanations
-from didact.records import unpack
+from didact.files import unpack
 
 LINE = b'{"text": "good", "label": 1}\n'
 

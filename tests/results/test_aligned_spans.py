@@ -110,8 +110,8 @@ class TestFiles:
         """As it was before there were alignments: a hash over these and no others."""
         import hashlib
 
+        from didact.files.store import canonical
         from didact.records.parquet import ABOUT, _checksum
-        from didact.records.store import canonical
 
         whole = maps()
         facts = [{name: getattr(whole, name) for name in ABOUT}]

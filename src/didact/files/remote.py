@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from didact.errors import DidactError, MissingExtraError, OptionError, RecordError
-from didact.records.atomic import with_folder, write_bytes
+from didact.files.atomic import with_folder, write_bytes
 
 T = TypeVar("T")
 
@@ -195,7 +195,7 @@ class Remote:
 
 def cache_of(url: str) -> Path:
     """Where the files of a store are kept on this machine."""
-    from didact.records.store import key_of
+    from didact.files.store import key_of
 
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "didact" / "stores" / key_of({"url": checked_url(url)})

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import RecordError
-from didact.records.atomic import with_folder, write_bytes
-from didact.records.store import canonical, unreadable
+from didact.files.atomic import with_folder, write_bytes
+from didact.files.store import canonical, unreadable
 
 _KEY: Final = b"didact"
 # What reading a flipped bit can raise, in Arrow or in what is made of it.

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from didact.cli.main import app
 from didact.errors import DataError, OptionError, RecordError
-from didact.records.atomic import (
+from didact.files.atomic import (
     check_different,
     check_new_file,
     check_new_folder,

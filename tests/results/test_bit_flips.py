@@ -24,13 +24,13 @@ from didact.experiment.stream import explain_stream
 from didact.experiment.train_jobs import TrainRunner
 from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.explainers.learned import load_explainer
+from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
+from didact.files.store import Store
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record
 from didact.models.student_init import StudentInit
 from didact.records.explanations import Explanations
 from didact.records.parts import Parts
-from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
-from didact.records.store import Store
 from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze

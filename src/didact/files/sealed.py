@@ -1,7 +1,7 @@
 """Files with a checksum: JSON documents and safetensors that didact writes and reads back.
 
 The checksum is an entry of the document itself, a SHA-256 of everything else in it. Files of earlier versions have none
-and are read as they are. Parquet files carry a checksum in their header (`records.parquet`, `records.table`).
+and are read as they are. Parquet files carry a checksum in their header (`table_io`, `results.explanations_parquet`).
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from didact.errors import RecordError
-from didact.records.atomic import write_bytes, write_text
+from didact.files.atomic import write_bytes, write_text
 
 FIELD: Final = "checksum"
 _DIGITS: Final = 64  # of a SHA-256

@@ -16,7 +16,7 @@ from typing import Final
 from safetensors import SafetensorError
 
 from didact.errors import DataError, OptionError, RecordError
-from didact.records.paths import kind_at, reason_of, short
+from didact.files.paths import kind_at, reason_of, short
 from didact.render import GENERATOR
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from didact.errors import RecordError
-from didact.records.atomic import write_text
+from didact.files.atomic import write_text
 
 
 def key_of(spec: Mapping[str, Any]) -> str:
