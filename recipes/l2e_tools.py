@@ -20,7 +20,7 @@ from didact.core.words import touches, words_of
 from didact.metrics.faithfulness import log_odds
 from didact.metrics.probe import Probe
 from didact.models.huggingface import HuggingFaceModel
-from didact.records.explanations import Explained, Explanations
+from didact.results.explanations import Explained, Explanations
 from didact.stats.holm import holm
 
 SHARE = 0.3  # of a document's units, as in the paper

@@ -23,7 +23,7 @@ from didact.core.row import Row, Span
 from didact.core.words import words_of
 from didact.experiment.evaluate import Evaluation, evaluated
 from didact.metrics.plausibility import marks_of
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 METHODS = (
     "gradient_norm", "gradient_input", "integrated_gradients(steps=20)", "lrp", "occlusion", "attention_all",

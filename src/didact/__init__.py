@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from didact.importers.eraser import write_eraser
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
-    from didact.records.explanations import Explanations
     from didact.reports.build import report
     from didact.results.comparison import Comparison
+    from didact.results.explanations import Explanations
     from didact.study.folder import analyze_study
     from didact.study.make import new_study
 
@@ -60,7 +60,7 @@ __all__ = [
 _PUBLIC = {
     "Agreement": "didact.experiment.agreement:Agreement",
     "Comparison": "didact.results.comparison:Comparison",
-    "Explanations": "didact.records.explanations:Explanations",
+    "Explanations": "didact.results.explanations:Explanations",
     "Forecast": "didact.experiment.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",
     "analyze_study": "didact.study.folder:analyze_study",

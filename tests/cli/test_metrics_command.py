@@ -12,7 +12,7 @@ from didact.errors import DidactError
 from didact.experiment.explain import explain
 from didact.importers.eraser import write_eraser
 from didact.learning.train import train_teacher
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=12)"
 

@@ -13,7 +13,7 @@ from didact.errors import PlanError
 from didact.experiment import measure as module
 from didact.experiment.evaluate import evaluated
 from didact.experiment.measure import read_measured
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 
 def documents(found):

@@ -22,7 +22,7 @@ from didact.explainers.lime import Lime
 from didact.explainers.mix import AttentionMix
 from didact.files.sealed import read_json, write_json
 from didact.models.load import load_teacher
-from didact.records.parquet import to_parquet
+from didact.results.explanations_parquet import to_parquet
 
 
 class Elsewhere(InProcess):

@@ -13,7 +13,7 @@ import didact
 from didact.errors import OptionError
 from didact.experiment.evaluate import evaluated
 from didact.experiment.frame import MetricsFrame
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 BAD = '<script>alert("x")</script>'
 

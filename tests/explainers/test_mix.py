@@ -16,8 +16,8 @@ from didact.explainers.learned import load_explainer
 from didact.explainers.mix import AttentionMix, Blend, GradientMix, Mix
 from didact.explainers.parts import blended, explained_by
 from didact.files.sealed import read_json, write_json
-from didact.records.parts import Parts
-from didact.records.sharpness import matching_temperature, mean_entropy, tempered
+from didact.results.component_scores import Parts
+from didact.results.temperature import matching_temperature, mean_entropy, tempered
 from teachers import black_box, examples, teacher
 
 FAMILIES = {

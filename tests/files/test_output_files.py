@@ -22,8 +22,8 @@ from didact.files.atomic import (
     write_text,
     write_through,
 )
-from didact.records.parquet import is_explanations
 from didact.reports.build import report
+from didact.results.explanations_parquet import is_explanations
 from reports.folders import write_run
 from scored import maps_of
 

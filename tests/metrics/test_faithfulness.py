@@ -15,7 +15,7 @@ from didact.experiment.explain import explain
 from didact.metrics import faithfulness as module
 from didact.metrics.faithfulness import Ranked, Said, faithfulness
 from didact.metrics.probe import Probe, places_of
-from didact.records.explanations import count_of
+from didact.results.explanations import count_of
 
 ALL = {
     "sufficiency": module.Sufficiency(k=0.3),
@@ -342,7 +342,7 @@ def replace_tokenizer(teacher, **tokens):
 
 
 def _row(scores):
-    from didact.records.explanations import Explained
+    from didact.results.explanations import Explained
 
     count = len(scores)
     return Explained(

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from didact.files.table_io import Table, write_table
-from didact.records.explanations import TEXTS, Explanations
+from didact.results.explanations import TEXTS, Explanations
 
 METHODS = ("attention_all", "gradient_norm", "lime(samples=100)")
 CONTROLS = ("random", "trivial", "human")

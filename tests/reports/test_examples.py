@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from didact.records.explanations import TEXTS
 from didact.render.heat import LEVELS
 from didact.reports.article import article
 from didact.reports.build import page
 from didact.reports.rows import DIGITS, seen
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
+from didact.results.explanations import TEXTS
 from reports.folders import HOSTILE, change, write_run
 
 

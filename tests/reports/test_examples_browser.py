@@ -2,11 +2,11 @@
 
 import pytest
 
-from didact.records.explanations import TEXTS
 from didact.reports.article import article
 from didact.reports.build import page
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
+from didact.results.explanations import TEXTS
 from reports.folders import HOSTILE, write_run
 from reports.test_examples import content, hostile
 

@@ -8,8 +8,8 @@ import pytest
 from test_explanations import TEXTS, assert_same, maps
 
 from didact.errors import RecordError, ShapeError
-from didact.records.explanations import Explanations
-from didact.records.normalise import absolute_of, normalised
+from didact.results.explanations import Explanations
+from didact.results.transforms import absolute_of, normalised
 
 PAIRS = (
     (((0, 0, 12), (1, 0, 2)), ((0, 13, 17), (1, 3, 5))),
@@ -111,7 +111,7 @@ class TestFiles:
         import hashlib
 
         from didact.files.store import canonical
-        from didact.records.parquet import ABOUT, _checksum
+        from didact.results.explanations_parquet import ABOUT, _checksum
 
         whole = maps()
         facts = [{name: getattr(whole, name) for name in ABOUT}]

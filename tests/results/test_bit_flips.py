@@ -29,9 +29,9 @@ from didact.files.store import Store
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record
 from didact.models.student_init import StudentInit
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
 from didact.results.comparison import Comparison
+from didact.results.component_scores import Parts
+from didact.results.explanations import Explanations
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import read_design

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
-from didact.records import explanations
-from didact.records.explanations import Explanations
-from didact.records.normalise import absolute_of
-from didact.records.views import page, side_by_side
+from didact.results import explanations
+from didact.results.explanations import Explanations
+from didact.results.transforms import absolute_of
+from didact.results.views import page, side_by_side
 
 NOT_A_NUMBER = float("nan")
 TEXTS = (("Unbelievably good.", "So-so"), ("", ""), ("good good", "x"))
@@ -410,7 +410,7 @@ class TestWhatIsKnownOfRows:
         """They have neither column; shards of a run that an earlier version began are joined with newer ones."""
         from pyarrow import parquet
 
-        from didact.records.parquet import join_files
+        from didact.results.explanations_parquet import join_files
 
         maps().save(tmp_path / "old")
         table = parquet.read_table(tmp_path / "old").drop_columns(["probability", "label"])
@@ -645,7 +645,7 @@ def test_torch_is_never_needed(tmp_path):
     """A report is rebuilt on machines that have no torch."""
     script = """
 import sys
-import didact.records.explanations
+import didact.results.explanations
 assert "torch" not in sys.modules
 sys.modules["torch"] = None  # now even looking for it fails
 sys.path.insert(0, sys.argv[1])

@@ -7,8 +7,8 @@ import pytest
 from test_explanations import pictures
 
 from didact.errors import OptionError, UnsupportedError
-from didact.records.explanations import Explanations
-from didact.records.summary import WordScore, summarise
+from didact.results.explanations import Explanations
+from didact.results.word_summary import WordScore, summarise
 
 ROWS = [
     ("a", "Good good film", "yes", [2.0, 1.0, 0.5]),

@@ -13,7 +13,7 @@ from didact.registry import parse_spec
 
 if TYPE_CHECKING:
     from didact.experiment.agreement import Agreement
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
 EXAMPLES: Final = (
     "didact agree lrp.parquet lime.parquet --measure kendall,sign",

@@ -317,7 +317,7 @@ def _end(show: _Printer, result: "Comparison", folder: Path, began: float, *, is
 def _show_row(show: _Printer, folder: Path) -> None:
     """The first measured row, as some of the methods explain it."""
     from didact.experiment.measure import read_measured
-    from didact.records.views import side_by_side
+    from didact.results.views import side_by_side
 
     measured = read_measured(folder)
     files = {method.label: folder / method.file for method in (() if measured is None else measured.methods)}

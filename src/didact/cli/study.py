@@ -68,7 +68,7 @@ def new(config: StudyConfig, as_json: options.Json = False) -> None:
     files = [*config.explanations, *config.more]
     options.check_files(files, has_data=True)
     from didact.experiment.bring import opened
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
     from didact.study.make import new_study
 
     dataset = options.data_of(config, config.split, seed=0)

@@ -14,9 +14,9 @@ from didact.errors import OptionError, ShapeError
 from didact.experiment.agreement import Agreement
 from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched
 from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
-from didact.records.explanations import Explanations
-from didact.records.parquet import is_ours
 from didact.registry import Spec
+from didact.results.explanations import Explanations
+from didact.results.explanations_parquet import is_ours
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.probe import Probe

@@ -25,9 +25,9 @@ from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
 from didact.registry import parse_spec
+from didact.results.component_scores import Parts
+from didact.results.explanations import Explanations
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy
 

@@ -14,8 +14,8 @@ from didact.core.task import Task, task_named
 from didact.files.table_io import Table, read_table, write_table
 from didact.learning.fit import Examples
 from didact.models.student_init import StudentInit
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
+from didact.results.component_scores import Parts
+from didact.results.explanations import Explanations
 
 SPLITS: Final = ("train", "dev", "test")
 _TYPES: Final = {

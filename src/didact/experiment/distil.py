@@ -43,8 +43,8 @@ from didact.learning.fit import Training
 from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
 from didact.models.load import load_teacher
-from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec, unknown
+from didact.results.explanations import Explanations
 
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")

@@ -33,9 +33,9 @@ from didact.metrics.probe import PRESETS, Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.models.load import load_teacher
-from didact.records.explanations import Explanations
 from didact.registry import check_types, checked_options, parse_spec, renamed_option, unknown
 from didact.render.progress import Progress
+from didact.results.explanations import Explanations
 from didact.results.measured import MetricRow, MetricTable, MetricTest
 from didact.stats.claims import claims
 from didact.stats.contrast import row_contrasts

@@ -39,8 +39,8 @@ from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
-from didact.records.parts import Parts
 from didact.registry import check_types, unknown
+from didact.results.component_scores import Parts
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,9 @@ from didact.files.atomic import write_bytes
 from didact.files.store import key_of
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
-from didact.records.explanations import Explanations
 from didact.registry import parse_spec
 from didact.render.progress import Progress
+from didact.results.explanations import Explanations
 from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, MetricTable, SkippedMethod
 
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one

@@ -30,8 +30,8 @@ from didact.explainers.mix import Mix
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models.student_init import StudentInit, student_init
-from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec
+from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 # What stands beside a learned explainer (DESIGN: fair controls). `fresh` is the explainer's own row.

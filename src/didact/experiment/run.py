@@ -39,13 +39,13 @@ from didact.files.sealed import write_json
 from didact.files.store import Record, Store, UnreadableError, canonical, key_of
 from didact.files.table_io import Table, write_table
 from didact.models.student_init import StudentInit
-from didact.records.parts import Parts
-from didact.records.sharpness import matching_temperature, mean_entropy, tempered
 from didact.registry import Spec
 from didact.render.progress import Progress
 from didact.results.comparison import FILE, Comparison
+from didact.results.component_scores import Parts
 from didact.results.gains import FailedRun, GainRow, LearnedMix
 from didact.results.run_record import RunRecord
+from didact.results.temperature import matching_temperature, mean_entropy, tempered
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options
 

@@ -36,8 +36,8 @@ from didact.metrics import METRICS
 from didact.metrics.plausibility import RocAuc
 from didact.models.load import load_teacher
 from didact.models.student_init import student_init
-from didact.records.explanations import Explanations
 from didact.registry import parse_spec
+from didact.results.explanations import Explanations
 from didact.stats.contrast import row_contrasts
 
 CHECKS: Final = ("weights", "labels", "trivial")

@@ -36,8 +36,8 @@ from didact.explainers.learned import Learned, load_explainer, save_explainer
 from didact.files.atomic import with_folder
 from didact.files.sealed import read_json, write_json
 from didact.files.store import canonical, key_of
-from didact.records.explanations import Explanations
 from didact.render.progress import Progress
+from didact.results.explanations import Explanations
 
 # -- on both sides ----------------------------------------------------------------------------------------------------
 

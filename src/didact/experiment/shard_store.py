@@ -22,7 +22,7 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
 from didact.files.atomic import with_folder
 from didact.files.store import key_of
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 
 def shard_settings(teacher: Teacher, fingerprint: str | None, facts: Mapping[str, Any], **sizes: int) -> dict[str, Any]:

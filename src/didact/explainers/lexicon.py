@@ -18,7 +18,7 @@ from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import is_learned
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 _BATCH = 32
 

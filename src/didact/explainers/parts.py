@@ -10,9 +10,9 @@ from jaxtyping import Float
 from didact.errors import ShapeError
 from didact.explainers.learned import fingerprint_of_weights, name_of
 from didact.explainers.mix import FLOOR, Mix
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
-from didact.records.ragged import row_of_units, share_rows, softmax_rows
+from didact.results.component_scores import Parts
+from didact.results.explanations import Explanations
+from didact.results.ragged import row_of_units, share_rows, softmax_rows
 
 
 def explained_by(explainer: Mix, parts: Parts) -> Explanations:

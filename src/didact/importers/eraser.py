@@ -19,7 +19,7 @@ from didact.errors import OptionError, ShapeError
 from didact.files.atomic import with_folder, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
-from didact.records.explanations import TEXTS, Explained, Explanations, count_of
+from didact.results.explanations import TEXTS, Explained, Explanations, count_of
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 # What data sets call their first and second text.

@@ -9,7 +9,7 @@ from didact.core.batch import Batch
 from didact.core.explanation import Explanation
 from didact.core.normalise import softmax_over
 from didact.explainers.mix import Mix
-from didact.records.parts import Parts
+from didact.results.component_scores import Parts
 from didact.students.crossing import crossing
 from didact.students.lesson import Lesson
 

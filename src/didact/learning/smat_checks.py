@@ -6,7 +6,7 @@ from didact.core.precision import SINGLE
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.learning.fit import Examples, Training
 from didact.learning.smat_options import SmatOptions
-from didact.records.parts import Parts
+from didact.results.component_scores import Parts
 from didact.students.attention import Attention
 from didact.students.strategy import Strategy
 

@@ -14,7 +14,7 @@ from didact.core.seeds import seed_from
 from didact.core.trace import Listen, Trace
 from didact.learning.fit import Epoch, Examples, Training, fit
 from didact.models.native import NativeModel
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 

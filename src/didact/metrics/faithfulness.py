@@ -19,7 +19,7 @@ from didact.core.perturb import on_all_positions
 from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.metrics.probe import Probe, places_of
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explained, Explanations, count_of
 
 CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)

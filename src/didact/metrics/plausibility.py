@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from didact.core.row import Box, Row, Span
 from didact.core.words import touches
 from didact.errors import OptionError
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explained, Explanations, count_of
 
 Marks = Sequence[Bool[np.ndarray, " _"]]  # of each row, which of its units are marked
 

@@ -12,7 +12,7 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.faithfulness import Ranked, columns_of
 from didact.metrics.probe import Probe
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explained, Explanations, count_of
 
 ROWS: Final = 256  # whose questions are asked together
 

@@ -19,7 +19,7 @@ from didact.core.model import Model, answering
 from didact.core.row import Row
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explained, Explanations, count_of
 
 SIDES: Final = ("auto", "top", "labels")
 ONLY: Final = ("all", "content", "annotated")

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from didact.records.explanations import Explained, Explanations
 from didact.render.heat import Heat, Unit, number, parts
 from didact.render.page import safe
 from didact.render.tables import cut
 from didact.results.comparison import Comparison
+from didact.results.explanations import Explained, Explanations
 from didact.results.measured import MeasuredMethod, MeasuredRow
 from didact.results.number_format import minus
 

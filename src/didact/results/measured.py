@@ -13,9 +13,9 @@ from jaxtyping import Float
 
 from didact.errors import DidactError
 from didact.files.sealed import damaged, missing_entry, read_json, write_json
-from didact.records.explanations import Explanations
 from didact.render.marks import INCOMPLETE
 from didact.results.documents import BROKEN, Fields, check_version, list_of, number, plain
+from didact.results.explanations import Explanations
 
 FILE: Final = "measured.json"
 VERSION: Final = 1

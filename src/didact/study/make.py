@@ -22,7 +22,7 @@ from didact.study.stimuli import Stimuli, frozen
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
     from didact.core.row import Row
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
 _LOG = logging.getLogger(__name__)
 MOST: Final = 26  # methods of a ranking: each has a letter on the page
@@ -151,7 +151,7 @@ def _check_options(kind: str, items: int, annotators: int, errors: float, points
 
 def _named(explanations: "Sequence[Explanations]") -> "dict[str, Explanations]":
     """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
-    from didact.records.views import labels
+    from didact.results.views import labels
 
     if not explanations:
         raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")

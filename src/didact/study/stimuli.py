@@ -12,8 +12,8 @@ from didact.files.atomic import write_bytes
 from didact.files.sealed import read_json, write_json
 
 if TYPE_CHECKING:
-    from didact.records.explanations import Explained
     from didact.render.heat import Heat
+    from didact.results.explanations import Explained
 
 FILE: Final = "stimuli.json"
 _AGAIN: Final = "Restore the file, or make the study again."

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from didact.records.explanations import Explained, Explanations, count_of
 from didact.render.heat import LEVELS, Shade, meanings, opacity
 from didact.render.page import safe
 from didact.render.tables import cut
@@ -21,6 +20,7 @@ from didact.reports.assets import asset
 from didact.reports.part import AGAIN, Part, lead, missing, notes
 from didact.reports.rows import Source, encoded_row
 from didact.results.comparison import Comparison
+from didact.results.explanations import Explained, Explanations, count_of
 from didact.results.measured import Measured, MeasuredRow
 
 BUDGET: Final = 3_000_000  # bytes of the whole section

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from didact.records.explanations import Explanations
-from didact.records.summary import WordScore, summarise
 from didact.render.heat import shade
 from didact.render.tables import Cell, Table, cut
 from didact.reports.describe import method_text
@@ -12,6 +10,8 @@ from didact.reports.leaders import CHANCE, written
 from didact.reports.part import Part, lead, notes
 from didact.reports.rows import seen
 from didact.results.comparison import Comparison
+from didact.results.explanations import Explanations
+from didact.results.word_summary import WordScore, summarise
 
 SHOWN: Final = 12  # words of a class
 _CLASSES: Final = 6

@@ -7,13 +7,13 @@ from typing import Any
 
 from didact.errors import OptionError, UnknownNameError
 from didact.files.atomic import with_folder, write_text
-from didact.records.explanations import Explanations
-from didact.records.summary import WordSummary
-from didact.records.views import SHOWN, Sections, check_rows, more_than
 from didact.registry import unknown
 from didact.render.heat import show
 from didact.render.page import fragment
 from didact.render.page import page as document
+from didact.results.explanations import Explanations
+from didact.results.views import SHOWN, Sections, check_rows, more_than
+from didact.results.word_summary import WordSummary
 
 
 @dataclass(frozen=True, eq=False, repr=False)

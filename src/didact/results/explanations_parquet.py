@@ -20,7 +20,7 @@ from didact.files.sealed import checksum_of
 from didact.files.store import canonical
 
 if TYPE_CHECKING:
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
 FORMAT: Final = 1
 SHARDED: Final = 2
@@ -173,7 +173,7 @@ def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
 
 
 def _joined(parts: "list[Explanations]") -> "Explanations":
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
     return Explanations.joined(parts)
 
@@ -236,7 +236,7 @@ def _from_table(table: Any, header: Mapping[str, Any], cautions: Sequence[str]) 
     def values(name: str) -> np.ndarray:
         return np.array(columns[name].to_numpy(zero_copy_only=False))
 
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
     return Explanations(
         method=header["method"],

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 from didact.errors import OptionError, RecordError, ShapeError
 from didact.files.atomic import with_folder
 from didact.files.sealed import check_tensors, write_tensors
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 _AGAIN: Final = "Run the same command again: the scores will be computed again."
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import OptionError, ShapeError
 from didact.files.atomic import with_folder, write_text
-from didact.records.words import check_level
 from didact.registry import Spec
 from didact.render.heat import Section, show
 from didact.render.page import page as document
+from didact.results.words import check_level
 
 if TYPE_CHECKING:
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
 SHOWN: Final = 5
 

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import OptionError
-from didact.records.words import Units, check_level, join_words
 from didact.render.heat import Heat, Section, Unit, number, plain, show
 from didact.render.marks import completeness
 from didact.render.page import fragment
+from didact.results.words import Units, check_level, join_words
 
 if TYPE_CHECKING:
     import altair as alt

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError
-from didact.records.explanations import Explanations
-from didact.records.ragged import log_softmax_rows, reduce_rows
+from didact.results.explanations import Explanations
+from didact.results.ragged import log_softmax_rows, reduce_rows
 
 # Beyond these temperatures a row is one unit, or even.
 _SHARPEST, _FLATTEST = 1e-3, 1e3

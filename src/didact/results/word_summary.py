@@ -11,7 +11,7 @@ from didact.render.grid import Cell, Line, grid
 from didact.render.heat import plain
 
 if TYPE_CHECKING:
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from didact.errors import OptionError
 from didact.files.store import canonical
-from didact.records.parquet import header_of, is_explanations
+from didact.results.explanations_parquet import header_of, is_explanations
 
 
 def check_same_origin(

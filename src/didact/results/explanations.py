@@ -14,17 +14,17 @@ from jaxtyping import Float, Int, UInt8
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.files.atomic import with_folder, write_bytes, write_text
-from didact.records.explained import TEXTS as TEXTS
-from didact.records.explained import Alignment
-from didact.records.explained import Explained as Explained
-from didact.records.explained import count_of as count_of
-from didact.records.parquet import ABOUT, from_parquet, shards_of, to_parquet
-from didact.records.summary import WordSummary, summarise
-from didact.records.views import SHOWN, Sections, more_than, side_by_side
-from didact.records.words import Units, check_level, join_words
 from didact.registry import Spec, unknown
 from didact.render.page import fragment
 from didact.render.page import page as document
+from didact.results.explanations_parquet import ABOUT, from_parquet, shards_of, to_parquet
+from didact.results.row_explanation import TEXTS as TEXTS
+from didact.results.row_explanation import Alignment
+from didact.results.row_explanation import Explained as Explained
+from didact.results.row_explanation import count_of as count_of
+from didact.results.views import SHOWN, Sections, more_than, side_by_side
+from didact.results.word_summary import WordSummary, summarise
+from didact.results.words import Units, check_level, join_words
 
 KINDS = ("signed", "magnitude", "distribution", "binary")
 _FRAME = (

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from didact.errors import OptionError
-from didact.records.explanations import Explanations, count_of
 from didact.registry import Spec, parse_spec
+from didact.results.explanations import Explanations, count_of
 
 _KNOWN = {"raw": {}, "softmax": {"temperature": 1.0}, "top": {"k": 0.1}}
 
