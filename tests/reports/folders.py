@@ -10,7 +10,8 @@ import numpy as np
 from PIL import Image
 
 from didact.files.table_io import Table, write_table
-from didact.results.explanations import TEXTS, Explanations
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import TEXTS
 
 METHODS = ("attention_all", "gradient_norm", "lime(samples=100)")
 CONTROLS = ("random", "trivial", "human")

@@ -18,7 +18,7 @@ from didact.reports.build import page
 from didact.reports.rows import DIGITS, seen
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
-from didact.results.explanations import TEXTS
+from didact.results.row_explanation import TEXTS
 from reports.folders import HOSTILE, change, write_run
 
 

@@ -6,7 +6,7 @@ from didact.reports.article import article
 from didact.reports.build import page
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
-from didact.results.explanations import TEXTS
+from didact.results.row_explanation import TEXTS
 from reports.folders import HOSTILE, write_run
 from reports.test_examples import content, hostile
 

@@ -30,7 +30,7 @@ from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record
 from didact.models.student_init import StudentInit
 from didact.results.comparison import Comparison
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
@@ -67,7 +67,7 @@ def written(tmp_path_factory):
     explain_stream(teacher, root / "rows.jsonl", "gradient_norm", out=root / "stream.parquet", shard=8)
     maps = Explanations.load(first(root / "run", "explanations/gradient*.parquet"))
     values = np.random.default_rng(0).normal(size=(len(maps.scores), 3)).astype(np.float32)
-    Parts(maps, ("head 1", "head 2", "head 3"), values).save(root / "parts-x")
+    ComponentScores(maps, ("head 1", "head 2", "head 3"), values).save(root / "parts-x")
     write_whole_rows(root / "rows.parquet", rows[:4])
     start = StudentInit("x", "random", {"kind": "none"}, {"tokenizer.json": b'{"words": ["good", "bad", "film"]}' * 5})
     (root / "start").mkdir()
@@ -108,7 +108,7 @@ def model_of(path: Path) -> object:
 
 
 def parts_of(path: Path) -> object:
-    found = Parts.load(path.with_suffix(""))
+    found = ComponentScores.load(path.with_suffix(""))
     return found.names, found.values.tobytes(), same(found.maps)
 
 

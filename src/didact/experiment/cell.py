@@ -26,7 +26,7 @@ from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
 from didact.registry import parse_spec
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy
@@ -210,7 +210,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     return Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
 
 
-def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, Parts]:
+def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, ComponentScores]:
     """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
     assert cell.learner is not None
     assert cell.parts is not None

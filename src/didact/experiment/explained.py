@@ -36,7 +36,7 @@ from didact.explainers.mix import Mix
 from didact.explainers.parts import blended
 from didact.files.store import key_of
 from didact.models.native import NativeModel
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores as Parts
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import to_parquet
 

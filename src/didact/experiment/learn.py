@@ -40,7 +40,7 @@ from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
 from didact.registry import check_types, unknown
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 log = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ class _Work:
         }  # fmt: skip
 
     def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, Any]]:
-        """Parts, then the loop, then what the student it learned with can do."""
+        """Component scores, then the loop, then what the student it learned with can do."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)
         key = key_of({
@@ -249,11 +249,11 @@ class _Work:
             metrics |= {f"test_{name}": measure(found, said), "test_rows": len(rows)}
         return explainer, done, metrics
 
-    def _parts(self, explainer: Mix, path: Path | None, outputs: Any, progress: bool) -> Parts:
+    def _parts(self, explainer: Mix, path: Path | None, outputs: Any, progress: bool) -> ComponentScores:
         """What is weighed: as it was kept, or computed now."""
         if path is not None:
             try:
-                return Parts.load(path)
+                return ComponentScores.load(path)
             except RecordError:
                 pass
         background: Sequence[Row] = self.data[self.split].rows

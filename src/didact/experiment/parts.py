@@ -16,7 +16,7 @@ from didact.core.teacher import Teacher
 from didact.experiment.explain import explain
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores as Parts
 from didact.results.explanations import Explanations
 
 

@@ -42,7 +42,7 @@ from didact.models.student_init import StudentInit
 from didact.registry import Spec
 from didact.render.progress import Progress
 from didact.results.comparison import FILE, Comparison
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores
 from didact.results.gains import FailedRun, GainRow, LearnedMix
 from didact.results.run_record import RunRecord
 from didact.results.temperature import matching_temperature, mean_entropy, tempered
@@ -317,7 +317,7 @@ class Run:
         folder = self.folder / "explanations"
         waiting = {cell.maps: cell for cell in cells if cell.maps in self.derived}
         self.place.pull(*(f"explanations/{file}" for file in waiting))
-        loaded: dict[str, Parts] = {}  # the largest thing of a run: one at a time
+        loaded: dict[str, ComponentScores] = {}  # the largest thing of a run: one at a time
         for file, cell in waiting.items():
             assert file is not None
             source, one = self.derived[file]
@@ -333,7 +333,7 @@ class Run:
             assert learning.parts is not None
             if learning.parts not in loaded:
                 loaded.clear()
-                loaded[learning.parts] = Parts.load(folder / learning.parts)
+                loaded[learning.parts] = ComponentScores.load(folder / learning.parts)
             parts = loaded[learning.parts]
             places = {row: place for place, row in enumerate(parts.maps.ids)}
             own = parts.select([places[row.id] for row in self.roster.seed_rows(cell.seed, cell.size)])

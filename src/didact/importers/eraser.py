@@ -19,7 +19,8 @@ from didact.errors import OptionError, ShapeError
 from didact.files.atomic import with_folder, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
-from didact.results.explanations import TEXTS, Explained, Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import TEXTS, RowExplanation, count_of
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 # What data sets call their first and second text.
@@ -160,7 +161,7 @@ def write_eraser(
     write_text(with_folder(Path(path)), "".join(lines))
 
 
-def _rationales(row: Explained, k: float | None) -> list[dict[str, Any]]:
+def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, Any]]:
     scores = [_on_tokens(row, segment) for segment in range(len(row.texts))]
     marks = scores if row.kind == "binary" else None if k is None else _best(scores, k, row.kind)
     names = TEXTS[row.task]
@@ -175,7 +176,7 @@ def _rationales(row: Explained, k: float | None) -> list[dict[str, Any]]:
     return found
 
 
-def _on_tokens(row: Explained, segment: int) -> Float[np.ndarray, " token"]:
+def _on_tokens(row: RowExplanation, segment: int) -> Float[np.ndarray, " token"]:
     """Scores that add up are shared among the tokens a unit touches, by characters; others count whole in each."""
     tokens = np.array([place[1:] for place in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
     mine = row.segments == segment

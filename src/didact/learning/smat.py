@@ -38,7 +38,7 @@ from didact.learning.smat_options import LearnedMix, MixEpoch, SmatOptions
 from didact.learning.smat_route import check_route, first_line
 from didact.learning.smat_student import InnerBatch, StudentWithStrategy, seed_dropout
 from didact.render.progress import Progress
-from didact.results.component_scores import Parts
+from didact.results.component_scores import ComponentScores
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 
@@ -50,7 +50,7 @@ def learn_mix(
     student: Model,
     strategy: Strategy,
     explainer: Mix,
-    parts: Parts,
+    parts: ComponentScores,
     train: Examples,
     dev: Examples,
     training: Training,
@@ -75,7 +75,7 @@ class SmatLoop:
         student: Model,
         strategy: Strategy,
         explainer: Mix,
-        parts: Parts,
+        parts: ComponentScores,
         train: Examples,
         dev: Examples,
         training: Training,

@@ -19,9 +19,10 @@ from didact.render.heat import Heat, Unit, number, parts
 from didact.render.page import safe
 from didact.render.tables import cut
 from didact.results.comparison import Comparison
-from didact.results.explanations import Explained, Explanations
+from didact.results.explanations import Explanations
 from didact.results.measured import MeasuredMethod, MeasuredRow
 from didact.results.number_format import minus
+from didact.results.row_explanation import RowExplanation as Explained
 
 DIGITS: Final = "0123456789a"  # a level as one sign
 _NAME: Final = 200  # characters of a name

@@ -20,7 +20,7 @@ _AGAIN: Final = "Run the same command again: the scores will be computed again."
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ComponentScores:
     """One logit per unit and part. `maps` say which units these are; their scores weigh all parts alike."""
 
     maps: Explanations
@@ -37,11 +37,11 @@ class Parts:
     def __len__(self) -> int:
         return len(self.maps)
 
-    def select(self, rows: Sequence[int]) -> "Parts":
+    def select(self, rows: Sequence[int]) -> "ComponentScores":
         """These rows, in this order."""
         bounds = self.maps.bounds
         places = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
-        return Parts(self.maps.select(list(rows)), self.names, self.values[np.concatenate(places)])
+        return ComponentScores(self.maps.select(list(rows)), self.names, self.values[np.concatenate(places)])
 
     def save(self, path: Path) -> None:
         """Two files: the maps as .parquet, the values beside them as .safetensors."""
@@ -63,7 +63,7 @@ class Parts:
             return False
 
     @classmethod
-    def load(cls, path: Path) -> "Parts":
+    def load(cls, path: Path) -> "ComponentScores":
         if not path.with_suffix(".parquet").is_file():
             raise RecordError(f"There are no parts of an explainer in {path}.")
         maps = Explanations.load(path.with_suffix(".parquet"))

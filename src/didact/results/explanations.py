@@ -18,10 +18,7 @@ from didact.registry import Spec, unknown
 from didact.render.page import fragment
 from didact.render.page import page as document
 from didact.results.explanations_parquet import ABOUT, from_parquet, shards_of, to_parquet
-from didact.results.row_explanation import TEXTS as TEXTS
-from didact.results.row_explanation import Alignment
-from didact.results.row_explanation import Explained as Explained
-from didact.results.row_explanation import count_of as count_of
+from didact.results.row_explanation import TEXTS, Alignment, RowExplanation
 from didact.results.views import SHOWN, Sections, more_than, side_by_side
 from didact.results.word_summary import WordSummary, summarise
 from didact.results.words import Units, check_level, join_words
@@ -35,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanations(Sequence[Explained]):
+class Explanations(Sequence[RowExplanation]):
     """Scores of many rows by one method. Only scored units are kept.
 
     Units `bounds[i]` to `bounds[i + 1]` belong to row i. A unit of segment -1 stands in no text (a special token), one
@@ -185,7 +182,7 @@ class Explanations(Sequence[Explained]):
         return len(self.ids)
 
     @overload
-    def __getitem__(self, index: int) -> Explained: ...
+    def __getitem__(self, index: int) -> RowExplanation: ...
     @overload
     def __getitem__(self, index: slice) -> "Explanations": ...
     def __getitem__(self, index: Any) -> Any:
@@ -193,7 +190,7 @@ class Explanations(Sequence[Explained]):
             return self.select(range(len(self))[index])
         row = range(len(self))[operator.index(index)]
         units = slice(int(self.bounds[row]), int(self.bounds[row + 1]))
-        return Explained(
+        return RowExplanation(
             id=self.ids[row],
             texts=self.texts[row],
             tokens=self.tokens[units],

@@ -32,7 +32,7 @@ Alignment: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explained:
+class RowExplanation:
     """One row's explanation: a view into the set it was taken from.
 
     `probability` is that of the prediction (NaN where unknown), `label` the gold label (None where unknown).
@@ -90,7 +90,7 @@ class Explained:
         """
         return completeness(self.residual)
 
-    def words(self) -> "Explained":
+    def words(self) -> "RowExplanation":
         """The same with the pieces of each word joined, as `Explanations.words` does."""
         rows = np.zeros(len(self), dtype=np.int64)
         units = Units(rows, self.tokens, self.segments, self.word_index, self.offsets, self.scores)
@@ -104,7 +104,7 @@ class Explained:
             scores=joined.scores,
         )
 
-    def at_level(self, level: str) -> "Explained":
+    def at_level(self, level: str) -> "RowExplanation":
         """Whole words (`word`), or the units as the method scored them (`token`)."""
         check_level(level)
         return self.words() if level == "word" else self

@@ -6,7 +6,8 @@ import numpy as np
 
 from didact.errors import OptionError
 from didact.registry import Spec, parse_spec
-from didact.results.explanations import Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import count_of
 
 _KNOWN = {"raw": {}, "softmax": {"temperature": 1.0}, "top": {"k": 0.1}}
 

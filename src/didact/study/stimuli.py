@@ -13,7 +13,7 @@ from didact.files.sealed import read_json, write_json
 
 if TYPE_CHECKING:
     from didact.render.heat import Heat
-    from didact.results.explanations import Explained
+    from didact.results.row_explanation import RowExplanation as Explained
 
 FILE: Final = "stimuli.json"
 _AGAIN: Final = "Restore the file, or make the study again."

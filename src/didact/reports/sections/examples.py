@@ -20,8 +20,10 @@ from didact.reports.assets import asset
 from didact.reports.part import AGAIN, Part, lead, missing, notes
 from didact.reports.rows import Source, encoded_row
 from didact.results.comparison import Comparison
-from didact.results.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explanations
 from didact.results.measured import Measured, MeasuredRow
+from didact.results.row_explanation import RowExplanation as Explained
+from didact.results.row_explanation import count_of
 
 BUDGET: Final = 3_000_000  # bytes of the whole section
 _AROUND: Final = 100_000  # of them for style, script and controls
