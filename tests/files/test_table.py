@@ -1,8 +1,13 @@
 """Small tables: the same content gives the same bytes, and every damaged byte is noticed."""
 
+import json
+
 import pytest
+from pyarrow import parquet
 
 from didact.errors import RecordError
+from didact.files import table_io
+from didact.files.sealed import hash_of_file
 from didact.files.table_io import Table, read_table, write_table
 
 TYPES = {"name": "string", "count": "int64", "value": "float64", "row": "list float64", "raw": "binary"}
@@ -36,6 +41,28 @@ def test_other_bytes_than_those_vouched_for(tmp_path):
         read_table(path, checksum=checksum)
 
 
+def test_one_checksum_is_enough(tmp_path, monkeypatch):
+    """Whoever has the hash of the file does not also hash every value in it."""
+    path = tmp_path / "a.parquet"
+    checksum = write_table(path, Table(COLUMNS, {}), types=TYPES)
+    monkeypatch.setattr(table_io, "_checksum", None)
+    assert read_table(path, checksum=checksum).columns == COLUMNS
+
+
+def test_a_table_of_a_newer_version(tmp_path):
+    path = tmp_path / "a.parquet"
+    checksum = write_table(path, Table(COLUMNS, {}), types=TYPES)
+    header = json.dumps({"about": {}, "checksum": table_io._checksum(COLUMNS, {}), "format": 2})
+    newer = parquet.read_table(path).replace_schema_metadata({b"didact": header.encode()})
+    parquet.write_table(newer, path)
+    for known in (None, hash_of_file(path)):
+        with pytest.raises(
+            RecordError, match=r"a\.parquet has format 2, and this didact reads up to 1\. Update didact"
+        ):
+            read_table(path, checksum=known)
+    assert checksum != hash_of_file(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not a table at all, but long enough to be one PAR1"])
 def test_what_is_no_table(tmp_path, content):
     (tmp_path / "a.parquet").write_bytes(content)
@@ -50,7 +77,6 @@ def test_a_missing_file(tmp_path):
 
 def test_a_table_of_somebody_else(tmp_path):
     import pyarrow
-    from pyarrow import parquet
 
     parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "a.parquet")
     with pytest.raises(RecordError, match="missing or damaged"):

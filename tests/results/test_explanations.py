@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from didact.errors import DataError, OptionError, RecordError, ShapeError
-from didact.results import explanations
+from didact.results import explanations, views
 from didact.results.explanations import Explanations
-from didact.results.transforms import absolute_of
+from didact.results.temperature import tempered
+from didact.results.transforms import absolute_of, normalised
 from didact.results.views import page, side_by_side
 
 NOT_A_NUMBER = float("nan")
@@ -164,6 +165,18 @@ class TestRows:
 
 
 class TestChecks:
+    def test_a_set_is_checked_where_it_comes_from_outside_and_not_again(self, monkeypatch, tmp_path):
+        whole, checked = maps(), []
+        monkeypatch.setattr(explanations, "check_explanations", lambda found: checked.append(found))
+        parts = [whole.select([2, 0]), whole[1:]]
+        tempered(normalised(absolute_of(Explanations.joined(parts).words()), "softmax"), 0.5)
+        assert checked == []
+        replace(whole, method="other")
+        assert len(checked) == 1
+        whole.save(tmp_path / "a.parquet")
+        Explanations.load(tmp_path / "a.parquet")
+        assert len(checked) == 2
+
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
@@ -544,7 +557,7 @@ class TestFiles:
 
         with monkeypatch.context() as patched:
             patched.setattr("pyarrow.parquet.write_table", fail)
-            patched.setattr(explanations, "document", fail)
+            patched.setattr(views, "page_of", fail)
             with pytest.raises(ZeroDivisionError):
                 write(maps(method="other"), path)
         monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))

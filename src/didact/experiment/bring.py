@@ -22,7 +22,8 @@ from didact.importers.align_rows import AlignedRows, align_rows
 from didact.importers.detect import detect_format, is_bare
 from didact.importers.parsed import ImportOptions
 from didact.registry import checked_options, parse_spec, plain, unknown
-from didact.results.explanations import KINDS, Explanations
+from didact.results.explanations import Explanations
+from didact.results.explanations_checks import KINDS
 from didact.results.explanations_parquet import is_ours
 
 _LOG = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from didact.errors import RecordError
 from didact.files.atomic import with_folder, write_bytes
 from didact.files.store import canonical, unreadable
 
+FORMAT: Final = 1  # a header that names none has this one
 _KEY: Final = b"didact"
 # What reading a flipped bit can raise, in Arrow or in what is made of it.
 _BREAKS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
@@ -31,18 +32,21 @@ def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
     from pyarrow import parquet
 
     arrays = {name: pyarrow.array(table.columns[name], _type(pyarrow, kind)) for name, kind in types.items()}
-    found = pyarrow.table(arrays)
+    content = pyarrow.table(arrays)
     about = dict(table.about)
-    header = {"about": about, "checksum": _checksum(_lists(found), about)}
-    found = found.replace_schema_metadata({_KEY: canonical(header).encode()})
+    header = {"about": about, "checksum": _checksum(_lists(content), about)}
+    content = content.replace_schema_metadata({_KEY: canonical(header).encode()})
     buffer = io.BytesIO()
-    parquet.write_table(found, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
+    parquet.write_table(content, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
     write_bytes(with_folder(path), buffer.getvalue())
     return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
 def read_table(path: Path, *, checksum: str | None = None) -> Table:
-    """What `write_table` wrote. With `checksum`, other bytes than those are damage."""
+    """What `write_table` wrote. With `checksum`, the SHA-256 of the file, other bytes than those are damage.
+
+    One checksum is enough: without that of the file, the one in its header tells whether the content is intact.
+    """
     import pyarrow
     from pyarrow import parquet
 
@@ -52,21 +56,26 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
         raise RecordError(f"There is no file {path}; it will be computed again.") from None
     except OSError as error:
         raise unreadable(path, error) from error
+    if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
+        raise _damaged(path)
     try:
-        if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
-            raise RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
-        found = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=True).read()
-        header = json.loads((found.schema.metadata or {})[_KEY])
-        table = Table(_lists(found), header["about"])
-        intact = header["checksum"] == _checksum(table.columns, table.about)
-    except RecordError:
-        raise
+        arrow = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=checksum is None).read()
+        header = json.loads((arrow.schema.metadata or {})[_KEY])
+        table = Table(_lists(arrow), header["about"])
+        version = header.get("format", FORMAT)
+        is_intact = checksum is not None or header["checksum"] == _checksum(table.columns, table.about)
     except (pyarrow.ArrowException, *_BREAKS) as error:
         reason = " ".join(str(error).split())
         raise RecordError(f"{path} is missing or damaged ({reason}); it will be computed anew.") from error
-    if not intact:
-        raise RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
+    if not is_intact:
+        raise _damaged(path)
+    if version != FORMAT:
+        raise RecordError(f"{path} has format {version}, and this didact reads up to {FORMAT}. Update didact.")
     return table
+
+
+def _damaged(path: Path) -> RecordError:
+    return RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
 
 
 def _lists(table: Any) -> dict[str, list[Any]]:

@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import OptionError, UnknownNameError
-from didact.files.atomic import with_folder, write_text
 from didact.registry import unknown
-from didact.render.heat import show
-from didact.render.page import fragment
-from didact.render.page import page as document
 from didact.results.explanations import Explanations
-from didact.results.views import SHOWN, Sections, check_rows, more_than
+from didact.results.views import SHOWN, Sections
 from didact.results.word_summary import WordSummary
 
 
@@ -44,22 +40,17 @@ class ByClass(Mapping[str, Explanations]):
 
     def show(self, rows: int = SHOWN, *, level: str = "word") -> None:
         """Print the first rows to the terminal, each with the heat maps of all classes under one another."""
-        check_rows(rows)
-        sections = self._sections(level)
-        show(sections[:rows], more=more_than(len(sections), rows, name=f"found[{next(iter(self.maps))!r}]"))
+        self._sections(level).show(rows)
 
     def _repr_html_(self) -> str:
-        sections = self._sections("word")
-        more = more_than(len(sections), SHOWN, name=f"found[{next(iter(self.maps))!r}]")
-        return fragment(sections[:SHOWN], more=more)
+        return self._sections("word").to_fragment()
 
     def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
         """Write one page with each row as it is explained for every class."""
         first = next(iter(self.maps.values()))
-        sections = self._sections(level)
         lead = f"{first.task} · {len(first)} rows · {len(self)} classes"
-        content = document(title or f"{first.method} explains {first.teacher} for every class", sections, lead=lead)
-        write_text(with_folder(Path(path)), content)
+        title = title or f"{first.method} explains {first.teacher} for every class"
+        self._sections(level).to_page(path, title, lead=lead)
 
     def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
         """The strongest words of each class, over all rows: every class is explained in each of them."""

@@ -29,6 +29,11 @@ def number(value: Any) -> float | None:
     return float(value)
 
 
+def finite_or_none(value: float) -> float | None:
+    """The number as a document has it: None where it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
 def required_number(value: Any) -> float:
     """A finite number, else a ValueError."""
     finite = number(value)

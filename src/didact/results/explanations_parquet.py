@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from jaxtyping import Float
 from didact.errors import DataError, DidactError, RecordError
 from didact.files.sealed import checksum_of
 from didact.files.store import canonical
+from didact.results.ragged import bounds_of
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations
@@ -115,21 +115,11 @@ def _with_all_columns(table: Any) -> Any:
     return table
 
 
-def from_parquet(content: bytes, path: Path) -> "Explanations":
-    """What `to_parquet` or `join_files` wrote; `path` is named where it cannot be read."""
-    import pyarrow
+def read_shards(make: "type[Explanations]", source: bytes | Path, path: Path) -> "Iterator[Explanations]":
+    """The shards of a file, or of what it holds, one after another; a file that was written at once is one shard.
 
-    source = pyarrow.BufferReader(content)
-    parts = list(_shards(source, path))
-    return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def shards_of(path: Path) -> "Iterator[Explanations]":
-    """The shards of a file one after another; a file that was written at once is one shard."""
-    return _shards(path, path)
-
-
-def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
+    `make` is the class of a shard; `path` is named where something cannot be read.
+    """
     import pyarrow
     from pyarrow import parquet
 
@@ -137,7 +127,8 @@ def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
     breaks = (pyarrow.ArrowException, *_BREAKS)
     damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
     try:
-        file = parquet.ParquetFile(source, page_checksum_verification=True)
+        opened = pyarrow.BufferReader(source) if isinstance(source, bytes) else source
+        file = parquet.ParquetFile(opened, page_checksum_verification=True)
         notes = file.schema_arrow.metadata or {}
     except breaks as error:
         raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
@@ -145,25 +136,20 @@ def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
         raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
     try:
         header = json.loads(notes[_KEY])
-        version = int(header["format"])
-        if version > SHARDED:
-            raise RecordError(
-                f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
-            )
-        stored = header.pop("checksum", None) if version == SHARDED else None
-        if stored is not None and stored != checksum_of(header):
+        is_sharded = _check_format(header, path) == SHARDED
+        if is_sharded and header.pop("checksum", None) not in (None, checksum_of(header)):
             raise RecordError(f"The checksum of {path} does not fit its header. {damaged}")
-        sums = header["checksums"] if version == SHARDED else [header["checksum"]]
-        if version == SHARDED and len(sums) != file.num_row_groups:
+        sums = header["checksums"] if is_sharded else [header["checksum"]]
+        if is_sharded and len(sums) != file.num_row_groups:
             raise RecordError(f"{path} has {file.num_row_groups} shards of {len(sums)}. {damaged}")
-        cautions = _cautions(header)
-        for place, told in enumerate(sums):
-            table = file.read_row_group(place) if version == SHARDED else file.read()
-            maps = _from_table(table, header, cautions[place] if cautions else ())
-            if _checksum(maps) != told:
+        cautions = _cautions(header) or [[]] * len(sums)
+        for shard, (checksum, warnings) in enumerate(zip(sums, cautions, strict=True)):
+            table = file.read_row_group(shard) if is_sharded else file.read()
+            maps = make(**_columns(table, header), cautions=tuple(warnings))
+            if _checksum(maps) != checksum:
                 raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
-            if version == SHARDED:
-                maps = replace(maps, fingerprints={**maps.fingerprints, "data": header["data"]})
+            if is_sharded:
+                maps = maps.derive(fingerprints={**maps.fingerprints, "data": header["data"]})
             yield maps
     except RecordError:
         raise
@@ -172,10 +158,14 @@ def _shards(source: Any, path: Path) -> "Iterator[Explanations]":
         raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
 
 
-def _joined(parts: "list[Explanations]") -> "Explanations":
-    from didact.results.explanations import Explanations
-
-    return Explanations.joined(parts)
+def _check_format(header: Mapping[str, Any], path: Path) -> int:
+    """The format of a file, if this didact reads it."""
+    version = int(header["format"])
+    if version > SHARDED:
+        raise RecordError(
+            f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
+        )
+    return version
 
 
 def residuals_in(path: Path) -> Float[np.ndarray, " row"]:
@@ -225,9 +215,9 @@ def is_explanations(path: Path) -> bool:
         return False
 
 
-def _from_table(table: Any, header: Mapping[str, Any], cautions: Sequence[str]) -> "Explanations":
+def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a shard and what its header says, by the names of `Explanations`."""
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    lengths = columns["scores"].value_lengths().to_numpy(zero_copy_only=False)
 
     def flat(name: str) -> np.ndarray:
         # A copy, since Arrow's memory cannot be written to and torch warns of that.
@@ -236,33 +226,25 @@ def _from_table(table: Any, header: Mapping[str, Any], cautions: Sequence[str]) 
     def values(name: str) -> np.ndarray:
         return np.array(columns[name].to_numpy(zero_copy_only=False))
 
-    from didact.results.explanations import Explanations
-
-    return Explanations(
-        method=header["method"],
-        kind=header["kind"],
-        options=header["options"],
-        task=header["task"],
-        classes=None if header["classes"] is None else tuple(header["classes"]),
-        teacher=header["teacher"],
-        fingerprints=header["fingerprints"],
-        ids=tuple(columns["id"].to_pylist()),
-        texts=tuple(map(tuple, columns["texts"].to_pylist())),
-        bounds=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        tokens=tuple(columns["tokens"].flatten().to_pylist()),
-        segments=flat("segments"),
-        word_index=flat("words"),
-        offsets=np.stack([flat(side) for side in _sides(header["task"])], axis=1),
-        scores=flat("scores"),
-        targets=tuple(columns["target"].to_pylist()),
-        predictions=tuple(columns["prediction"].to_pylist()),
-        residuals=values("residual"),
-        alignments=_alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
+    return {
+        **{name: header[name] for name in ABOUT},
+        "classes": None if header["classes"] is None else tuple(header["classes"]),
+        "ids": tuple(columns["id"].to_pylist()),
+        "texts": tuple(map(tuple, columns["texts"].to_pylist())),
+        "bounds": bounds_of(columns["scores"].value_lengths().to_numpy(zero_copy_only=False)),
+        "tokens": tuple(columns["tokens"].flatten().to_pylist()),
+        "segments": flat("segments"),
+        "word_index": flat("words"),
+        "offsets": np.stack([flat(side) for side in _sides(header["task"])], axis=1),
+        "scores": flat("scores"),
+        "targets": tuple(columns["target"].to_pylist()),
+        "predictions": tuple(columns["prediction"].to_pylist()),
+        "residuals": values("residual"),
+        "alignments": _alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
         # Files of earlier versions lack these two: all are unknown.
-        probabilities=values("probability") if "probability" in columns else np.zeros(0),
-        labels=tuple(columns["label"].to_pylist()) if "label" in columns else (),
-        cautions=tuple(cautions),
-    )
+        "probabilities": values("probability") if "probability" in columns else np.zeros(0),
+        "labels": tuple(columns["label"].to_pylist()) if "label" in columns else (),
+    }
 
 
 def _alignments(rows: Any) -> Any:

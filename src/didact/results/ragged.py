@@ -19,6 +19,11 @@ def reduce_rows(
     return reduced
 
 
+def bounds_of(counts: Int[np.ndarray, " row"]) -> Int[np.ndarray, " bound"]:
+    """Where rows with so many values begin and end."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
 def row_of_units(bounds: Int[np.ndarray, " bound"]) -> Int[np.ndarray, " unit"]:
     """The number of the row that each unit belongs to."""
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))

@@ -95,14 +95,7 @@ class RowExplanation:
         rows = np.zeros(len(self), dtype=np.int64)
         units = Units(rows, self.tokens, self.segments, self.word_index, self.offsets, self.scores)
         joined = join_words(units, [self.texts], kind=self.kind, is_image=self.task == "image")
-        return replace(
-            self,
-            tokens=joined.tokens,
-            segments=joined.segments,
-            word_index=joined.word_index,
-            offsets=joined.offsets,
-            scores=joined.scores,
-        )
+        return replace(self, **joined.columns())  # type: ignore[arg-type]
 
     def at_level(self, level: str) -> "RowExplanation":
         """Whole words (`word`), or the units as the method scored them (`token`)."""

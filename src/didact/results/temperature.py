@@ -1,7 +1,5 @@
 """How sharp explanations are, and the temperature that makes them as sharp as others."""
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 
@@ -26,7 +24,7 @@ def tempered(maps: Explanations, temperature: float) -> Explanations:
     if not temperature > 0:
         raise OptionError(f"A temperature must be above 0, not {temperature}.")
     options = {**maps.options, "tempered": temperature}
-    return replace(maps, kind="distribution", options=options, scores=np.exp(_log_shares(maps, temperature)))
+    return maps.derive(kind="distribution", options=options, scores=np.exp(_log_shares(maps, temperature)))
 
 
 def matching_temperature(maps: Explanations, entropy: float) -> float:

@@ -1,7 +1,5 @@
 """Scores brought to one scale, row by row: absolute values, a softmax, or the top units marked."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from didact.errors import OptionError
@@ -32,7 +30,7 @@ def absolute_of(maps: Explanations) -> Explanations:
     """Sizes without signs. Only signed scores change."""
     if maps.kind != "signed":
         return maps
-    return replace(maps, scores=np.abs(maps.scores), kind="magnitude")
+    return maps.derive(scores=np.abs(maps.scores), kind="magnitude")
 
 
 def normalised(maps: Explanations, how: str) -> Explanations:
@@ -55,4 +53,4 @@ def normalised(maps: Explanations, how: str) -> Explanations:
             size = np.abs(part) if maps.kind == "signed" else part
             count = count_of(float(spec.options["k"]), len(part))
             scores[start + np.argsort(-size, kind="stable")[:count]] = 1.0
-    return replace(maps, scores=scores, kind="distribution" if spec.name == "softmax" else "binary")
+    return maps.derive(scores=scores, kind="distribution" if spec.name == "softmax" else "binary")

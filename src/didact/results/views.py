@@ -9,7 +9,8 @@ from didact.errors import OptionError, ShapeError
 from didact.files.atomic import with_folder, write_text
 from didact.registry import Spec
 from didact.render.heat import Section, show
-from didact.render.page import page as document
+from didact.render.page import fragment
+from didact.render.page import page as page_of
 from didact.results.words import check_level
 
 if TYPE_CHECKING:
@@ -43,12 +44,30 @@ class Sections(Sequence[Section]):
             heats = [replace(heat, target="") for heat in heats]
         return Section(self.many[0].ids[index], heats)
 
+    def show(self, rows: int) -> None:
+        """Print the first rows to the terminal."""
+        if rows < 1:
+            raise OptionError(f"At least one row must be shown, not {rows}.")
+        show(self[:rows], more=self._more_than(rows))
+
+    def to_fragment(self) -> str:
+        """The first rows for a notebook."""
+        return fragment(self[:SHOWN], more=self._more_than(SHOWN))
+
+    def to_page(self, path: Path | str, title: str, *, lead: str) -> None:
+        """Write all rows as one page."""
+        write_text(with_folder(Path(path)), page_of(title, self, lead=lead))
+
+    def _more_than(self, shown: int) -> str:
+        """The line that says how to see the rest."""
+        left = len(self) - shown
+        name = "maps" if self.classes is None else f"found[{self.classes[0]!r}]"
+        return f"… and {left} more {'row' if left == 1 else 'rows'}: {name}[{shown}:].show()" if left > 0 else ""
+
 
 def side_by_side(many: "Sequence[Explanations]", *, rows: int = SHOWN, level: str = "word") -> None:
     """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
-    check_rows(rows)
-    sections = Sections(_same_rows(many), level=level)
-    show(sections[:rows], more=more_than(len(sections), rows))
+    Sections(_same_rows(many), level=level).show(rows)
 
 
 def page(many: "Sequence[Explanations]", path: Path | str, *, title: str | None = None, level: str = "word") -> None:
@@ -56,8 +75,7 @@ def page(many: "Sequence[Explanations]", path: Path | str, *, title: str | None 
     sections = Sections(_same_rows(many), level=level)
     methods = many[0].method if len(many) == 1 else f"{len(many)} methods"
     title = title or f"{methods} explain{'s' * (len(many) == 1)} {many[0].teacher}"
-    content = document(title, sections, lead=f"{many[0].task} · {len(sections)} rows")
-    write_text(with_folder(Path(path)), content)
+    sections.to_page(path, title, lead=f"{many[0].task} · {len(sections)} rows")
 
 
 def _same_rows(many: "Sequence[Explanations]") -> "Sequence[Explanations]":
@@ -82,14 +100,3 @@ def labels(many: "Sequence[Explanations]") -> list[str]:
         }
         found.append(str(Spec(maps.method, differing)))
     return found
-
-
-def check_rows(rows: int) -> None:
-    if rows < 1:
-        raise OptionError(f"At least one row must be shown, not {rows}.")
-
-
-def more_than(total: int, shown: int, *, name: str = "maps") -> str:
-    """The line that says how to see the rest."""
-    left = total - shown
-    return f"… and {left} more {'row' if left == 1 else 'rows'}: {name}[{shown}:].show()" if left > 0 else ""

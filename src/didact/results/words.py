@@ -1,7 +1,7 @@
 """Pieces of words joined to whole words. No torch."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,6 +20,13 @@ class Units(NamedTuple):
     word_index: Int[np.ndarray, " unit"]
     offsets: Int[np.ndarray, "unit side"]
     scores: Float[np.ndarray, " unit"]
+
+    def columns(self) -> dict[str, object]:
+        """The columns of the units by their names, without the rows they belong to."""
+        return {name: getattr(self, name) for name in UNIT_COLUMNS}
+
+
+UNIT_COLUMNS: Final = Units._fields[1:]
 
 
 def check_level(level: str) -> None:
