@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
     from didact.experiment.agree import agree
-    from didact.experiment.agreement import Agreement
     from didact.experiment.bring import read_explanations
     from didact.experiment.check import check_explainer
     from didact.experiment.compare import compare, forecast
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.reports.build import report
+    from didact.results.agreement import Agreement
     from didact.results.comparison import Comparison
     from didact.results.explanations import Explanations
     from didact.study.folder import analyze_study
@@ -58,7 +58,7 @@ __all__ = [
 
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
-    "Agreement": "didact.experiment.agreement:Agreement",
+    "Agreement": "didact.results.agreement:Agreement",
     "Comparison": "didact.results.comparison:Comparison",
     "Explanations": "didact.results.explanations:Explanations",
     "Forecast": "didact.experiment.forecast:Forecast",

@@ -12,7 +12,7 @@ from didact.experiment.configs import AgreeConfig
 from didact.registry import parse_spec
 
 if TYPE_CHECKING:
-    from didact.experiment.agreement import Agreement
+    from didact.results.agreement import Agreement
     from didact.results.explanations import Explanations
 
 EXAMPLES: Final = (
@@ -29,7 +29,7 @@ def agree(config: AgreeConfig, as_json: options.Json = False) -> None:
     says whether two rankings are alike.
     """
     from didact.experiment.agree import TOGETHER, agreements
-    from didact.experiment.agreement import CAUTION, draw
+    from didact.results.agreement import CAUTION, draw
 
     has_foreign = _check(config)
     teacher = None if config.model is None else options.teacher_of(config)
@@ -55,8 +55,8 @@ def agree(config: AgreeConfig, as_json: options.Json = False) -> None:
 def _check(config: AgreeConfig) -> bool:
     """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
     from didact.experiment.agree import check_asked
-    from didact.experiment.agreement import check_each, check_picture
     from didact.metrics.agreement import AGREEMENT
+    from didact.results.agreement import check_each, check_picture
 
     if config.methods:
         options.check_methods(config.methods)

@@ -24,6 +24,7 @@ from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError
 from didact.experiment.bring import opened
 from didact.experiment.explain import model_fingerprint
+from didact.experiment.metrics_frame import metrics_frame
 from didact.experiment.rows import named_rows
 from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, without_special
 from didact.metrics import METRICS, MetricEntry
@@ -35,96 +36,12 @@ from didact.models.build import build_model
 from didact.models.load import load_teacher
 from didact.registry import check_types, checked_options, parse_spec, renamed_option, unknown
 from didact.render.progress import Progress
+from didact.results.evaluation import Evaluation, MetricRow, MetricTable, MetricTest
 from didact.results.explanations import Explanations
-from didact.results.measured import MetricRow, MetricTable, MetricTest
 from didact.stats.claims import claims
 from didact.stats.contrast import row_contrasts
 
 RANDOM: Final = "random"
-COLUMNS: Final = ("method", "metric", "value", "low", "high", "rows", "skipped", "better", "how")
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """One number for each metric, method and row; NaN where a row has none.
-
-    `how` tells by metric what was done: what stood where units were taken away, whether sizes or signed scores were
-    compared. `heading` is what scores against rationales say: plausibility, or truth.
-    """
-
-    metrics: tuple[str, ...]
-    methods: tuple[str, ...]
-    ids: tuple[str, ...]
-    values: Float[np.ndarray, "metric method row"]
-    how: Mapping[str, str]
-    bounds: Mapping[str, tuple[float, float]]
-    better: Mapping[str, str]
-    heading: str = "plausibility"
-    notes: tuple[str, ...] = ()
-
-    def summary(self) -> list[MetricRow]:
-        """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
-        lines = []
-        for metric, own in zip(self.metrics, self.values, strict=True):
-            for method, values, mean in zip(self.methods, own, row_contrasts(own), strict=True):
-                # An interval for few rows may reach beyond what the metric can be.
-                ends = (np.nan, np.nan) if mean is None else mean.interval()
-                low, high = np.clip(ends, *self.bounds[metric]).tolist()
-                known = values[np.isfinite(values)]
-                rows, value = len(known), float(known.mean()) if len(known) else np.nan
-                how = self.how.get(metric, "")
-                skipped = len(values) - rows
-                lines.append(MetricRow(method, metric, value, low, high, rows, skipped, self.better[metric], how))
-        return lines
-
-    def tests(self) -> list[MetricTest]:
-        """Each two methods by each metric, on the rows both have: the mean difference, its interval and p.
-
-        The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
-        """
-        lines: list[MetricTest] = []
-        pairs = list(combinations(range(len(self.methods)), 2))
-        for number, metric in enumerate(self.metrics if pairs else ()):
-            gaps = np.stack([self.values[number, first] - self.values[number, second] for first, second in pairs])
-            gaps = np.round(gaps, 12)  # equal but for rounding is equal
-            contrasts = row_contrasts(gaps)
-            family = iter(claims([one for one in contrasts if one is not None], over_seeds=False))
-            for (first, second), gap, contrast in zip(pairs, gaps, contrasts, strict=True):
-                known = gap[np.isfinite(gap)]
-                claim = None if contrast is None else next(family)
-                names = (self.methods[first], self.methods[second])
-                mean = float(known.mean()) if len(known) else np.nan
-                if claim is None:
-                    lines.append(MetricTest(metric, *names, mean, np.nan, np.nan, len(known)))
-                else:
-                    ends = (claim.low, claim.high)
-                    lines.append(MetricTest(metric, *names, mean, *ends, len(known), claim.p, claim.claimed))
-        return lines
-
-    def to_pandas(self) -> Any:
-        """A data frame of `summary` that shows itself as a table in a notebook.
-
-        `frame.attrs` holds the notes, the heading, and the tests as another frame.
-        """
-        import pandas
-
-        from didact.experiment.frame import MetricsFrame
-
-        frame = MetricsFrame([dict(line) for line in self.summary()], columns=list(COLUMNS))
-        frame.attrs = {
-            "notes": list(self.notes),
-            "heading": self.heading,
-            "tests": pandas.DataFrame([dict(test) for test in self.tests()]),
-        }
-        return frame
-
-    def to_table(self) -> MetricTable:
-        """The means and tests, as a run stores them."""
-        return MetricTable(tuple(self.summary()), tuple(self.tests()), self.heading, self.notes, len(self.ids))
-
-    def to_document(self) -> dict[str, Any]:
-        """Plain content for JSON."""
-        return self.to_table().to_document()
 
 
 def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:
@@ -141,7 +58,7 @@ def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options
     where the names differ, for a metric of your own that reads labels. `value` is the mean over rows, `low` and `high`
     its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
     """
-    return evaluated(explanations, teacher, data, **options).to_pandas()
+    return metrics_frame(evaluated(explanations, teacher, data, **options))
 
 
 def evaluated(
@@ -272,11 +189,19 @@ class _Work:
         if is_judged:
             heading = self._heading()
             self.notes += self._unread(marks[0])
-        return Evaluation(
-            tuple(metrics), tuple(self.maps), self.first.ids, np.stack([found[name] for name in metrics]), how,
-            {name: self._bounds(name, metric) for name, metric in metrics.items()},
-            {name: _entry(name, metric).better for name, metric in metrics.items()}, heading, tuple(self.notes),
-        )  # fmt: skip
+        methods = tuple(self.maps)
+        values = np.stack([found[name] for name in metrics])
+        rows = [
+            row
+            for (name, metric), own in zip(metrics.items(), values, strict=True)
+            for row in metric_rows(
+                name, methods, own, better=_entry(name, metric).better, bounds=self._bounds(name, metric),
+                how=how.get(name, ""),
+            )
+        ]  # fmt: skip
+        tests = [test for name, own in zip(metrics, values, strict=True) for test in metric_tests(name, methods, own)]
+        table = MetricTable(tuple(rows), tuple(tests), heading, tuple(self.notes), len(self.first))
+        return Evaluation(tuple(metrics), methods, self.first.ids, values, how, table)
 
     def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
         """What the metric can be: how far a score moves has no upper end."""
@@ -362,6 +287,49 @@ class _Work:
             return "truth"
         self.notes.append(f"The teacher is not verified ({said}): rationales are those of the task, not its own.")
         return "plausibility"
+
+
+def metric_rows(
+    metric: str,
+    methods: Sequence[str],
+    values: Float[np.ndarray, "method row"],
+    *,
+    better: str,
+    bounds: tuple[float, float],
+    how: str = "",
+) -> Iterator[MetricRow]:
+    """One line per method: the mean over rows with its 95 % interval, rows measured and skipped."""
+    for method, own, contrast in zip(methods, values, row_contrasts(values), strict=True):
+        # An interval for few rows may reach beyond what the metric can be.
+        ends = (np.nan, np.nan) if contrast is None else contrast.interval()
+        low, high = np.clip(ends, *bounds).tolist()
+        finite = own[np.isfinite(own)]
+        mean = float(finite.mean()) if len(finite) else np.nan
+        yield MetricRow(method, metric, mean, low, high, len(finite), len(own) - len(finite), better, how)
+
+
+def metric_tests(metric: str, methods: Sequence[str], values: Float[np.ndarray, "method row"]) -> Iterator[MetricTest]:
+    """Each two methods on the rows both have: the mean difference, its interval and p.
+
+    The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
+    """
+    pairs = list(combinations(range(len(methods)), 2))
+    if not pairs:
+        return
+    # Equal but for rounding is equal.
+    gaps = np.round(np.stack([values[first] - values[second] for first, second in pairs]), 12)
+    contrasts = row_contrasts(gaps)
+    family = iter(claims([contrast for contrast in contrasts if contrast is not None], over_seeds=False))
+    for (first, second), gap, contrast in zip(pairs, gaps, contrasts, strict=True):
+        finite = gap[np.isfinite(gap)]
+        test = MetricTest(
+            metric, methods[first], methods[second], float(finite.mean()) if len(finite) else np.nan, np.nan, np.nan,
+            len(finite),
+        )  # fmt: skip
+        if contrast is not None:
+            claim = next(family)
+            test = replace(test, low=claim.low, high=claim.high, p=claim.p, claimed=claim.claimed)
+        yield test
 
 
 # -- what is asked for ------------------------------------------------------------------------------------------------

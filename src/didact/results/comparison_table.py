@@ -1,6 +1,5 @@
 """A comparison for a terminal and for a notebook: the same table, and what must be read with it."""
 
-import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ from didact.render.grid import Cell, Line, grid
 from didact.results.contrast import Column
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
+from didact.results.text_table import text_of
 
 if TYPE_CHECKING:
     from didact.results.comparison import Comparison
@@ -23,12 +23,7 @@ _STYLES: Final = {"above": "bold green", "below": "red", "": ""}
 
 def text(comparison: "Comparison", *, width: int | None = None) -> str:
     """The table with its remarks. Without a width no name or interval is cut, since they are read and typed."""
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), width=width or 10_000, highlight=False)
-    console.print(_rich_table(comparison))
-    drawn: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join([*(line.rstrip() for line in drawn.rstrip().splitlines()), *remarks(comparison)])
+    return "\n".join([text_of(_rich_table(comparison), width=width), *remarks(comparison)])
 
 
 def _rich_table(comparison: "Comparison") -> Any:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, UInt8
 from didact.errors import OptionError, RecordError, ShapeError
 from didact.files.atomic import with_folder, write_bytes
 from didact.registry import Spec
-from didact.results.documents import finite_or_none
+from didact.results.documents import number
 from didact.results.explanations_checks import check_explanations, check_names, plain_alignment, plain_options
 from didact.results.explanations_parquet import ABOUT, read_shards, to_parquet
 from didact.results.ragged import bounds_of, row_of_units
@@ -210,11 +210,11 @@ class Explanations(Sequence[RowExplanation]):
                 "scores": row.scores.tolist(),
                 "target": row.target,
                 "prediction": row.prediction,
-                "probability": finite_or_none(row.probability),
+                "probability": number(row.probability),
                 "label": row.label,
                 "is_right": row.is_right,
-                "completeness": finite_or_none(row.completeness),
-                "residual": finite_or_none(row.residual),
+                "completeness": number(row.completeness),
+                "residual": number(row.residual),
                 **({} if row.alignments is None else {"alignments": [_ends(pair) for pair in row.alignments]}),
             }
             for row in self.at_level(level)

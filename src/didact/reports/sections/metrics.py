@@ -15,7 +15,8 @@ from didact.reports.leaders import beyond_chance, family_of, winners, written
 from didact.reports.metrics_chart import metrics_chart
 from didact.reports.part import AGAIN, Part, lead, missing, notes
 from didact.results.comparison import Comparison
-from didact.results.measured import Measured, MetricRow
+from didact.results.evaluation import MetricRow
+from didact.results.measured import Measured
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
 _SAID: Final = {

@@ -1,6 +1,5 @@
 """What methods agree on: a matrix of means over rows, its parts, and how it is shown. Read without torch."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,19 +9,59 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from didact.errors import OptionError
+from didact.errors import OptionError, RecordError
 from didact.files.atomic import check_new_file, with_folder, write_bytes
-from didact.metrics.agreement import AGREEMENT
-from didact.registry import parse_spec, unknown
+from didact.files.table_io import Table, read_table, write_table
+from didact.registry import unknown
 from didact.render.chart import check_kind
 from didact.render.matrix import MatrixView, chart_of, picture_of, written
-from didact.results.measured import AgreementMatrix
+from didact.results.documents import BROKEN, VERSION, Fields, check_version, plain
+from didact.results.documents import number as finite_number
+from didact.results.text_table import text_of
 
 CAUTION: Final = (
     "Agreement is not correctness. Without a true explanation beside them it tells only whether two rankings are "
     "alike: methods may agree and be wrong, or differ and both have a point (Neely et al. 2022)."
 )
 EACH: Final = ("task", "group", "length")
+NEWEST: Final = 1  # schema version of a saved agreement
+_ABOUT: Final = ("methods", "measure", "by", "level", "description", "undefined", "lowest", "notes")
+_COLUMNS: Final = {
+    "id": "string", "task": "string", "group": "string", "length": "int64", "present": "list bool_",
+    "values": "list float64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class AgreementMatrix(Fields):
+    """One measure of agreement between all pairs of methods: means over rows, as they are stored."""
+
+    methods: tuple[str, ...]
+    measure: str
+    matrix: Sequence[Sequence[float | None]] = ()
+    sd: Sequence[Sequence[float | None]] = ()
+    rows: Sequence[Sequence[int]] = ()
+    skipped: Sequence[Sequence[int]] = ()
+    by: str = "size"
+    level: str = ""
+    groups: tuple[str, ...] = ()
+    group_sd: Sequence[Sequence[float | None]] = ()
+    notes: tuple[str, ...] = ()
+    caution: str = ""
+
+    @cached_property
+    def square(self) -> Float[np.ndarray, "method method"] | None:
+        """The matrix with NaN for what is not known; None where it is not square or has fewer than two methods."""
+        count = len(self.methods)
+        if count < 2 or len(self.matrix) != count or any(len(line) != count for line in self.matrix):
+            return None
+        return np.array([[finite_number(value) for value in line] for line in self.matrix], dtype=np.float64)
+
+    def spread(self, first: int, second: int) -> float | None:
+        """The standard deviation over rows of two methods."""
+        count = len(self.methods)
+        is_whole = len(self.sd) == count and len(self.sd[first]) == count
+        return finite_number(self.sd[first][second]) if is_whole else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +70,8 @@ class Agreement:
 
     A row is undefined for a pair where the measure has no answer (all scores equal, a single unit): it is counted in
     `skipped` and never taken for 0. `present` says which methods explain a row: those of its group. `by` is `size`
-    where scores were compared without their signs, else `signed`.
+    where scores were compared without their signs, else `signed`. `description`, `undefined` and `lowest` say of the
+    measure what it is, when it has no answer, and the lower end of its scale.
     """
 
     methods: tuple[str, ...]
@@ -44,6 +84,9 @@ class Agreement:
     tasks: tuple[str, ...]
     groups: tuple[str, ...]
     lengths: Int[np.ndarray, " row"]
+    description: str = ""
+    undefined: str = ""
+    lowest: float = -1.0
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -125,11 +168,11 @@ class Agreement:
         ]
         return pandas.DataFrame(lines)
 
-    def to_document(self, each: str | None = None) -> dict[str, Any]:
-        """Plain JSON. Matrices are lists of lists, NaN where no row has an answer."""
+    def to_document(self, each: str | None = None) -> dict[str, object]:
+        """Plain JSON. Matrices are lists of lists, None where no row has an answer."""
         document = self.to_matrix().to_document()
         if each is not None:
-            document["each"] = {each: {name: part._numbers() for name, part in self.each(each).items()}}
+            document["each"] = {each: {name: plain(part._numbers()) for name, part in self.each(each).items()}}
         return document
 
     def to_matrix(self) -> AgreementMatrix:
@@ -157,12 +200,7 @@ class Agreement:
 
     def grid(self, *, width: int | None = None) -> str:
         """The matrix alone."""
-        from rich.console import Console
-
-        console = Console(file=io.StringIO(), width=width or 10_000, highlight=False)
-        console.print(self.rich_table())
-        text: str = console.file.getvalue()  # type: ignore[attr-defined]
-        return "\n".join(line.rstrip() for line in text.rstrip().splitlines())
+        return text_of(self.rich_table(), width=width)
 
     def rich_table(self) -> Any:
         """Columns carry the numbers of the methods, so that twelve fit side by side."""
@@ -182,18 +220,17 @@ class Agreement:
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""
-        entry = AGREEMENT[parse_spec(self.measure).name]
-        said = [f"{self.measure}: {entry.about}. {self._about()}; ± over rows."]
+        lines = [f"{self.measure}: {self.description}. {self._about()}; ± over rows."]
         groups = list(dict.fromkeys(self.groups))
         if len(groups) > 1:
             spread = self.group_sd[~np.eye(len(self.methods), dtype=bool)]
             widest = f": at most ±{np.nanmax(spread):.2f} between them" if not np.isnan(spread).all() else ""
-            said.append(f"Rows of {len(groups)} groups are pooled ({', '.join(groups)}){widest}.")
+            lines.append(f"Rows of {len(groups)} groups are pooled ({', '.join(groups)}){widest}.")
         if self.skipped.any():
-            said.append(
-                f"– and rows left out have no answer ({entry.undefined}): up to {self.skipped.max():,} rows of a pair."
+            lines.append(
+                f"– and rows left out have no answer ({self.undefined}): up to {self.skipped.max():,} rows of a pair."
             )
-        return [*said, *self.notes]
+        return [*lines, *self.notes]
 
     def _about(self) -> str:
         counts = self.rows[(self.rows > 0) & ~np.eye(len(self.methods), dtype=bool)]
@@ -204,13 +241,11 @@ class Agreement:
 
     def squares(self, each: str | None = None) -> list[MatrixView]:
         """What a picture shows: one heat map, or one for each part of the rows."""
-        low = AGREEMENT[parse_spec(self.measure).name].bounds[0]
-        parts = {"": self} if each is None else self.each(each)
+        parts = {self.measure: self}
+        if each is not None:
+            parts = {f"{self.measure}, {name}": part for name, part in self.each(each).items()}
         return [
-            MatrixView(
-                self.methods, part.matrix, low, f"{self.measure}, {name}" if name else self.measure, part._about()
-            )
-            for name, part in parts.items()
+            MatrixView(self.methods, part.matrix, self.lowest, title, part._about()) for title, part in parts.items()
         ]
 
     def chart(self, each: str | None = None) -> Any:
@@ -218,8 +253,42 @@ class Agreement:
         return chart_of(self.squares(each), caution=CAUTION)
 
     def save(self, path: Path | str, each: str | None = None) -> None:
-        """Draw the heat map as .png, .svg or .html (or .json, for Vega-Lite)."""
-        draw([self], path, each)
+        """Write the numbers of every row as .parquet, or draw the heat map: .png, .svg, .html, .json (Vega-Lite)."""
+        path = Path(path)
+        if path.suffix != ".parquet":
+            draw([self], path, each)
+            return
+        columns = {
+            "id": self.ids, "task": self.tasks, "group": self.groups, "length": self.lengths.tolist(),
+            "present": self.present.tolist(), "values": self.values.reshape(len(self.ids), -1).tolist(),
+        }  # fmt: skip
+        about = {VERSION: NEWEST, **{name: getattr(self, name) for name in _ABOUT}}
+        write_table(path, Table(columns, about), types=_COLUMNS)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Agreement":
+        """What `save` wrote as .parquet."""
+        path = Path(path)
+        if not path.is_file():
+            raise OptionError(f"There is no file {path}. Agreement is written by agreement.save('name.parquet').")
+        table = read_table(path)
+        try:
+            check_version(table.about, NEWEST, path)
+            about = {name: table.about[name] for name in _ABOUT}
+            about |= {name: tuple(about[name]) for name in ("methods", "notes")}
+            columns = table.columns
+            values = np.array(columns["values"], dtype=np.float64)
+            return cls(
+                **about,
+                values=values.reshape(-1, len(about["methods"]), len(about["methods"])),
+                present=np.array(columns["present"], dtype=bool).reshape(len(values), -1),
+                ids=tuple(columns["id"]),
+                tasks=tuple(columns["task"]),
+                groups=tuple(columns["group"]),
+                lengths=np.array(columns["length"], dtype=np.int64),
+            )
+        except BROKEN as error:
+            raise RecordError(f"{path} holds no agreement of methods ({error}). Compare them again.") from error
 
 
 def draw(many: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:

@@ -8,10 +8,23 @@ import pandas
 from didact.metrics import METRICS
 from didact.registry import parse_spec
 from didact.render.grid import Cell, Line, grid
+from didact.results.evaluation import Evaluation
 
 _SHOWN: Final = {"method", "metric", "value", "low", "high", "rows", "skipped", "better"}
 _SIGNS: Final = {"higher": "↑", "lower": "↓"}
+COLUMNS: Final = ("method", "metric", "value", "low", "high", "rows", "skipped", "better", "how")
 OWN: Final = "your own"
+
+
+def metrics_frame(evaluation: Evaluation) -> "MetricsFrame":
+    """A data frame of the summary. Its `attrs` hold the notes, the heading, and the tests as another frame."""
+    frame = MetricsFrame([dict(row) for row in evaluation.summary()], columns=list(COLUMNS))
+    frame.attrs = {
+        "notes": list(evaluation.notes),
+        "heading": evaluation.heading,
+        "tests": pandas.DataFrame([dict(test) for test in evaluation.tests()]),
+    }
+    return frame
 
 
 class MetricsFrame(pandas.DataFrame):
