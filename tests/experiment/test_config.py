@@ -23,6 +23,7 @@ from didact.experiment.prepare import _request, _stored
 from didact.files.store import key_of
 from didact.registry import Spec
 from didact.results.comparison import Comparison
+from didact.results.run_facts import RunFacts
 
 GOOD = {
     "model": "runs/teacher", "data": "planted/sentiment", "explainers": ["gradient_norm", "lime(samples=20)"],
@@ -501,4 +502,4 @@ def test_trials_are_the_grid_of_what_the_strategy_knows():
 
 class _Nothing:
     def comparison(self, _):
-        return Comparison(rows=(), failed=(), notes=(), about={}, agreement={}, folder=Path())
+        return Comparison(rows=(), failed=(), notes=(), about=RunFacts(), agreement={}, folder=Path())

@@ -536,7 +536,7 @@ def test_a_cell_is_a_pure_function_of_its_description(compare, planned, tmp_path
     (path,) = (tmp_path / "run" / "classroom").glob("rows-*.parquet")
     for cell in planned[0]:
         again = Cell(**store.load(cell.key).payload["cell"])
-        payload, outputs = run_cell(again, Classroom(path.parent, path.name))
+        record, outputs = run_cell(again, Classroom(path.parent, path.name))
         kept = read_table(tmp_path / "run" / "cells" / f"{cell.key}.parquet")
         assert kept.columns["values"] == outputs.values.tolist()
-        assert payload["value"] == store.load(cell.key).payload["value"]
+        assert record.value == store.load(cell.key).payload["value"]

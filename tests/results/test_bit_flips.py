@@ -33,6 +33,7 @@ from didact.results.comparison import Comparison
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.study_analysis import StudyAnalysis
+from didact.results.training_record import TrainingRecord
 from didact.study.analyze import analyze
 from didact.study.design import read_design
 from didact.study.preferences import simulated
@@ -90,7 +91,7 @@ def same(value: object) -> str:
 
 def outputs_of(path: Path) -> object:
     store = Store(path.parent)
-    return load_outputs(store, store.load(path.stem)).columns
+    return load_outputs(store, TrainingRecord.load(store, path.stem)).columns
 
 
 def start_of(folder: Path, _: Path) -> object:

@@ -49,12 +49,23 @@ class TestVersions:
         assert again.to_document() == before.to_document()
         assert again.measured.to_document() == before.measured.to_document()
 
-    @pytest.mark.parametrize("file", ["comparison.json", "measured.json"])
+    @pytest.mark.parametrize("file", ["comparison.json", "measured.json", "run.json"])
     def test_a_later_version_is_refused(self, tmp_path, file):
         folder = write_run(tmp_path / "run")
+        (folder / "run.json").write_text('{"command": "didact compare"}')
+        assert Comparison.load(folder).launch.command == "didact compare"
         change(folder / file, version=99)
         with pytest.raises(RecordError, match=rf"{file} has schema version 99.*Update didact"):
-            assert Comparison.load(folder).measured
+            assert all([Comparison.load(folder).measured, Comparison.load(folder).launch])
+
+    def test_a_version_is_written(self, tmp_path):
+        folder = write_run(tmp_path / "run")
+        found = Comparison.load(folder)
+        found.save(folder / "comparison.json")
+        found.measured.save()
+        RunRecord("didact compare").save(folder)
+        for file in ("comparison.json", "measured.json", "run.json"):
+            assert json.loads((folder / file).read_text())["version"] == 1
 
     def test_what_no_version_is(self, tmp_path):
         folder = write_run(tmp_path / "run")

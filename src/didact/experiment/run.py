@@ -36,16 +36,19 @@ from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
 from didact.files.atomic import new_folder, sweep, write_text
 from didact.files.sealed import write_json
-from didact.files.store import Record, Store, UnreadableError, canonical, key_of
+from didact.files.store import Store, UnreadableError, canonical, key_of
 from didact.files.table_io import Table, write_table
 from didact.models.student_init import StudentInit
 from didact.registry import Spec
 from didact.render.progress import Progress
 from didact.results.comparison import FILE, Comparison
 from didact.results.component_scores import ComponentScores
+from didact.results.documents import plain
 from didact.results.gains import FailedRun, GainRow, LearnedMix
+from didact.results.run_facts import RunFacts
 from didact.results.run_record import RunRecord
 from didact.results.temperature import matching_temperature, mean_entropy, tempered
+from didact.results.training_record import TrainingRecord
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options
 
@@ -115,9 +118,9 @@ class Run:
         found: dict[str, Mix] = {}
         for cell in sorted(cells, key=lambda cell: (self.plan.seeds.index(cell.seed), -cell.size)):
             if cell.learner in learners and cell.learner not in found:
-                record = store.load(cell.key)
-                if record.status == "done":
-                    found[cell.learner] = learners[cell.learner].restored(record.payload["learned"])
+                record = TrainingRecord.load(store, cell.key)
+                if record.learned is not None:
+                    found[cell.learner] = learners[cell.learner].restored(record.learned)
         return found
 
     def _plan_text(self) -> str:
@@ -321,10 +324,10 @@ class Run:
         for file, cell in waiting.items():
             assert file is not None
             source, one = self.derived[file]
-            record = store.load(source)
-            if record.status != "done":
-                error = f"Its explainer could not be learned: {record.payload['error']}"
-                store.save(Record(cell.key, "failed", {"cell": cell.plain(), "error": error, "traceback": ""}))
+            record = TrainingRecord.load(store, source)
+            if record.learned is None:
+                error = f"Its explainer could not be learned: {record.error}"
+                TrainingRecord(cell.plain(), error=error, key=cell.key).save(store)
                 continue
             if is_whole(folder / file):
                 continue
@@ -337,7 +340,7 @@ class Run:
             parts = loaded[learning.parts]
             places = {row: place for place, row in enumerate(parts.maps.ids)}
             own = parts.select([places[row.id] for row in self.roster.seed_rows(cell.seed, cell.size)])
-            maps = explained_by(one.learner.restored(record.payload["learned"]), own)
+            maps = explained_by(one.learner.restored(record.learned), own)
             static = explained_by(one.learner.static(own.names), own)
             if one.role == "flattened":
                 maps = tempered(maps, matching_temperature(maps, mean_entropy(static)))
@@ -426,7 +429,7 @@ class Run:
         return Floor.of_values(outputs.values[:, 0]) if outputs.task.measure == "pearson" else None
 
     def _summary(self, cells: Sequence[Cell], store: Store, test: Labelled) -> Comparison:
-        records = {cell.key: store.load(cell.key) for cell in cells}
+        records = {cell.key: TrainingRecord.load(store, cell.key) for cell in cells}
         scores = scores_of(cells, records, store, test)
         columns = [(str(student), size) for student in self.roster.students for size in self.plan.train_sizes]
         controls = [one.label for one in self.roster.entrants if one.is_control]
@@ -434,9 +437,8 @@ class Run:
         strata = test.outputs.labels if self.roster.is_balanced else None
         lost: dict[tuple[str, str, int], int] = {}
         for cell in cells:
-            if records[cell.key].status == "done":
-                name = (cell.explainer, cell.student, cell.size)
-                lost[name] = lost.get(name, 0) + records[cell.key].payload["lost_rows"]
+            name = (cell.explainer, cell.student, cell.size)
+            lost[name] = lost.get(name, 0) + (records[cell.key].lost_rows or 0)
         labels = [one.label for one in self.roster.entrants]
         contrasts = contrasts_of(scores, explainers=labels, columns=columns, strata=strata)
         rows = rows_of_table(
@@ -447,40 +449,29 @@ class Run:
         floor = self._floor(test)
         judged = judge_columns(scores, columns, floor, controls=controls)
         failed = [
-            FailedRun(
-                cell.key, cell.explainer, cell.student, cell.size, cell.seed, str(records[cell.key].payload["error"])
-            )
+            FailedRun(cell.key, cell.explainer, cell.student, cell.size, cell.seed, str(records[cell.key].error))
             for cell in cells
-            if records[cell.key].status == "failed"
+            if not records[cell.key].is_done
         ]
-        about = {
-            "didact": __version__, "teacher": self.roster.teacher.name, "teacher_fingerprint": self.fingerprint,
-            "data": self.roster.data.name, "data_fingerprint": self.roster.data.fingerprint,
-            "task": self.roster.data.task.name,
-            "measure": measure, "controls": controls, "seeds": list(self.plan.seeds),
-            "tune": dict(self.plan.search_space),
-            "starts": {name: start.origin for name, start in self.roster.starts.items()}, "torch": torch.__version__,
-            "cells": len({cell.key for cell in cells}), "train_rows": len(self.roster.pool), "plan": self._plan_text(),
-            "dev_rows": len(self._known("dev")), "test_rows": len(test.rows), "balance": self.roster.sample.balance,
-            "majority": None if floor is None or floor.labels is None else floor.value,
-            "columns": [column.document() for column in judged], "left_out": list(self.plan.left_out),
-            "students": {str(student): self.roster.sentence(student) for student in self.roster.students},
-        }  # fmt: skip
+        about = RunFacts(
+            didact=__version__, torch=torch.__version__, teacher=self.roster.teacher.name,
+            teacher_fingerprint=self.fingerprint, data=self.roster.data.name,
+            data_fingerprint=self.roster.data.fingerprint, task=self.roster.data.task.name, measure=measure,
+            controls=tuple(controls), seeds=tuple(self.plan.seeds), tune=plain(self.plan.search_space),
+            starts={name: start.origin for name, start in self.roster.starts.items()},
+            students={str(student): self.roster.sentence(student) for student in self.roster.students},
+            cells=len({cell.key for cell in cells}), train_rows=len(self.roster.pool), dev_rows=len(self._known("dev")),
+            test_rows=len(test.rows), plan=self._plan_text(), balance=self.roster.sample.balance,
+            majority=None if floor is None or floor.labels is None else floor.value, columns=tuple(judged),
+            left_out=tuple(self.plan.left_out),
+        )  # fmt: skip
         learned = [
-            LearnedMix.from_document(
-                {
-                    "explainer": cell.learner,
-                    "student": cell.student,
-                    "size": cell.size,
-                    "seed": cell.seed,
-                    **records[cell.key].payload["learned"],
-                }
-            )
+            LearnedMix.of(mix, cell.learner, cell.student, cell.size, cell.seed)
             for cell in cells
-            if cell.learner is not None and records[cell.key].status == "done"
+            if cell.learner is not None and (mix := records[cell.key].learned) is not None
         ]
         found = Comparison(
-            rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=json.loads(canonical(about)),
+            rows=tuple(rows), failed=tuple(failed), notes=tuple(self.roster.notes), about=about,
             agreement=agreement_of(rows, columns), folder=self.folder, learned=tuple(learned), scores=scores,
             contrasts=contrasts, contrast_arms=partial(contrast_of_arms, scores, strata),
         )  # fmt: skip
@@ -498,18 +489,17 @@ def _holds(folder: Path, start: StudentInit) -> bool:
     return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
 
 
-def _write_results(path: Path, cells: Sequence[Cell], records: Mapping[str, Record], measure: str) -> None:
+def _write_results(path: Path, cells: Sequence[Cell], records: Mapping[str, TrainingRecord], measure: str) -> None:
     """One line per cell, sorted by key, without times or hosts: the same results give the same bytes."""
     lines = []
     for cell in sorted(cells, key=lambda cell: (cell.key, cell.student)):
         record = records[cell.key]
-        done = record.payload if record.status == "done" else {}
         lines.append(
             {
                 "key": cell.key, "explainer": cell.explainer, "student": cell.student, "size": cell.size,
-                "seed": cell.seed, "status": record.status, "measure": measure, "value": done.get("value"),
-                "dev": done.get("dev"), "epoch": done.get("epoch"), "trial": done.get("trial"),
-                "lost_rows": done.get("lost_rows"), "error": record.payload.get("error"),
+                "seed": cell.seed, "status": "done" if record.is_done else "failed", "measure": measure,
+                "value": record.value, "dev": record.dev, "epoch": record.epoch, "trial": record.trial,
+                "lost_rows": record.lost_rows, "error": record.error,
             }
         )  # fmt: skip
     columns = {name: [line[name] for line in lines] for name in _RESULTS}
@@ -537,7 +527,7 @@ class _Training:
             record = finished(self.store, key)
             if record is not None:
                 self.done.add(key)
-                self.board.add(key, record.payload["value"])
+                self.board.add(key, record.value)
 
     def queue(self, place: RunDirectory, keys: Sequence[str], jobs: TrainJobs, bar: Progress) -> Iterator[Job]:
         """The jobs to do; not those that another run finished while they waited."""
@@ -556,8 +546,7 @@ class _Training:
             result.write_files(folder)
         if result.status is JobStatus.DIED and finished(self.store, key) is None:
             cell = self.by_key[key][0].plain()
-            payload = {"cell": cell, "error": result.error, "traceback": result.traceback}
-            self.store.save(Record(key, "failed", payload))
+            TrainingRecord(cell, error=result.error or "", traceback=result.traceback or "", key=key).save(self.store)
         self._count(key)
 
     def so_far(self) -> str:
@@ -565,7 +554,7 @@ class _Training:
 
     def _count(self, key: str) -> None:
         self.done.add(key)
-        self.board.add(key, self.store.load(key).payload.get("value"))
+        self.board.add(key, TrainingRecord.load(self.store, key).value)
 
 
 class _Board:

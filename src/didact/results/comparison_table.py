@@ -38,7 +38,7 @@ def _rich_table(comparison: "Comparison") -> Any:
     table.add_column(Text("mean\nrank"), justify="right")
     ranks = _ranks(comparison)
     for name in _ordered(comparison, ranks):
-        line = [Text(name, style="dim" if name in comparison.about.get("controls", ()) else "")]
+        line = [Text(name, style="dim" if name in comparison.about.controls else "")]
         for column in comparison.columns:
             words, mark = _written(comparison.find(name, column))
             line.append(Text(words, style=_STYLES[mark]))
@@ -51,7 +51,7 @@ def html(comparison: "Comparison") -> str:
     ranks = _ranks(comparison)
     lines = []
     for name in _ordered(comparison, ranks):
-        is_control = name in comparison.about.get("controls", ())
+        is_control = name in comparison.about.controls
         cells = [_html_cell(comparison.find(name, column)) for column in comparison.columns]
         first = Cell(name, "a control" if is_control else "", "quiet" if is_control else "")
         lines.append(Line(first, [*cells, Cell(_rank(ranks, name))]))
@@ -61,7 +61,7 @@ def html(comparison: "Comparison") -> str:
 
 def remarks(comparison: "Comparison") -> list[str]:
     """What must be read with the table."""
-    measure = str(comparison.about.get("measure", "")).replace("balanced_accuracy", "balanced agreement")
+    measure = comparison.about.measure.replace("balanced_accuracy", "balanced agreement")
     percent = "points of 100" if measure != "pearson" else "Pearson's r"
     first = f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}"
     lines = []
@@ -82,9 +82,9 @@ def remarks(comparison: "Comparison") -> list[str]:
 
 def _failures(comparison: "Comparison") -> list[str]:
     """Columns whose students did not learn, and runs that failed."""
-    unlearned = [column for column in comparison.about.get("columns", ()) if column.get("learned") is False]
+    unlearned = [column for column in comparison.about.columns if column.learned is False]
     lines = [
-        f"{column['student']}, {column['size']:,} rows: the students did not learn ({column['reason']}); this "
+        f"{column.student}, {column.size:,} rows: the students did not learn ({column.reason}); this "
         "column says nothing about the explanations."
         for column in unlearned
     ]

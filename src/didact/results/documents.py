@@ -141,11 +141,13 @@ def _typed(kind: Any, value: Any) -> Any:
     if kind is str:
         return "" if value is None else str(value)
     if kind in (int, bool):
-        return kind(value or 0)
+        return kind(value)
     if isinstance(kind, type) and issubclass(kind, Document):
         return kind.from_document(value or {})
     origin = get_origin(kind)
     if origin is tuple:
         read = inside[0] if inside[0] in (str, float, int) else partial(_typed, inside[0])
         return tuple(map(read, value if isinstance(value, tuple) else list_of(value or [])))
+    if origin is Mapping:
+        return dict(value or {})
     return value or () if origin is Sequence else value

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.results.contrast import Column
-from didact.results.documents import Fields, number
+from didact.results.documents import Fields
+from didact.results.training_record import LearnedRecord
 
 NONE: Final = "none"  # the arm without explanations, which every gain is over
 FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
@@ -58,20 +59,9 @@ class GainRow(Fields):
         for name in ("explainer", "student"):
             if not isinstance(document[name], str):
                 raise TypeError(f"{name} of a row is {document[name]!r}")
-        numbers: dict[str, Any] = {name: number(document.get(name)) for name in _NUMBERS}
-        counts: dict[str, Any] = {name: int(document.get(name) or 0) for name in _COUNTS}
-        if "mean" not in document:  # rows of the first versions
-            numbers["mean"] = numbers["median"]
-        return cls(
-            explainer=document["explainer"],
-            student=document["student"],
-            measure=str(document.get("measure") or "accuracy"),
-            p_reason=str(document.get("p_reason") or ""),
-            claimed=bool(document.get("claimed", False)),
-            is_control=bool(document.get("is_control", False)),
-            **counts,
-            **numbers,
-        )
+        counts = {name: document.get(name) or 0 for name in _COUNTS}
+        measure, mean = document.get("measure") or "accuracy", document.get("mean", document.get("median"))
+        return super().from_document({**document, **counts, "measure": measure, "mean": mean})  # older rows lack some
 
     @property
     def column(self) -> Column:
@@ -141,6 +131,12 @@ class LearnedMix(Fields):
     notes: tuple[str, ...] = ()
     temperature: float | None = None
     kept: str = ""
+
+    @classmethod
+    def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedMix":
+        """What was recorded of an explainer, without its epochs."""
+        column = {"explainer": explainer, "student": student, "size": size, "seed": seed}
+        return cls.from_document({**column, **learned.to_document()})
 
 
 def column_name(column: Column) -> str:
