@@ -13,13 +13,13 @@ import pytest
 
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
-from didact.experiment import cell as cells_module
 from didact.experiment import compare as module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
 from didact.experiment.run import Run
 from didact.files.store import Store
 from didact.files.table_io import read_table
+from didact.results.training_record import EpochRecord, TrainingRecord
 
 
 def results(folder: Path) -> tuple[bytes, bytes]:
@@ -190,8 +190,10 @@ class TestFailures:
         assert result.rows == ()
         assert "5 runs failed" in result.table()
 
-    def test_losses_beyond_all_numbers_can_be_written(self):
-        assert [cells_module._number(value) for value in (float("inf"), float("nan"), 0.5)] == [None, None, 0.5]
+    def test_losses_beyond_all_numbers_can_be_written(self, tmp_path):
+        store, epoch = Store(tmp_path), EpochRecord(float("inf"), float("nan"), 0.5)
+        TrainingRecord({}, epochs=(epoch,), key="k").save(store)
+        assert TrainingRecord.load(store, "k").epochs == ({"loss": None, "dev_loss": None, "dev": 0.5},)
 
 
 def fill(path: Path) -> None:

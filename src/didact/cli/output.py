@@ -8,14 +8,16 @@ from typing import Any, Final
 
 import typer
 
+from didact.results.documents import plain
+
 PROSE: Final = 24  # characters above which a cell is prose, which wraps
 NARROW: Final = 16  # characters that prose is wrapped to at least
 GAP: Final = 3  # characters between columns
 
 
-def print_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Mapping[str, object]) -> None:
     """One JSON document on stdout; what is not a number becomes null."""
-    typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
+    typer.echo(json.dumps(plain(document), ensure_ascii=False, indent=1, allow_nan=False))
 
 
 @contextmanager
@@ -112,16 +114,6 @@ def say_notes(notes: Iterable[str]) -> None:
     """What a reader should know about the data, on stderr: `note: …`, one to a line."""
     for note in notes:
         say(f"note: {note}")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def print_metrics(metrics: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ from didact.errors import DataError, OptionError, RecordError, TrainingError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
 from didact.experiment.judge import unjudged
-from didact.experiment.learn import METRICS, checked_training, plain_numbers
+from didact.experiment.learn import METRICS, checked_training
 from didact.experiment.rows import asks_for_gold
 from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
@@ -44,6 +44,7 @@ from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
 from didact.models.load import load_teacher
 from didact.registry import Spec, parse_spec, unknown
+from didact.results.documents import plain
 from didact.results.explanations import Explanations
 
 PRESETS: Final = ("default", "paper")
@@ -105,7 +106,7 @@ def learn_l2e(
     work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
     with _place(folder) as place:
         done, metrics = work.learn(place, initialisations, progress)
-    metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
+    metrics, epochs = plain(metrics), [plain(asdict(one)) for one in done.history]
     facts = work.facts()
     caution = imitation_warning(facts["imitates"], metrics)
     if caution is not None:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -41,6 +40,7 @@ from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
 from didact.registry import check_types, unknown
 from didact.results.component_scores import ComponentScores
+from didact.results.documents import plain
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def learn_smat(
     )
     place = None if folder is None else folder.with_name(f"{folder.name}.learning")
     explainer, done, metrics = work.learn(place, progress)
-    metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
+    metrics, epochs = plain(metrics), [plain(asdict(one)) for one in done.history]
     explainer.learned = work.facts() | {
         "metrics": metrics, "route": done.route, "epochs": epochs,
         "notes": list(done.notes),
@@ -142,19 +142,6 @@ def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
     asked = {names[name]: value for name, value in asked.items()}
     check_types(asked, Training, of="training")
     return asked
-
-
-def plain_numbers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON can hold: no NaN, no infinity."""
-    return {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return plain_numbers(value)
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _Work:

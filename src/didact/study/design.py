@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import DataError, OptionError
-from didact.files.sealed import read_json, write_json
+from didact.files.sealed import read_json
+from didact.results.documents import VERSION, check_version, save_document
 
 FILE: Final = "study.json"
+NEWEST: Final = 1  # version of its schema
 _AGAIN: Final = "Restore the file, or make the study again."
 KINDS: Final = ("ranking", "simulation", "rating")
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
@@ -65,7 +67,7 @@ class Design:
         return self.cohorts[(number - 1) % len(self.cohorts)]
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE, asdict(self), indent=1)
+        save_document(folder / FILE, asdict(self), NEWEST, indent=1)
 
 
 def read_design(folder: Path) -> Design:
@@ -77,6 +79,8 @@ def read_design(folder: Path) -> Design:
         )
     try:
         held = read_json(path, advice=_AGAIN)
+        check_version(held, NEWEST, path)
+        held.pop(VERSION, None)
         held["items"] = tuple(Item(**one) for one in held["items"])
         for name in ("classes", "methods", "consent"):
             held[name] = tuple(held[name])

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import DataError
 from didact.files.atomic import write_bytes
-from didact.files.sealed import read_json, write_json
+from didact.files.sealed import read_json
+from didact.results.documents import check_version, save_document
 
 if TYPE_CHECKING:
     from didact.render.heat import Heat
     from didact.results.row_explanation import RowExplanation as Explained
 
 FILE: Final = "stimuli.json"
+NEWEST: Final = 1  # version of its schema
 _AGAIN: Final = "Restore the file, or make the study again."
 PICTURES: Final = "images"
 
@@ -54,7 +56,7 @@ class Stimuli:
 
     def save(self, folder: Path) -> None:
         held = {"items": {name: asdict(one) for name, one in self.items.items()}, "example": asdict(self.example)}
-        write_json(folder / FILE, held)
+        save_document(folder / FILE, held, NEWEST)
 
     @property
     def pictures(self) -> frozenset[str]:
@@ -66,6 +68,7 @@ def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
     try:
         held = read_json(path, advice=_AGAIN)
+        check_version(held, NEWEST, path)
         items = {name: _stimulus(one) for name, one in held["items"].items()}
         return Stimuli(items, _stimulus(held["example"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
