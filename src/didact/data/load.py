@@ -66,7 +66,7 @@ def load_data(
     return data
 
 
-def _by_name(source: str, options: Mapping[str, Any], *, data_dir: str | Path | None, seed: int) -> Dataset:
+def _by_name(source: str, options: Mapping[str, object], *, data_dir: str | Path | None, seed: int) -> Dataset:
     spec = parse_spec(source)
     twice = [name for name in options if name in spec.options]
     if twice:

@@ -119,7 +119,7 @@ class RayExecutor:
             )
 
     def _init(self) -> None:
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        options: dict[str, object] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self.address is None:
             cpus = self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
             options |= {"address": "local", "num_cpus": cpus, "include_dashboard": False}
@@ -237,7 +237,7 @@ class _Task:
 _worker: tuple[_Task, WorkerProcess] | None = None  # of this process of Ray: the latest
 
 
-def _run_job(task: _Task, job: Job, files: Mapping[str, Any]) -> JobResult:
+def _run_job(task: _Task, job: Job, files: Mapping[str, object]) -> JobResult:
     """Unpack the files of a job, and let a worker process run it."""
     import ray
 

@@ -209,7 +209,7 @@ def _explanations(
     method: str,
     kind: str,
     teacher: str,
-    options: dict[str, Any],
+    options: dict[str, object],
     task: str,
     classes: tuple[str, ...] | None,
     target: str | int | None,

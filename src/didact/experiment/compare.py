@@ -107,12 +107,12 @@ def _request(
     explainers: Sequence[Method | Path] | None,
     students: Sequence[str] | None,
     config: CompareConfig | None,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
 ) -> tuple[CompareConfig, Objects]:
     """The config of a call, and the objects beside it."""
     if isinstance(teacher, CompareConfig):
         config, teacher = teacher, None
-    entries: dict[str, Any] = {} if config is None else config.given()
+    entries: dict[str, object] = {} if config is None else config.given()
     entries |= {name: value for name, value in fields.items() if value is not None}
     if students is not None:
         entries["students"] = students

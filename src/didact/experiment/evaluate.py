@@ -91,7 +91,7 @@ def evaluated(
 
 def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, Any]:
     """Metrics by what they are called, with their options; those of the caller's own by their names."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for one in asked:
         if isinstance(one, str):
             spec = parse_spec(one)
@@ -106,7 +106,7 @@ def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, Any]:
     return found
 
 
-def _own_name(metric: Any, taken: Mapping[str, Any]) -> str:
+def _own_name(metric: Any, taken: Mapping[str, object]) -> str:
     name = str(getattr(metric, "__name__", type(metric).__name__))
     if not callable(metric) or isinstance(metric, type):
         raise OptionError(f"A metric is a name, or a callable (explained, row) -> number, not {metric!r}.")

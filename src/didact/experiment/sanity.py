@@ -159,7 +159,7 @@ class _Work:
         """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
         shared = {"batch_size": self.batch_size, "seed": self.seed}
         named = {} if is_learned(method) else parse_spec(method).options
-        asked: dict[str, Any] = {name: value for name, value in shared.items() if name not in named}
+        asked: dict[str, object] = {name: value for name, value in shared.items() if name not in named}
         asked["progress"] = self.progress
         if teacher is self.teacher:
             return explain(teacher, self.rows, method, **asked)

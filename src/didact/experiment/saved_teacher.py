@@ -44,7 +44,7 @@ class TeacherSource:
     aligned: bool = False
 
     @classmethod
-    def of(cls, source: str, loading: Mapping[str, Any]) -> "TeacherSource":
+    def of(cls, source: str, loading: Mapping[str, object]) -> "TeacherSource":
         return cls(source, {name: _plain(value) for name, value in loading.items()})
 
     def open(self, folder: Path) -> Teacher:

@@ -189,7 +189,7 @@ class Differences(Rules):
             raise _parted(self._tape[0][0])
 
     def __torch_function__(
-        self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, object] | None = None
     ) -> Any:
         result = super().__torch_function__(func, types, args, kwargs)
         options = kwargs or {}
@@ -229,7 +229,7 @@ class Differences(Rules):
             self._inverses[id(found)] = found, below
         return found
 
-    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, object]) -> Tensor:
         if name in ("mul", "multiply") and len(args) == 2:
             for one, other in (args, args[::-1]):  # RMSNorm as it is mostly written: x · rsqrt(mean of squares)
                 if id(one) in self._inverses:

@@ -55,7 +55,7 @@ class Learned(Explainer):
     def weights_kept(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
-    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    def put_back(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
         """Take what `shape` and `weights_kept` gave; a ValueError tells what does not fit."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ def name_of(explainer: Learned) -> str:
     return next(name for name, entry in EXPLAINERS.items() if entry.target == where)
 
 
-def _built(config: Mapping[str, Any], state: Mapping[str, Tensor], source: str) -> Learned:
+def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> Learned:
     if not isinstance(config, dict) or "explainer" not in config:
         raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
     try:

@@ -134,7 +134,7 @@ class Shares(Rules):
             self._gates[id(found)] = found
         return found
 
-    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:  # noqa: ARG002
+    def product(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, object]) -> Tensor:  # noqa: ARG002
         gates = [one for one in tensors(args) if id(one) in self._gates]
         factors = sum(map(depends, tensors(args))) - len(gates)
         if gates and factors:
@@ -169,7 +169,7 @@ class Shares(Rules):
         found = super().linear(values, weight, bias)
         return found if bias is None else self._keeping(found, bias)
 
-    def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+    def sum(self, name: str, func: Function, args: Sequence[Any], options: Mapping[str, object]) -> Tensor:
         found = func(*args, **options)
         parts = list(tensors((*args, *options.values())))
         if sum(map(depends, parts)) == (len(parts) if name in ("cat", "concat", "stack") else 2):

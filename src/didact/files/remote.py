@@ -231,7 +231,7 @@ def _opened(url: str, protocol: str) -> tuple[Any, str]:
     try:
         import fsspec
 
-        options: dict[str, Any] = {"config_kwargs": _S3} if protocol in _EXTRA else {}
+        options: dict[str, object] = {"config_kwargs": _S3} if protocol in _EXTRA else {}
         system, root = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
     except ImportError as error:
         raise MissingExtraError(

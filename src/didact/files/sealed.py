@@ -19,18 +19,18 @@ _CHUNK: Final = 1 << 20
 _LONGEST_HEADER: Final = 100_000_000  # bytes; what the safetensors library accepts
 
 
-def checksum_of(document: Mapping[str, Any]) -> str:
+def checksum_of(document: Mapping[str, object]) -> str:
     """The checksum of a JSON document. NaN is allowed; the order of the entries does not matter."""
     text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = None) -> None:
+def write_json(path: Path, document: Mapping[str, object], *, indent: int | None = None) -> None:
     """Write the document with its checksum, whole or not at all. It must have no entry `checksum` of its own."""
     write_text(path, sealed_text(document, indent=indent))
 
 
-def sealed_text(document: Mapping[str, Any], *, indent: int | None = None) -> str:
+def sealed_text(document: Mapping[str, object], *, indent: int | None = None) -> str:
     """The document with its checksum as JSON text. Without `indent`, entries are sorted and nothing is spaced."""
     plain = json.loads(json.dumps(document, ensure_ascii=False))  # keys as JSON has them
     assert FIELD not in plain
@@ -70,7 +70,7 @@ def unsealed(content: bytes, path: Path | str, *, advice: str) -> dict[str, Any]
     return document
 
 
-def _has_lost_seal(document: Mapping[str, Any]) -> bool:
+def _has_lost_seal(document: Mapping[str, object]) -> bool:
     """Whether the checksum is there under another name, as it is where a bit of the name was flipped."""
     for name, value in document.items():
         if isinstance(value, str) and len(value) == _DIGITS:
@@ -146,7 +146,7 @@ def _is_intact(file: BinaryIO) -> bool:
     return bool(stored == digest.hexdigest())
 
 
-def _tensor_digest(header: Mapping[str, Any]) -> "hashlib._Hash":
+def _tensor_digest(header: Mapping[str, object]) -> "hashlib._Hash":
     """The digest of a header without its checksum; an empty metadata entry counts as none."""
     plain = {name: entry for name, entry in header.items() if name != "__metadata__" or entry}
     return hashlib.sha256(checksum_of(plain).encode())

@@ -11,7 +11,7 @@ from didact.errors import RecordError
 from didact.files.atomic import write_text
 
 
-def key_of(spec: Mapping[str, Any]) -> str:
+def key_of(spec: Mapping[str, object]) -> str:
     """A key that hashes everything a result depends on. The order of the entries does not matter."""
     return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
 
@@ -93,5 +93,5 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _checksum(body: Mapping[str, Any]) -> str:
+def _checksum(body: Mapping[str, object]) -> str:
     return hashlib.sha256(canonical(body).encode()).hexdigest()

@@ -82,7 +82,7 @@ def _lists(table: Any) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
-def _checksum(columns: Mapping[str, Sequence[Any]], about: Mapping[str, Any]) -> str:
+def _checksum(columns: Mapping[str, Sequence[Any]], about: Mapping[str, object]) -> str:
     """A hash of everything that is kept: Parquet's own cover its pages and not its header."""
     digest = hashlib.sha256(canonical(dict(about)).encode())
     for name, column in columns.items():

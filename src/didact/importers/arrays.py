@@ -73,7 +73,9 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
     return parsed
 
 
-def token_lists(fields: Mapping[str, Any], given: Any, name: str, *, count: int, key: str = "tokens") -> Sequence[Any]:
+def token_lists(
+    fields: Mapping[str, object], given: Any, name: str, *, count: int, key: str = "tokens"
+) -> Sequence[Any]:
     """The tokens of each row: from the archive, from the caller, or from a JSON file. Empty ones are padding."""
     if given is None and fields.get(key) is None:
         raise DataError(

@@ -66,8 +66,8 @@ def _checked(one: Any) -> Mapping[str, Any]:
 def _row(
     where: str,
     id: str,
-    record: Mapping[str, Any],
-    given: Sequence[Mapping[str, Any]],
+    record: Mapping[str, object],
+    given: Sequence[Mapping[str, object]],
     texts: Sequence[str],
     *,
     is_marked: bool,
@@ -88,7 +88,7 @@ def _row(
     return ParsedRow(where, id, tokens, np.concatenate(scores), places=places, target=said, prediction=said)
 
 
-def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
+def _texts_of(given: Sequence[Mapping[str, object]], texts: int) -> list[int]:
     """The number of the text that each rationale is about."""
     docids = [str(one["docid"]) for one in given]
     told = [next((n for n in range(min(texts, 2)) if docid.endswith(NAMES[n])), None) for docid in docids]
@@ -106,7 +106,7 @@ def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
     return of
 
 
-def _marks(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
+def _marks(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     spans = one.get(HARD)
     if not isinstance(spans, list | tuple):
         raise Fault(f"has no list {HARD!r} to take marks from")
@@ -121,7 +121,7 @@ def _marks(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, 
     return marks
 
 
-def _soft(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
+def _soft(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     scores = numbers(one[SOFT], repr(SOFT))
     if len(scores) != len(places):
         raise Fault(f"has {len(scores)} soft scores for a text of {len(places)} tokens (parted by white space)")
@@ -153,7 +153,7 @@ def write_eraser(
         )
     lines = []
     for number, row in enumerate(maps):
-        record: dict[str, Any] = {"annotation_id": row.id, "rationales": _rationales(row, k)}
+        record: dict[str, object] = {"annotation_id": row.id, "rationales": _rationales(row, k)}
         if probabilities is not None and maps.classes is not None:
             chances = dict(zip(maps.classes, probabilities[number].tolist(), strict=True))
             record |= {"classification": max(chances, key=chances.__getitem__), "classification_scores": chances}
@@ -167,7 +167,7 @@ def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, Any]]:
     names = TEXTS[row.task]
     found = []
     for segment, mine in enumerate(scores):
-        one: dict[str, Any] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
+        one: dict[str, object] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
         if marks is not None:
             one[HARD] = _runs(marks[segment] != 0)
         if row.kind != "binary":

@@ -23,7 +23,7 @@ FIELDS = ("values", "data", "base_values", "output_names", "lengths")
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     """`options.target` is a class, by name or number."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     fields |= arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
     if fields.get("values") is None:
         raise DataError(f"{name} holds {', '.join(map(repr, fields)) or 'nothing'}; scores are read from 'values'.")

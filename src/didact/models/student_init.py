@@ -181,7 +181,7 @@ def student_init(
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> StudentInit:
+def _native(spec: str, facts: Mapping[str, object], vectors: Tensor | None = None) -> StudentInit:
     plain = json.loads(json.dumps(facts))
     embeddings = plain["options"].get("embeddings", LEARNED)
     source = "the teacher" if embeddings == TEACHER else embeddings
@@ -288,7 +288,7 @@ def _transformer(
 ) -> StudentInit:
     """The start of a Hugging Face student, opened once: for its hash, and for faults before any work is done."""
     origin = "random" if base is None else f"pretrained: {base}"
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "kind": "huggingface",
         "base": base,
         "revision": revision,

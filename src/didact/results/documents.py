@@ -25,7 +25,7 @@ def save_document(path: Path, document: Mapping[str, object], version: int, *, i
     write_json(with_folder(path), {**plain(document), VERSION: version}, indent=indent)
 
 
-def load_document(path: Path, newest: int, read: Callable[[Mapping[str, Any]], T], *, advice: str) -> T:
+def load_document(path: Path, newest: int, read: Callable[[Mapping[str, object]], T], *, advice: str) -> T:
     """What `read` makes of the document in a file. Damage is a RecordError that names the file and ends with `advice`.
 
     A file that is not there is a FileNotFoundError, since what that means differs.
@@ -38,7 +38,7 @@ def load_document(path: Path, newest: int, read: Callable[[Mapping[str, Any]], T
         raise damaged(path, missing_entry(error), advice) from error
 
 
-def check_version(document: Mapping[str, Any], newest: int, path: Path) -> None:
+def check_version(document: Mapping[str, object], newest: int, path: Path) -> None:
     """A RecordError for a document of a later version than this didact knows."""
     version = document.get(VERSION, 1)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
@@ -91,7 +91,7 @@ class Document:
     __dataclass_fields__: dict[str, Field[Any]]
 
     @classmethod
-    def from_document(cls: type[Stored], document: Mapping[str, Any]) -> Stored:
+    def from_document(cls: type[Stored], document: Mapping[str, object]) -> Stored:
         """Read the fields by their types. Unknown entries are dropped, absent ones get their defaults.
 
         Raises KeyError for an absent entry without a default, TypeError or ValueError for one of another type.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from didact.results.contrast import Column
 from didact.results.documents import Fields
@@ -47,7 +47,7 @@ class GainRow(Fields):
     low_seeds: int = 0
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "GainRow":
+    def from_document(cls, document: Mapping[str, object]) -> "GainRow":
         """A stored row. Raises KeyError or TypeError where an entry is missing or of another type."""
         for name in ("explainer", "student", "size", "seeds", "gain", "low", "high"):
             document[name]

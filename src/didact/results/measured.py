@@ -49,7 +49,7 @@ class MeasuredRow(Fields):
     picture: str | None = None
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "MeasuredRow":
+    def from_document(cls, document: Mapping[str, object]) -> "MeasuredRow":
         """A stored row. Answers of the first versions may be numbers."""
         answers = {name: _answer(document[name]) for name in ("gold", "prediction") if document.get(name) is not None}
         return super().from_document({"gold": None, **document, **answers, "picture": _text(document.get("picture"))})

@@ -15,7 +15,7 @@ def check_same_origin(
     *,
     teacher: str,
     method: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     fingerprints: Mapping[str, str],
     is_known: bool,
     advice: str = "",

@@ -39,7 +39,7 @@ class MethodEstimate(Fields):
     by_person: tuple[float, ...] = ()
 
     @classmethod
-    def from_document(cls, row: Mapping[str, Any]) -> "MethodEstimate":
+    def from_document(cls, row: Mapping[str, object]) -> "MethodEstimate":
         by_person = row.get("by_person")
         people = by_person.values() if isinstance(by_person, Mapping) else ()
         values = tuple(value for entry in people if (value := number(entry)) is not None)
@@ -126,7 +126,7 @@ class PeopleAgreement(Document):
     reason: str
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "PeopleAgreement":
+    def from_document(cls, document: Mapping[str, object]) -> "PeopleAgreement":
         names = {
             "kendall_w_items": "Kendall's W, mean over items",
             "kendall_w_people": "Kendall's W of people's mean ranks",
