@@ -11,6 +11,7 @@ Parameters are frozen meanwhile, so a tensor that requires a gradient is one tha
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Final, NamedTuple
 
@@ -61,6 +62,20 @@ _OPERATORS: Final = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A torch function that was called. `name` is the same for all spellings of one function."""
+
+    name: str
+    func: Function
+    args: Sequence[Any]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> Any:
+        """What the function gives by itself, with its own derivative."""
+        return self.func(*self.args, **self.options)
+
+
 class Rules(TorchFunctionMode, ABC):
     """The mode a model runs in: hands each function that is not linear in the input to its rule."""
 
@@ -75,134 +90,133 @@ class Rules(TorchFunctionMode, ABC):
             args = _positional(args, options)
         rule = getattr(self, f"_{kind.rule}")
         if kind.plain is None and not options.pop("inplace", False):
-            return rule(kind.name, func, args, options)
+            return rule(Call(kind.name, func, args, options))
         # The rule works on a copy, and the result is written over what was to be changed.
-        result = rule(kind.name, kind.plain or func, (args[0].clone(), *args[1:]), options)
+        result = rule(Call(kind.name, kind.plain or func, (args[0].clone(), *args[1:]), options))
         return args[0].copy_(result)
 
     # -- sorting ------------------------------------------------------------------------------------------------------
 
-    def _numbers(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        rest = args[1:]
-        if not args or any(True for _ in tensors((*rest, *options.values()))):
-            return func(*args, **options)
-        return self.numbers(name, lambda values: func(values, *rest, **options), args[0])
+    def _numbers(self, call: Call) -> Any:
+        rest = call.args[1:]
+        if not call.args or any(True for _ in tensors((*rest, *call.options.values()))):
+            return call.run()
+        return self.numbers(call.name, lambda values: call.func(values, *rest, **call.options), call.args[0])
 
-    def _power(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        base, exponent = args
+    def _power(self, call: Call) -> Any:
+        base, exponent = call.args
         if isinstance(base, Tensor) and isinstance(exponent, int | float):
             if exponent == 2:
                 return self.product("mul", torch.mul, (base, base), {})
-            name = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent, name)
+            name = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent, call.name)
             return self.numbers(name, lambda values: values**exponent, base)
         if isinstance(exponent, Tensor) and isinstance(base, int | float):
             return self.numbers("exp", lambda values: base**values, exponent)
-        return func(*args, **options)
+        return call.run()
 
-    def _raised(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        exponent, base = args
-        return self._power("pow", torch.pow, (base, exponent), {})
+    def _raised(self, call: Call) -> Any:
+        exponent, base = call.args
+        return self._power(Call("pow", torch.pow, (base, exponent)))
 
-    def _square(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        return self.product("mul", torch.mul, (args[0], args[0]), {})
+    def _square(self, call: Call) -> Any:
+        return self.product("mul", torch.mul, (call.args[0], call.args[0]), {})
 
-    def _product(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        if sum(map(depends, tensors(args))) < 2:
-            return func(*args, **options)
-        return self.product(name, func, args, options)
+    def _product(self, call: Call) -> Any:
+        if sum(map(depends, tensors(call.args))) < 2:
+            return call.run()
+        return self.product(call.name, call.func, call.args, call.options)
 
-    def _division(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        above, below = args if name != "divided_by" else args[::-1]
-        if not depends(below) or options.get("rounding_mode") is not None:
-            return func(*args, **options)
+    def _division(self, call: Call) -> Any:
+        above, below = call.args if call.name != "divided_by" else call.args[::-1]
+        if not depends(below) or call.options.get("rounding_mode") is not None:
+            return call.run()
         return self.division(above, below)
 
-    def _softmax(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        values, dim, dtype = _softmax_arguments(*args, **options)
+    def _softmax(self, call: Call) -> Any:
+        values, dim, dtype = _softmax_arguments(*call.args, **call.options)
         if dim is None:
-            return func(*args, **options)
+            return call.run()
         values = values if dtype is None else values.to(dtype)
-        if name == "softmax":
+        if call.name == "softmax":
             return self.softmax(values, dim)
         return values - self.logsumexp(values, (dim,))
 
-    def _logsumexp(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, dim, keepdim = _reduction_arguments(*args, **options)
+    def _logsumexp(self, call: Call) -> Any:
+        values, dim, keepdim = _reduction_arguments(*call.args, **call.options)
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         found = self.logsumexp(values, dims)
         return found if keepdim else found.squeeze(dims)
 
-    def _amax(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, dim, keepdim = _reduction_arguments(*args, **options)
+    def _amax(self, call: Call) -> Any:
+        values, dim, keepdim = _reduction_arguments(*call.args, **call.options)
         dims = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(values.dim()))
         if not dims:
             return values
         places = sorted(one % values.dim() for one in dims)
         flat = values.movedim(places, tuple(range(-len(places), 0))).flatten(-len(places))
-        found = self.largest(name, flat, lambda numbers: numbers.max(-1, keepdim=True)).squeeze(-1)
+        found = self.largest(call.name, flat, lambda numbers: numbers.max(-1, keepdim=True)).squeeze(-1)
         for place in places if keepdim else ():
             found = found.unsqueeze(place)
         return found
 
-    def _max(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
+    def _max(self, call: Call) -> Any:
         """`max` and `min`: of all numbers, of two tensors, or along a dimension with the places of what was found."""
-        values, *rest = args
-        other = rest[0] if rest else options.get("other")
+        values, *rest = call.args
+        other = rest[0] if rest else call.options.get("other")
         with self:
-            if not rest and not options:
-                return values.amax() if name == "max" else values.amin()
+            if not rest and not call.options:
+                return values.amax() if call.name == "max" else values.amin()
             if isinstance(other, Tensor):
-                return torch.maximum(values, other) if name == "max" else torch.minimum(values, other)
+                return torch.maximum(values, other) if call.name == "max" else torch.minimum(values, other)
         with torch.no_grad():
-            indices = func(*args, **options).indices
+            indices = call.run().indices
         with self:
-            found = values.amax(*rest, **options) if name == "max" else values.amin(*rest, **options)
-        return (torch.return_types.max if name == "max" else torch.return_types.min)((found, indices))
+            found = values.amax(*rest, **call.options) if call.name == "max" else values.amin(*rest, **call.options)
+        return (torch.return_types.max if call.name == "max" else torch.return_types.min)((found, indices))
 
-    def _max_pool(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, *rest = args
-        with_indices = options.pop("return_indices", False)
-        spatial = int(name[-2])  # max_pool2d: the last two dimensions are pooled
-        pool = getattr(F, name)
+    def _max_pool(self, call: Call) -> Any:
+        values, *rest = call.args
+        with_indices = call.options.pop("return_indices", False)
+        spatial = int(call.name[-2])  # max_pool2d: the last two dimensions are pooled
+        pool = getattr(F, call.name)
         with torch.no_grad():
-            pooled, indices = pool(values, *rest, **options, return_indices=True)
+            pooled, indices = pool(values, *rest, **call.options, return_indices=True)
 
         def choose(numbers: Tensor) -> tuple[Tensor, Tensor]:
-            found = pool(numbers.unflatten(-1, values.shape[-spatial:]), *rest, **options, return_indices=True)
+            found = pool(numbers.unflatten(-1, values.shape[-spatial:]), *rest, **call.options, return_indices=True)
             return found[0].flatten(-spatial), found[1].flatten(-spatial)
 
-        found = self.largest(name, values.flatten(-spatial), choose).reshape(pooled.shape)
+        found = self.largest(call.name, values.flatten(-spatial), choose).reshape(pooled.shape)
         return (found, indices) if with_indices else found
 
-    def _sum(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        return self.sum(name, func, args, options)
+    def _sum(self, call: Call) -> Any:
+        return self.sum(call.name, call.func, call.args, call.options)
 
-    def _whole(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        values, function = args
-        return self.numbers(name, function, values)
+    def _whole(self, call: Call) -> Any:
+        values, function = call.args
+        return self.numbers(call.name, function, values)
 
-    def _written_out(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        longer = WRITTEN_OUT[name]
+    def _written_out(self, call: Call) -> Any:
+        longer = WRITTEN_OUT[call.name]
         try:
-            signature(longer).bind(*args, **options)
+            signature(longer).bind(*call.args, **call.options)
         except TypeError:  # called in a way we do not know
-            return func(*args, **options)
+            return call.run()
         with self:
-            return longer(*args, **options)
+            return longer(*call.args, **call.options)
 
-    def _convolution(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        if "weight" in options:
-            args = (args[0], options.pop("weight"), *args[1:])
-        values, weight, *rest = args
-        bias = rest[0] if rest else options.get("bias")
+    def _convolution(self, call: Call) -> Any:
+        options, args = dict(call.options), call.args
+        values, weight, *rest = (args[0], options.pop("weight"), *args[1:]) if "weight" in options else args
+        bias = rest[0] if rest else options.pop("bias", None)
         if bias is None:
-            return func(*args, **options)
-        found = func(values, weight, None, *rest[1:], **{key: one for key, one in options.items() if key != "bias"})
+            return call.run()
+        found = call.func(values, weight, None, *rest[1:], **options)
         with self:
             return found + bias.reshape(-1, *[1] * (weight.dim() - 2))
 
-    def _linear(self, name: str, func: Function, args: Sequence[Any], options: dict[str, Any]) -> Any:  # noqa: ARG002
-        return self.linear(*args, **options)
+    def _linear(self, call: Call) -> Any:
+        return self.linear(*call.args, **call.options)
 
     # -- what a method says -------------------------------------------------------------------------------------------
 
