@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from records.test_explanations import maps, pictures
 
 from didact.core.row import Row
 from didact.data import fields
@@ -15,6 +14,7 @@ from didact.importers.align_rows import align_rows
 from didact.importers.eraser import read, write_eraser
 from didact.importers.parsed import ImportOptions
 from didact.results.explanations import Explanations
+from results.test_explanations import maps, pictures
 from tiny import byte_tokenizer, wordpiece_tokenizer
 
 

@@ -57,7 +57,9 @@ class Learner:
     def restored(self, learned: LearnedRecord) -> Mix:
         """The explainer with what a cell learned."""
         explainer = self.explainer()
-        explainer.restore(learned.names, torch.tensor(learned.coefficients), torch.tensor(learned.log_temperature))
+        explainer.restore(
+            learned.names, torch.tensor(learned.coefficients), torch.tensor(learned.log_temperature or 0.0)
+        )
         return explainer
 
     def facts(self) -> dict[str, Any]:

@@ -285,13 +285,12 @@ class Comparison:
             raise OptionError(
                 f"There is no folder {folder}. Name the folder that `didact compare … --out FOLDER` wrote."
             )
-        try:
-            return load_document(folder / FILE, VERSION, partial(cls._from_document, folder=folder), advice=_AGAIN)
-        except FileNotFoundError:
-            raise OptionError(
-                f"{folder} is not the folder of a finished run: it holds no finished comparison ({FILE}). "
-                f"Run `didact compare … --out {folder}` first (the same command resumes where it was stopped)."
-            ) from None
+        missing = (
+            f"{folder} is not the folder of a finished run: it holds no finished comparison ({FILE}). "
+            f"Run `didact compare … --out {folder}` first (the same command resumes where it was stopped)."
+        )
+        read = partial(cls._from_document, folder=folder)
+        return load_document(folder / FILE, VERSION, read, advice=_AGAIN, missing=missing)
 
     @classmethod
     def _from_document(cls, document: Mapping[str, Any], *, folder: Path) -> "Comparison":

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin
 
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
 from didact.files.atomic import with_folder
 from didact.files.sealed import damaged, missing_entry, read_json, write_json
 
@@ -25,12 +25,19 @@ def save_document(path: Path, document: Mapping[str, object], version: int, *, i
     write_json(with_folder(path), {**plain(document), VERSION: version}, indent=indent)
 
 
-def load_document(path: Path, newest: int, read: Callable[[Mapping[str, object]], T], *, advice: str) -> T:
+def load_document(
+    path: Path, newest: int, read: Callable[[Mapping[str, object]], T], *, advice: str, missing: str = ""
+) -> T:
     """What `read` makes of the document in a file. Damage is a RecordError that names the file and ends with `advice`.
 
-    A file that is not there is a FileNotFoundError, since what that means differs.
+    A file that is not there is an OptionError with the text `missing`, or without one a FileNotFoundError.
     """
-    document = read_json(path, advice=advice)
+    try:
+        document = read_json(path, advice=advice)
+    except FileNotFoundError:
+        if missing:
+            raise OptionError(missing) from None
+        raise
     try:
         check_version(document, newest, path)
         return read(document)

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Float
 
-from didact.errors import OptionError
 from didact.results.documents import Document, Fields, list_of, load_document, plain, save_document
 
 VERSION: Final = 1
@@ -101,10 +100,8 @@ class Evaluation:
     @classmethod
     def load(cls, path: Path | str) -> "Evaluation":
         """What `save` wrote."""
-        try:
-            return load_document(Path(path), VERSION, cls._from_document, advice=_AGAIN)
-        except FileNotFoundError:
-            raise OptionError(f"There is no file {path}. An evaluation is written by its method save(path).") from None
+        missing = f"There is no file {path}. An evaluation is written by its method save(path)."
+        return load_document(Path(path), VERSION, cls._from_document, advice=_AGAIN, missing=missing)
 
     @classmethod
     def _from_document(cls, document: Mapping[str, Any]) -> "Evaluation":

@@ -14,7 +14,7 @@ from didact.errors import OptionError, RecordError, ShapeError
 from didact.files.atomic import with_folder, write_bytes
 from didact.registry import Spec
 from didact.results.documents import number
-from didact.results.explanations_checks import check_explanations, check_names, plain_alignment, plain_options
+from didact.results.explanations_checks import check_explanations, plain_alignment, plain_options
 from didact.results.explanations_parquet import ABOUT, read_shards, to_parquet
 from didact.results.ragged import bounds_of, row_of_units
 from didact.results.row_explanation import Alignment, RowExplanation
@@ -68,7 +68,6 @@ class Explanations(Sequence[RowExplanation]):
 
     def __post_init__(self) -> None:
         """Bring the columns to their types and check them. What is derived from a checked set is not checked again."""
-        check_names(self)
         columns: dict[str, object] = {
             name: np.asarray(getattr(self, name), dtype=kind)
             for kind, names in (

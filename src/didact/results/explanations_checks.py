@@ -19,17 +19,13 @@ KINDS = ("signed", "magnitude", "distribution", "binary")
 
 def check_explanations(maps: "Explanations") -> None:
     """An error that names what does not fit: a kind, a shape, a place outside its text, a score that is no number."""
+    for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
+        if getattr(maps, name) not in choices:
+            raise OptionError(unknown(name, getattr(maps, name), choices))
     _check_shapes(maps)
     _check_places(maps)
     _check_alignments(maps)
     _check_scores(maps)
-
-
-def check_names(maps: "Explanations") -> None:
-    """An error for a kind or a task that is not known."""
-    for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
-        if getattr(maps, name) not in choices:
-            raise OptionError(unknown(name, getattr(maps, name), choices))
 
 
 def plain_options(method: str, options: Mapping[str, object]) -> dict[str, object]:

@@ -1,12 +1,12 @@
 """The rows of a comparison: a gain for each explainer, student and training size; failed runs; learned mixes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from didact.results.contrast import Column
-from didact.results.documents import Fields
-from didact.results.training_record import LearnedRecord
+from didact.results.documents import NOT_STORED, Fields
+from didact.results.training_record import LearnedRecord, LearningEpoch
 
 NONE: Final = "none"  # the arm without explanations, which every gain is over
 FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
@@ -113,24 +113,15 @@ class FailedRun(Fields):
     error: str
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedMix(Fields):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LearnedMix(LearnedRecord):
     """What a learned explainer became for one student, size and seed: the weight of each part by its name."""
 
     explainer: str
     student: str
     size: int
     seed: int
-    names: tuple[str, ...]
-    weights: tuple[float, ...]
-    coefficients: tuple[float, ...] = ()
-    log_temperature: float | None = None
-    entropy: float | None = None
-    active: int | None = None
-    route: str = ""
-    notes: tuple[str, ...] = ()
-    temperature: float | None = None
-    kept: str = ""
+    epochs: tuple[LearningEpoch, ...] = field(default=(), metadata=NOT_STORED)
 
     @classmethod
     def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedMix":

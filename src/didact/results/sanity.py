@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from didact.errors import OptionError
 from didact.results.documents import Document, Fields, load_document, save_document
 
 VERSION: Final = 1
@@ -66,7 +65,6 @@ class Sanity(Document):
     @classmethod
     def load(cls, path: Path | str) -> "Sanity":
         """What `save` wrote."""
-        try:
-            return load_document(Path(path), VERSION, cls.from_document, advice="Run the checks again (didact sanity).")
-        except FileNotFoundError:
-            raise OptionError(f"There is no file {path}. Sanity checks are written by sanity.save(path).") from None
+        missing = f"There is no file {path}. Sanity checks are written by sanity.save(path)."
+        advice = "Run the checks again (didact sanity)."
+        return load_document(Path(path), VERSION, cls.from_document, advice=advice, missing=missing)

@@ -187,10 +187,9 @@ class StudyAnalysis(Document):
         folder, advice = Path(folder), f"Run `didact study analyze {folder}`."
         if not folder.is_dir():
             raise OptionError(f"There is no folder {folder}. Name the folder of a study that was analysed.")
-        try:
-            return replace(load_document(folder / FILE, NEWEST, cls.from_document, advice=advice), folder=folder)
-        except FileNotFoundError as error:
-            raise OptionError(f"{folder} holds no {FILE}: the study was not analysed yet. {advice}") from error
+        missing = f"{folder} holds no {FILE}: the study was not analysed yet. {advice}"
+        analysis = load_document(folder / FILE, NEWEST, cls.from_document, advice=advice, missing=missing)
+        return replace(analysis, folder=folder)
 
     def save(self, folder: Path) -> None:
         save_document(folder / FILE, self.document, NEWEST, indent=1)

@@ -41,9 +41,9 @@ class LearnedRecord(Fields):
     """What an explainer learned beside a student: the weight of each part by its name, and how it came about."""
 
     names: tuple[str, ...]
-    coefficients: tuple[float, ...]
-    log_temperature: float
     weights: tuple[float, ...]
+    coefficients: tuple[float, ...] = ()
+    log_temperature: float | None = None
     entropy: float | None = None
     active: int | None = None
     route: str = ""
