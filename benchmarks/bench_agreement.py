@@ -22,7 +22,8 @@ from scipy import stats
 
 from didact.experiment.agree import agreements
 from didact.metrics.agreement import AGREEMENT, agreement
-from didact.records.explanations import Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import count_of
 
 METHODS, ROWS, FEW = 12, 1000, 50
 MEASURES = [name for name, entry in AGREEMENT.items() if not entry.needs_teacher]

@@ -26,7 +26,8 @@ from didact.core.dataset import Dataset, Split
 from didact.core.encode import encoded
 from didact.core.model import Model
 from didact.core.row import Row
-from didact.experiment.evaluate import Evaluation, evaluated
+from didact.experiment.evaluate import evaluated
+from didact.results.evaluation import Evaluation
 
 REFERENCE = "integrated_gradients"
 METHODS = (REFERENCE, "lrp", "deeplift", "gradient_input(at=embedding)", "gradient_input(at=word)")

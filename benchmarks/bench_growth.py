@@ -29,9 +29,9 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 import didact
 from didact.core.row import Row
 from didact.experiment.cost import cost_of
+from didact.files.store import Store
 from didact.models.hub import located
 from didact.models.huggingface import HuggingFaceModel
-from didact.records.store import Store
 
 LENGTHS, SIZES, HEADS = (32, 64, 128, 256, 512), (125, 250, 500, 1000), (1, 4, 16)
 METHODS = ("attention_all", "gradient_norm", "integrated_gradients(steps=20)", "lime(samples=20)")

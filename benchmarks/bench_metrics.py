@@ -24,7 +24,7 @@ from didact.metrics import METRICS
 from didact.metrics.faithfulness import Faithfulness, faithfulness
 from didact.metrics.probe import Probe
 from didact.models.build import build_model
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 ROWS, PART, FEW = int(os.environ.get("BENCH_ROWS", "500")), 100, 4
 LIMIT = 1.2

@@ -110,7 +110,7 @@ def explanations() -> None:
     from didact.experiment.explain import Work, explain_shards, resolve
     from didact.experiment.shard_jobs import SharedExplaining
     from didact.models.pretrained import new_head
-    from didact.records.parquet import to_parquet
+    from didact.results.explanations_parquet import to_parquet
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

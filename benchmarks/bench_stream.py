@@ -23,7 +23,7 @@ import pyarrow
 import pyarrow.parquet as pq
 
 import didact
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 PART = 5000
 LIMIT = 1.3

@@ -34,7 +34,7 @@ from didact.core.dataset import Dataset, Split
 from didact.core.words import touches, words_of
 from didact.explainers.lexicon import Lexicon
 from didact.metrics.stability import lexical, nearest, shared
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 NEUTRAL = "neutral"
 METHODS = ("occlusion", "gradient_input", "lrp", "deep_shap", "lime(samples={0})", "kernel_shap(samples={0})")

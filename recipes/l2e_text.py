@@ -36,7 +36,7 @@ from didact.experiment.subset import subset
 from didact.explainers.l2e import L2E
 from didact.explainers.lexicon import Lexicon
 from didact.metrics.stability import lexical, nearest, semantic, shared
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 METHODS = (
     "occlusion",

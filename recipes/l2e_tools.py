@@ -20,7 +20,8 @@ from didact.core.words import touches, words_of
 from didact.metrics.faithfulness import log_odds
 from didact.metrics.probe import Probe
 from didact.models.huggingface import HuggingFaceModel
-from didact.records.explanations import Explained, Explanations
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import RowExplanation
 from didact.stats.holm import holm
 
 SHARE = 0.3  # of a document's units, as in the paper
@@ -104,7 +105,7 @@ def spans_of(row: Row) -> list[Span]:
     return [one for one in row.rationale or () if isinstance(one, Span)]
 
 
-def types_of(one: Explained, marks: Marks) -> set[str]:
+def types_of(one: RowExplanation, marks: Marks) -> set[str]:
     """The words among the marked units, whatever their case."""
     return {one.tokens[place].casefold() for place in np.flatnonzero(marks)}
 

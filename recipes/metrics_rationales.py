@@ -21,9 +21,10 @@ from recipe_tools import kept, loaded, options_of, print_table, say, shortened, 
 
 from didact.core.row import Row, Span
 from didact.core.words import words_of
-from didact.experiment.evaluate import Evaluation, evaluated
+from didact.experiment.evaluate import evaluated
 from didact.metrics.plausibility import marks_of
-from didact.records.explanations import Explanations
+from didact.results.evaluation import Evaluation
+from didact.results.explanations import Explanations
 
 METHODS = (
     "gradient_norm", "gradient_input", "integrated_gradients(steps=20)", "lrp", "occlusion", "attention_all",

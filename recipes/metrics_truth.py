@@ -19,7 +19,7 @@ from didact.core.dataset import Dataset
 from didact.experiment.cost import cost_of
 from didact.experiment.evaluate import evaluated
 from didact.metrics import METRICS
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 METHODS = (
     "human", "gradient_norm", "gradient_input", "integrated_gradients", "gradient_shap", "deeplift", "deep_shap", "lrp",

@@ -33,12 +33,12 @@ from recipe_tools import loaded, print_table, say
 import didact
 from didact.core.dataset import Dataset, Split
 from didact.experiment.agree import agreements
-from didact.experiment.agreement import CAUTION, Agreement
 from didact.experiment.explain import COMMON
 from didact.explainers.build import knows_option
 from didact.explainers.presets import preset_named
-from didact.records.explanations import Explanations
 from didact.registry import Spec
+from didact.results.agreement import CAUTION, Agreement
+from didact.results.explanations import Explanations
 from didact.stats.contrast import crossed_contrast
 
 MODELS = {"transformer": "native(pool=first{0})", "BiLSTM": "bilstm_attention(width=64{0})"}

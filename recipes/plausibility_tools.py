@@ -20,8 +20,8 @@ from didact.core.words import touches, words
 from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix, Mix
 from didact.explainers.parts import explained_by
-from didact.records.explanations import Explanations
 from didact.results.contrast import Contrast
+from didact.results.explanations import Explanations
 from didact.stats.contrast import crossed_contrast
 
 

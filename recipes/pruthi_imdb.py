@@ -20,7 +20,7 @@ from collections import Counter
 import pandas
 from recipe_tools import asked_for, compared, data_of, options_of, points, print_table, say, shortened, teacher_of
 
-from didact.records.store import Store
+from didact.files.store import Store
 
 STUDENT = "bilstm_attention(embeddings=base, width=64)/attention"
 TEMPERATURES = [1.0, 0.5]

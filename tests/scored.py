@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 
 def maps_of(*rows, method="lime", kind="signed", **changes):

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
     from didact.experiment.agree import agree
-    from didact.experiment.agreement import Agreement
     from didact.experiment.bring import read_explanations
     from didact.experiment.check import check_explainer
     from didact.experiment.config import CompareConfig
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
     from didact.importers.eraser import write_eraser
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
-    from didact.records.explanations import Explanations
     from didact.reports.build import report
+    from didact.results.agreement import Agreement
     from didact.results.comparison import Comparison
+    from didact.results.explanations import Explanations
     from didact.study.analyze_study import analyze_study
     from didact.study.create import new_study
 
@@ -60,10 +60,10 @@ __all__ = [
 
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
-    "Agreement": "didact.experiment.agreement:Agreement",
+    "Agreement": "didact.results.agreement:Agreement",
     "CompareConfig": "didact.experiment.config:CompareConfig",
     "Comparison": "didact.results.comparison:Comparison",
-    "Explanations": "didact.records.explanations:Explanations",
+    "Explanations": "didact.results.explanations:Explanations",
     "Forecast": "didact.comparing.forecast:Forecast",
     "agree": "didact.experiment.agree:agree",
     "analyze_study": "didact.study.analyze_study:analyze_study",

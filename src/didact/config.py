@@ -103,7 +103,9 @@ class Config(BaseModel):
                 raise self.fault_list(faults)
 
     @classmethod
-    def of(cls: "type[C]", entries: Mapping[str, Any], *, objects: Iterable[str] = (), faults: Iterable[str] = ()) -> C:
+    def of(
+        cls: "type[C]", entries: Mapping[str, object], *, objects: Iterable[str] = (), faults: Iterable[str] = ()
+    ) -> C:
         """The config of these entries, complete for a call. `objects` stand in for fields; `faults` are added."""
         collected: list[str] = []
         fields = cls.current(entries, collected)
@@ -129,7 +131,7 @@ class Config(BaseModel):
         cls.RENAMED = {old: new for base in reversed(cls.__mro__) for old, new in getattr(base, "RENAMED", {}).items()}
 
     @classmethod
-    def current(cls, entries: Mapping[str, Any], faults: list[str], *, warns: bool = True) -> dict[str, Any]:
+    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, Any]:
         """The entries under their present names, without those that are None or retired."""
         fields = {name: value for name, value in entries.items() if value is not None}
         for old, new in cls.RENAMED.items():

@@ -10,13 +10,13 @@ from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, RequestError, UnknownNameError
 from didact.experiment.agree import agree
-from didact.experiment.agreement import CAUTION
 from didact.experiment.explain import explain
 from didact.importers.eraser import write_eraser
 from didact.learning.train import train_teacher
 from didact.metrics.probe import Probe
 from didact.models.load import load_teacher
-from didact.records.explanations import Explanations
+from didact.results.agreement import CAUTION
+from didact.results.explanations import Explanations
 from scored import maps_of
 
 DATA = "planted/sentiment(teach=40, explain=10, train=5, dev=5, test=12)"

@@ -12,7 +12,7 @@ from didact.errors import DidactError
 from didact.experiment.explain import explain
 from didact.importers.eraser import write_eraser
 from didact.learning.train import train_teacher
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 DATA = "planted/sentiment(teach=40, explain=10, train=10, dev=8, test=12)"
 
@@ -107,7 +107,7 @@ def test_explanations_of_another_model_are_refused_before_anything_is_measured(f
     maps = Explanations.load(first)
     other = first.with_name("other.parquet")
     replace(maps, targets=(*maps.targets[:-1], "SAD")).save(other)  # the last row alone
-    monkeypatch.setattr("didact.experiment.evaluate.Probe", None)
+    monkeypatch.setattr("didact.experiment.metrics_job.Probe", None)
     result = run(other, "--model", model, "--metrics", "comprehensiveness")
     assert isinstance(result.exception, DidactError), result.output
     assert "explains 'SAD', and the classes of teacher" in str(result.exception)

@@ -13,10 +13,10 @@ from didact.errors import DidactError, OptionError, RecordError
 from didact.experiment.bring import read_explanations
 from didact.explainers import is_learned
 from didact.explainers.learned import load_explainer
+from didact.files.paths import kind_at, short
+from didact.files.store import Store
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher
-from didact.records.paths import kind_at, short
-from didact.records.store import Store
 
 LINES = "".join(f'{{"text": "text {number}", "label": {number % 2}}}\n' for number in range(8))
 

@@ -12,8 +12,8 @@ from didact.experiment.explain import Work
 from didact.experiment.shard_jobs import ShardExplainer
 from didact.experiment.shard_store import ShardStore
 from didact.experiment.stream import _Shards, explain_stream
-from didact.records.explanations import Explanations
-from didact.records.parquet import cautions_in
+from didact.results.explanations import Explanations
+from didact.results.explanations_parquet import cautions_in
 from tiny import huggingface
 
 METHOD = "kernel_shap(samples=4)"

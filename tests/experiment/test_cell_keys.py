@@ -3,7 +3,7 @@
 import numpy as np
 
 import didact
-from didact.records.table import read_table
+from didact.files.table_io import read_table
 
 DATA = "planted/sentiment(teach=40, explain=10, train=30, dev=8, test=16)"
 NATIVE = "native(width=16, layers=1, heads=2)/attention"

@@ -20,9 +20,10 @@ from didact.errors import OptionError, PlanError
 from didact.experiment.config import SEARCHED, TRAINED, WRITTEN, CompareConfig, read_plan
 from didact.experiment.config_fields import CompareFields
 from didact.experiment.config_values import SKIPPABLE, parse_seeds
-from didact.records.store import key_of
+from didact.files.store import key_of
 from didact.registry import Spec
 from didact.results.comparison import Comparison
+from didact.results.run_facts import RunFacts
 
 GOOD = {
     "model": "runs/teacher", "data": "planted/sentiment", "explainers": ["gradient_norm", "lime(samples=20)"],
@@ -501,4 +502,4 @@ def test_trials_are_the_grid_of_what_the_strategy_knows():
 
 class _Nothing:
     def run(self, _):
-        return Comparison(rows=(), failed=(), notes=(), about={}, agreement={}, folder=Path())
+        return Comparison(rows=(), failed=(), notes=(), about=RunFacts(), agreement={}, folder=Path())

@@ -13,8 +13,10 @@ import teachers
 from didact.core.dataset import Dataset, Split
 from didact.core.row import Row, Span
 from didact.errors import DataError, OptionError
-from didact.experiment.evaluate import COLUMNS, Evaluation, evaluated
+from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import explain
+from didact.experiment.metric_table import metric_tests
+from didact.experiment.metrics_frame import COLUMNS, metrics_frame
 from didact.metrics import METRICS, plausibility
 from didact.metrics.plausibility import RocAuc
 
@@ -74,27 +76,25 @@ def test_tests_between_methods(school, maps):
     assert tests[0]["difference"] == pytest.approx(np.nanmean(found.values[0, 0] - found.values[0, 1]))
     same = evaluated([maps[0], replace(maps[0], method="again")], None, data, metrics="roc_auc", control=False)
     assert (same.tests()[0]["p"], same.tests()[0]["claimed"]) == (1.0, False)  # nothing differs
-    frame = found.to_pandas()
+    frame = metrics_frame(found)
     assert len(frame.attrs["tests"]) == len(tests)
 
 
 def test_rounding_is_no_difference_between_methods():
-    values = np.random.default_rng(0).random((1, 2, 12))
-    values[0, 1] = np.nextafter(values[0, 0], 2)
-    found = Evaluation(("m",), ("a", "b"), tuple(map(str, range(12))), values, {}, {"m": (0, 9)}, {"m": "higher"})
-    (line,) = found.tests()
+    values = np.random.default_rng(0).random((2, 12))
+    values[1] = np.nextafter(values[0], 2)
+    (line,) = metric_tests("m", ("a", "b"), values)
     assert (line["difference"], line["p"], line["claimed"]) == (0.0, 1.0, False)
 
 
 def test_pairs_of_a_metric_are_one_family_of_claims():
     """Student's t over rows as scipy has it, corrected by Holm; p and interval never contradict each other."""
-    values = np.random.default_rng(12).normal(size=(1, 3, 12)) + np.array([0.0, 0.3, 1.6])[None, :, None]
-    values[0, 0, 2] = np.nan
-    names = ("first", "second", "third")
-    found = Evaluation(("m",), names, tuple(map(str, range(12))), values, {}, {"m": (-9, 9)}, {"m": "higher"}).tests()
+    values = np.random.default_rng(12).normal(size=(3, 12)) + np.array([0.0, 0.3, 1.6])[:, None]
+    values[0, 2] = np.nan
+    found = list(metric_tests("m", ("first", "second", "third"), values))
     plain = []
     for one, two in ((0, 1), (0, 2), (1, 2)):
-        gaps = values[0, one] - values[0, two]
+        gaps = values[one] - values[two]
         plain.append(ttest_1samp(gaps[np.isfinite(gaps)], 0).pvalue)
     wanted, most = [0.0] * 3, 0.0
     for step, place in enumerate(np.argsort(plain)):

@@ -6,7 +6,7 @@ import pytest
 
 from didact.core.row import Span
 from didact.experiment.explain import explain
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from teachers import examples, teacher
 
 PAIRS = {"p0": ((Span(0, 4, 9), Span(1, 25, 30)),), "p2": ((Span(0, 12, 16), Span(1, 9, 13)),)}

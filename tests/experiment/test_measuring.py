@@ -13,7 +13,7 @@ from didact.comparing.evaluation import read_measured
 from didact.core.dataset import Split
 from didact.errors import PlanError
 from didact.experiment.evaluate import evaluated
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 
 def documents(found):

@@ -20,8 +20,8 @@ from didact.experiment import explained, train_jobs
 from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.subset import subset
-from didact.records.store import Store
-from didact.records.table import read_table
+from didact.files.store import Store
+from didact.files.table_io import read_table
 
 
 @pytest.fixture
@@ -543,7 +543,7 @@ def test_a_cell_is_a_pure_function_of_its_description(compare, planned, tmp_path
     (path,) = (tmp_path / "run" / "classroom").glob("rows-*.parquet")
     for cell in planned[0]:
         again = Cell(**store.load(cell.key).payload["cell"])
-        payload, outputs = run_cell(again, Classroom(path.parent, path.name))
+        record, outputs = run_cell(again, Classroom(path.parent, path.name))
         kept = read_table(tmp_path / "run" / "cells" / f"{cell.key}.parquet")
         assert kept.columns["values"] == outputs.values.tolist()
-        assert payload["value"] == store.load(cell.key).payload["value"]
+        assert record.value == store.load(cell.key).payload["value"]

@@ -32,7 +32,7 @@ from didact.execution.ray import RayExecutor, node_folder
 from didact.experiment.cell import Cell
 from didact.experiment.config import CompareConfig
 from didact.experiment.train_jobs import TrainJobs
-from didact.records.store import Record, Store
+from didact.files.store import Record, Store
 from processes import is_alive, waited
 
 cluster = [pytest.mark.cluster, pytest.mark.timeout(480)]  # several runs of the command on a busy machine

@@ -18,8 +18,8 @@ from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.execution.remote_sync import SyncedRunDirectory, open_run_dir
 from didact.execution.run_dir import RunDirectory
 from didact.experiment import train_jobs as cells
-from didact.records.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
-from didact.records.store import Record, Store
+from didact.files.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
+from didact.files.store import Record, Store
 from didact.reports.build import report
 from didact.results.comparison import Comparison
 from processes import waited

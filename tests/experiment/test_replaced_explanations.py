@@ -11,7 +11,7 @@ from didact.errors import OptionError
 from didact.experiment.stream import explain_stream
 from didact.explainers.controls import Random
 from didact.models.huggingface import HuggingFaceModel
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from teachers import black_box
 from tiny import huggingface, rows
 

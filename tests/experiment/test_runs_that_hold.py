@@ -23,10 +23,10 @@ from didact.errors import DidactError, OptionError, PlanError, RecordError
 from didact.experiment.answers import AnswerFile
 from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.explain import explain
+from didact.files.store import Record, Store, UnreadableError
 from didact.learning.fit import Training
 from didact.metrics import METRICS
 from didact.models.native import NativeModel
-from didact.records.store import Record, Store, UnreadableError
 
 
 class TestUnreadableRecords:

@@ -20,9 +20,9 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.lime import Lime
 from didact.explainers.mix import AttentionMix
+from didact.files.sealed import read_json, write_json
 from didact.models.load import load_teacher
-from didact.records.parquet import to_parquet
-from didact.records.sealed import read_json, write_json
+from didact.results.explanations_parquet import to_parquet
 
 
 class Elsewhere(InProcess):

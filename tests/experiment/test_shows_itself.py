@@ -12,8 +12,8 @@ import pytest
 import didact
 from didact.errors import OptionError
 from didact.experiment.evaluate import evaluated
-from didact.experiment.frame import MetricsFrame
-from didact.records.explanations import Explanations
+from didact.experiment.metrics_frame import MetricsFrame
+from didact.results.explanations import Explanations
 
 BAD = '<script>alert("x")</script>'
 

@@ -13,11 +13,11 @@ from didact.core.row import fingerprint_of
 from didact.errors import ExplanationWarning, OptionError, PlanError, TrainingError
 from didact.experiment import cell as cell_module
 from didact.experiment.learner import learner_of, parse_learner
+from didact.files.store import key_of
 from didact.learning.train import train_teacher
-from didact.records.explanations import Explanations
-from didact.records.sharpness import mean_entropy
-from didact.records.store import key_of
 from didact.results.comparison import Comparison
+from didact.results.explanations import Explanations
+from didact.results.temperature import mean_entropy
 from teachers import black_box
 
 SMALL = {"training": {"epochs": 2, "batch_size": 4}}

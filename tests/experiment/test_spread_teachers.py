@@ -18,10 +18,10 @@ from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.distil import learn_l2e
 from didact.experiment.learn import learn_smat
 from didact.experiment.train_jobs import TrainRunner
+from didact.files.store import Store
 from didact.models import load as load_module
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import usual_device
-from didact.records.store import Store
 from far import NAME, far
 
 DATA = "planted/sentiment(teach=10, explain=40, train=30, dev=8, test=16)"

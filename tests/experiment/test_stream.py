@@ -35,8 +35,8 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.controls import Random
 from didact.learning.train import train_teacher
-from didact.records.explanations import Explanations
 from didact.render.progress import Progress
+from didact.results.explanations import Explanations
 from processes import waited
 
 pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed

@@ -15,11 +15,11 @@ from didact.comparing import compare as module
 from didact.comparing.training import TrainingStage
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
-from didact.experiment import cell as cells_module
 from didact.experiment import train_jobs
 from didact.experiment.cell import run_cell
-from didact.records.store import Store
-from didact.records.table import read_table
+from didact.files.store import Store
+from didact.files.table_io import read_table
+from didact.results.training_record import EpochRecord, TrainingRecord
 
 
 def results(folder: Path) -> tuple[bytes, bytes]:
@@ -190,8 +190,10 @@ class TestFailures:
         assert result.rows == ()
         assert "5 runs failed" in result.table()
 
-    def test_losses_beyond_all_numbers_can_be_written(self):
-        assert [cells_module._number(value) for value in (float("inf"), float("nan"), 0.5)] == [None, None, 0.5]
+    def test_losses_beyond_all_numbers_can_be_written(self, tmp_path):
+        store, epoch = Store(tmp_path), EpochRecord(float("inf"), float("nan"), 0.5)
+        TrainingRecord({}, epochs=(epoch,), key="k").save(store)
+        assert TrainingRecord.load(store, "k").epochs == ({"loss": None, "dev_loss": None, "dev": 0.5},)
 
 
 def fill(path: Path) -> None:
@@ -213,7 +215,7 @@ class TestPlacesThatCannotBeWritten:
     @pytest.mark.parametrize("step", range(2, 14, 3))
     def test_a_disk_that_fills_up(self, compare, whole, tmp_path, monkeypatch, step):
         """Whichever file is the first that does not fit: what is there is kept, and the same command goes on."""
-        from didact.records import atomic
+        from didact.files import atomic
 
         written = []
         plain = os.fsync

@@ -15,9 +15,9 @@ from didact.explainers.build import build_explainer
 from didact.explainers.learned import load_explainer
 from didact.explainers.mix import AttentionMix, Blend, GradientMix, Mix
 from didact.explainers.parts import blended, explained_by
-from didact.records.parts import Parts
-from didact.records.sealed import read_json, write_json
-from didact.records.sharpness import matching_temperature, mean_entropy, tempered
+from didact.files.sealed import read_json, write_json
+from didact.results.component_scores import ComponentScores
+from didact.results.temperature import matching_temperature, mean_entropy, tempered
 from teachers import black_box, examples, teacher
 
 FAMILIES = {
@@ -109,7 +109,7 @@ def test_kept_parts_give_the_explanations_that_the_teacher_gives(family, tmp_pat
     with torch.no_grad():
         mix.coefficients += 0.2 * draw
     parts_of(subject, rows, mix).save(tmp_path / "parts")
-    kept = Parts.load(tmp_path / "parts")
+    kept = ComponentScores.load(tmp_path / "parts")
     found, expected = explained_by(mix, kept), explain(subject, rows, mix)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     assert found.ids == expected.ids

@@ -13,8 +13,8 @@ from didact.importers.align import AlignmentFault, align
 from didact.importers.align_rows import align_rows
 from didact.importers.eraser import read, write_eraser
 from didact.importers.parsed import ImportOptions
-from didact.records.explanations import Explanations
-from records.test_explanations import maps, pictures
+from didact.results.explanations import Explanations
+from results.test_explanations import maps, pictures
 from tiny import byte_tokenizer, wordpiece_tokenizer
 
 

@@ -11,12 +11,12 @@ from didact.data.load import load_data
 from didact.errors import DataError, OptionError, RecordError, TrainingError
 from didact.explainers.learned import save_explainer
 from didact.explainers.mix import AttentionMix
+from didact.files import atomic
 from didact.learning import fit as fitting
 from didact.learning.fit import Training
 from didact.learning.smat_options import SmatOptions
 from didact.learning.train import save_teacher, train_teacher
 from didact.models.build import build_model
-from didact.records import atomic
 
 SMALL = "planted/sentiment(teach=40, explain=10, train=5, dev=5, test=12)"
 TINY = "native(width=16, layers=1)"

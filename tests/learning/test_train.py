@@ -73,6 +73,7 @@ class TestKept:
         assert record["base"] == "native(layers=1)"
         assert record["data"] == {"name": data.name, "fingerprint": data.fingerprint}
         assert record["training"]["seed"] == 5
+        assert record["version"] == 1
         assert not list(tmp_path.glob("*.tmp"))
 
     def test_hugging_face_models_open_with_transformers_too(self, tmp_path):
@@ -121,6 +122,9 @@ class TestKept:
             didact.load_teacher(folder)
         (folder / "config.json").write_text("{}")
         with pytest.raises(RecordError, match="config.json is missing or damaged"):
+            didact.load_teacher(folder)
+        (folder / "didact.json").write_text('{"kind": "native", "version": 2}')
+        with pytest.raises(RecordError, match=r"didact\.json has schema version 2, .* reads up to 1\. Update didact"):
             didact.load_teacher(folder)
         (folder / "didact.json").write_text("{")
         with pytest.raises(RecordError, match=r"didact.json is damaged"):

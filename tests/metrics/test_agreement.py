@@ -22,7 +22,7 @@ from didact.metrics.agreement import (
     top_tau,
     weighted_tau,
 )
-from didact.records.explanations import count_of
+from didact.results.row_explanation import count_of
 from scored import maps_of
 
 NAN = float("nan")

@@ -15,7 +15,7 @@ from didact.experiment.explain import explain
 from didact.metrics import faithfulness as module
 from didact.metrics.faithfulness import Ranked, Said, faithfulness
 from didact.metrics.probe import Probe, places_of
-from didact.records.explanations import count_of
+from didact.results.row_explanation import count_of
 
 ALL = {
     "sufficiency": module.Sufficiency(k=0.3),
@@ -342,10 +342,10 @@ def replace_tokenizer(teacher, **tokens):
 
 
 def _row(scores):
-    from didact.records.explanations import Explained
+    from didact.results.row_explanation import RowExplanation
 
     count = len(scores)
-    return Explained(
+    return RowExplanation(
         id="r", texts=(" ".join("a" * count),), tokens=("a",) * count, segments=np.zeros(count, dtype=np.int64),
         word_index=np.arange(count), offsets=np.stack([2 * np.arange(count), 2 * np.arange(count) + 1], 1),
         scores=np.array(scores), target="", prediction="", residual=math.nan, kind="signed", method="m",

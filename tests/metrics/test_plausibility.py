@@ -11,7 +11,7 @@ from didact.core.row import Box, Row, Span
 from didact.errors import OptionError
 from didact.experiment.explain import explain
 from didact.metrics import plausibility as module
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 TEXT = "a good film with a bad end"  # seven words
 

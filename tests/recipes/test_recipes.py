@@ -243,7 +243,7 @@ class TestPlausibility:
     def test_words_add_up_and_what_is_cut_is_counted(self):
         """Pieces of −1 and −2 make a word of 3, of 1 and −1 one of 0; a row without both kinds of words is skipped."""
         from didact.core.row import Row, Span
-        from didact.records.explanations import Explanations
+        from didact.results.explanations import Explanations
 
         text = "good film ending"  # the last word was cut: it has no unit
         marks = [(Span(0, 0, 4), Span(0, 10, 16)), (Span(0, 10, 16),)]

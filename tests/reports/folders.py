@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from didact.records.explanations import TEXTS, Explanations
-from didact.records.table import Table, write_table
+from didact.files.table_io import Table, write_table
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import TEXTS
 
 METHODS = ("attention_all", "gradient_norm", "lime(samples=100)")
 CONTROLS = ("random", "trivial", "human")

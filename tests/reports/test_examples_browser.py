@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from didact.records.explanations import TEXTS
 from didact.reports.build import page
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
+from didact.results.row_explanation import TEXTS
 from reports.folders import HOSTILE, write_run
 from reports.test_examples import content, hostile
 

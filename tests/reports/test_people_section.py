@@ -141,7 +141,7 @@ def test_not_analysed(tmp_path):
     "change",
     [
         lambda document: document.clear(),
-        lambda document: document.update(version=2),
+        lambda document: document.update(version="new"),
         lambda document: document.update(kind="poll"),
         lambda document: document.pop("methods"),
         lambda document: document["methods"][0].pop("estimate"),
@@ -163,6 +163,15 @@ def test_damage_is_told(change, studies, tmp_path):
     change(document)
     (tmp_path / "analysis.json").write_text(json.dumps(document))
     with pytest.raises(RecordError, match=r"is damaged .*Run `didact study analyze"):
+        study_page(tmp_path)
+
+
+def test_an_analysis_of_a_newer_didact_says_so(studies, tmp_path):
+    document = json.loads((studies["ranking"] / "analysis.json").read_text())
+    (tmp_path / "analysis.json").write_text(json.dumps(document | {"version": 2}))
+    with pytest.raises(
+        RecordError, match=r"analysis\.json has schema version 2, and this didact reads up to 1\. Update"
+    ):
         study_page(tmp_path)
 
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
-from didact.records.explanations import Explanations
 from didact.reports.build import export, page, parts_of, report
 from didact.results.comparison import Comparison
+from didact.results.explanations import Explanations
 from reports import folders
 from reports.folders import HOSTILE, change, write_run
 from reports.reading import Page

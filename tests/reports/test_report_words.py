@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from didact.records.explanations import Explanations
 from didact.reports.build import page, parts_of
 from didact.reports.sections.words import top_words
 from didact.results.comparison import Comparison
+from didact.results.explanations import Explanations
 from reports.folders import write_run
 from reports.reading import Page
 

@@ -1,17 +1,23 @@
 """Results on disk: no torch, versions, what older files lack, and one way to write a number."""
 
 import json
+import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
+from didact.results.agreement import Agreement
 from didact.results.comparison import Comparison
+from didact.results.documents import save_document
+from didact.results.evaluation import Evaluation, MetricRow, MetricTable, MetricTest
 from didact.results.gains import GainRow
-from didact.results.measured import Measured, MetricRow
+from didact.results.measured import Measured
 from didact.results.number_format import NumberFormat
 from didact.results.run_record import RunRecord
+from didact.results.sanity import FooledMetric, Sanity, SanityStep
 from reports.folders import change, write_run
 
 WITHOUT_TORCH = """
@@ -43,18 +49,100 @@ class TestVersions:
         assert again.to_document() == before.to_document()
         assert again.measured.to_document() == before.measured.to_document()
 
-    @pytest.mark.parametrize("file", ["comparison.json", "measured.json"])
+    @pytest.mark.parametrize("file", ["comparison.json", "measured.json", "run.json"])
     def test_a_later_version_is_refused(self, tmp_path, file):
         folder = write_run(tmp_path / "run")
+        (folder / "run.json").write_text('{"command": "didact compare"}')
+        assert Comparison.load(folder).launch.command == "didact compare"
         change(folder / file, version=99)
         with pytest.raises(RecordError, match=rf"{file} has schema version 99.*Update didact"):
-            assert Comparison.load(folder).measured
+            assert all([Comparison.load(folder).measured, Comparison.load(folder).launch])
+
+    def test_a_version_is_written(self, tmp_path):
+        folder = write_run(tmp_path / "run")
+        found = Comparison.load(folder)
+        found.save(folder / "comparison.json")
+        found.measured.save()
+        RunRecord("didact compare").save(folder)
+        for file in ("comparison.json", "measured.json", "run.json"):
+            assert json.loads((folder / file).read_text())["version"] == 1
 
     def test_what_no_version_is(self, tmp_path):
         folder = write_run(tmp_path / "run")
         change(folder / "comparison.json", version="new")
         with pytest.raises(RecordError, match="its version is 'new'"):
             Comparison.load(folder)
+
+
+EVALUATION = Evaluation(
+    ("roc_auc", "sufficiency"), ("lrp", "random"), ("r1", "r2", "r3"),
+    np.array([[[0.5, math.nan, 1.0], [0.1, 0.2, 0.3]], [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]]),
+    {"roc_auc": "words by size"},
+    MetricTable((MetricRow("lrp", "roc_auc", 0.75, rows=2, skipped=1),), (MetricTest("roc_auc", "lrp", "random", 0.5),),
+                "truth", ("a note",), 3),
+)  # fmt: skip
+AGREEMENT = Agreement(
+    ("lrp", "lime"), "kendall", "size", "word",
+    np.array([[[1.0, 0.25], [0.25, 1.0]], [[1.0, math.nan], [math.nan, 1.0]]]),
+    np.array([[True, True], [True, False]]), ("r1", "r2"), ("pair", "pair"), ("t", "u"), np.array([3, 8]),
+    "the order of all units", "one unit", -1.0, ("a note",),
+)  # fmt: skip
+SANITY = Sanity(
+    (SanityStep("lrp", "head", 6, 0.5, 0.25, 0.75, math.nan, math.nan, math.nan),), (),
+    (FooledMetric("roc_auc", 0.5, 0.5, 0.0, -0.1, 0.1, "higher", 6, False),), ("a note",),
+)  # fmt: skip
+
+
+class TestSavedResults:
+    """What users keep beside a run: the same after saving, with a version, which is checked."""
+
+    def test_an_evaluation(self, tmp_path):
+        EVALUATION.save(tmp_path / "deep" / "metrics.json")
+        found = Evaluation.load(tmp_path / "deep" / "metrics.json")
+        assert found.to_document() == EVALUATION.to_document()
+        assert (found.metrics, found.methods, found.ids) == (EVALUATION.metrics, EVALUATION.methods, EVALUATION.ids)
+        assert (found.how, found.heading, found.notes) == (EVALUATION.how, "truth", ("a note",))
+        np.testing.assert_array_equal(found.values, EVALUATION.values)
+
+    def test_an_agreement(self, tmp_path):
+        AGREEMENT.save(tmp_path / "kendall.parquet")
+        found = Agreement.load(tmp_path / "kendall.parquet")
+        assert found.table() == AGREEMENT.table()
+        for name in AGREEMENT.__dataclass_fields__:
+            np.testing.assert_array_equal(getattr(found, name), getattr(AGREEMENT, name))
+        assert found.to_document("length") == AGREEMENT.to_document("length")
+
+    def test_sanity_checks(self, tmp_path):
+        SANITY.save(tmp_path / "sanity.json")
+        found = Sanity.load(tmp_path / "sanity.json")
+        assert found.to_document() == SANITY.to_document()
+        assert (found.weights[0].roc_auc, found.trivial[0].fooled) == (None, False)
+
+    @pytest.mark.parametrize(("result", "file"), [(EVALUATION, "a.json"), (AGREEMENT, "a.parquet"), (SANITY, "a.json")])
+    def test_a_later_version_is_refused(self, tmp_path, monkeypatch, result, file):
+        module = sys.modules[type(result).__module__]
+        name = "NEWEST" if file.endswith("parquet") else "VERSION"
+        monkeypatch.setattr(module, name, 7)
+        result.save(tmp_path / file)
+        monkeypatch.setattr(module, name, 1)
+        with pytest.raises(RecordError, match=rf"{file} has schema version 7, and this didact reads up to 1\. Update"):
+            type(result).load(tmp_path / file)
+
+    @pytest.mark.parametrize(("result", "file"), [(EVALUATION, "a.json"), (AGREEMENT, "a.parquet"), (SANITY, "a.json")])
+    def test_what_is_missing_or_damaged(self, tmp_path, result, file):
+        with pytest.raises(OptionError, match="There is no file .*save"):
+            type(result).load(tmp_path / file)
+        result.save(tmp_path / file)
+        content = (tmp_path / file).read_bytes()
+        for place in (5, len(content) // 2, len(content) - 6):
+            (tmp_path / file).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            with pytest.raises(RecordError, match="damaged"):
+                type(result).load(tmp_path / file)
+
+    def test_another_document(self, tmp_path):
+        save_document(tmp_path / "a.json", {"rows": 3}, 1)
+        with pytest.raises(RecordError, match=r"a\.json is damaged \(there is no 'metrics'"):
+            Evaluation.load(tmp_path / "a.json")
 
 
 class TestDocuments:
@@ -70,6 +158,7 @@ class TestDocuments:
         Measured.load(folder).save()
         after = json.loads((folder / "measured.json").read_text())
         assert after.pop("checksum")
+        assert after.pop("version") == 1
         claims = [test.pop("claimed") for test in after["metrics"]["tests"]]
         assert not any(claims), "files of before have none"
         assert after == before

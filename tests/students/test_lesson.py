@@ -15,7 +15,7 @@ from didact.models.huggingface import HuggingFaceModel
 from didact.models.native import NativeModel
 from didact.models.tokenizer import WordTokenizer
 from didact.models.transformer import TransformerModel
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.lesson import marks_of, mass_of, phrases_of, top_of
 
 ROWS = [

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from didact.core.dataset import Dataset, Split
 from didact.core.row import Row
 from didact.core.task import task_named
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.study.app import create_app
 from didact.study.auth import read_keys
 from didact.study.create import new_study

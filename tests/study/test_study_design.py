@@ -1,5 +1,6 @@
 """Which rows are chosen, and who sees what in which order."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -8,6 +9,8 @@ from didact.errors import DataError, OptionError, RecordError
 from didact.study.design import Design, Item, read_design
 from didact.study.item_sampling import chosen, chosen_for_simulation
 from didact.study.schedule import steps_of
+from didact.study.stimuli import read_stimuli
+from study.people import study_of
 
 GOLDEN = [("r2", "abc"), ("r0", "bca"), ("r1", "cab"), ("r5", "abc"), ("r3", "cab"), ("r4", "bca")]
 GOLDEN_RATING = "accbba"
@@ -153,6 +156,23 @@ def test_a_damaged_design_is_told_by_its_file(tmp_path, content):
     (tmp_path / "study.json").write_text(content)
     with pytest.raises((DataError, RecordError), match=r"study.json is (damaged|not a study's design)"):
         read_design(tmp_path)
+
+
+@pytest.mark.parametrize("version", [None, 2])
+def test_the_version_of_a_study(tmp_path, version):
+    """Studies of earlier versions name none; one of a newer didact is not called damaged."""
+    study_of(tmp_path / "study")
+    for file, read in (("study.json", read_design), ("stimuli.json", read_stimuli)):
+        path = tmp_path / "study" / file
+        document = json.loads(path.read_text())
+        del document["checksum"]
+        assert document.pop("version") == 1
+        path.write_text(json.dumps(document | ({} if version is None else {"version": version})))
+        if version is None:
+            assert read(tmp_path / "study")
+            continue
+        with pytest.raises(RecordError, match=rf"{file} has schema version 2, and this didact reads up to 1\. Update"):
+            read(tmp_path / "study")
 
 
 def test_a_folder_without_a_study_is_told(tmp_path):

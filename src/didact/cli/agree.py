@@ -12,8 +12,8 @@ from didact.experiment.configs import AgreeConfig
 from didact.registry import parse_spec
 
 if TYPE_CHECKING:
-    from didact.experiment.agreement import Agreement
-    from didact.records.explanations import Explanations
+    from didact.results.agreement import Agreement
+    from didact.results.explanations import Explanations
 
 EXAMPLES: Final = (
     "didact agree lrp.parquet lime.parquet --measure kendall,sign",
@@ -29,7 +29,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
     says whether two rankings are alike.
     """
     from didact.experiment.agree import TOGETHER, agreements
-    from didact.experiment.agreement import CAUTION, draw
+    from didact.results.agreement import CAUTION, draw
 
     has_foreign = _check(config)
     teacher = None if config.model is None else inputs.teacher_of(config)
@@ -53,8 +53,8 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
 def _check(config: AgreeConfig) -> bool:
     """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
     from didact.experiment.agree import check_asked
-    from didact.experiment.agreement import check_each, check_picture
     from didact.metrics.agreement import AGREEMENT
+    from didact.results.agreement import check_each, check_picture
 
     if config.methods:
         inputs.check_methods(config.methods)

@@ -11,7 +11,7 @@ from didact.cli.output import going_on, print_json, say
 from didact.config import Group
 from didact.errors import DidactError, OptionError
 from didact.experiment.config import CompareConfig
-from didact.records.remote import is_url
+from didact.files.remote import is_url
 
 if TYPE_CHECKING:
     from didact.results.comparison import Comparison

@@ -289,7 +289,7 @@ def _methods(
 def _show_row(screen: _Screen, folder: Path) -> None:
     """The first measured row, as some of the methods explain it."""
     from didact.comparing.evaluation import read_measured
-    from didact.records.views import side_by_side
+    from didact.results.views import side_by_side
 
     measured = read_measured(folder)
     files = {method.label: folder / method.file for method in (() if measured is None else measured.methods)}

@@ -13,13 +13,13 @@ from didact.cli.output import going_on, print_json, say
 from didact.config import DataOptions
 from didact.errors import OptionError
 from didact.experiment.configs import AgreeConfig, ExplainConfig
-from didact.records.atomic import check_different, check_new_file, is_page
+from didact.files.atomic import check_different, check_new_file, is_page
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset, Split
     from didact.core.teacher import Teacher
-    from didact.records.by_class import ByClass
-    from didact.records.explanations import Explanations
+    from didact.results.by_class import ByClass
+    from didact.results.explanations import Explanations
 
 
 EXAMPLES: Final = (
@@ -85,7 +85,7 @@ def _check(config: ExplainConfig, *, as_json: bool) -> None:
         raise OptionError("--shard and --workers are about data explained shard by shard: say --stream, too.")
     check_different(out=config.out, html=config.html)
     if config.out is not None:
-        from didact.records.parquet import is_explanations
+        from didact.results.explanations_parquet import is_explanations
 
         check_new_file(config.out, reads=config.data, overwrite=config.overwrite, replaces=is_explanations)
     if config.html is not None:
@@ -118,8 +118,8 @@ def _explained(config: ExplainConfig) -> "list[Explanations | ByClass]":
 
 
 def _show(maps: "Sequence[Explanations | ByClass]", level: str) -> None:
-    from didact.records.by_class import ByClass
-    from didact.records.views import side_by_side
+    from didact.results.by_class import ByClass
+    from didact.results.views import side_by_side
 
     several = [one for one in maps if isinstance(one, ByClass)]
     for one in several:
@@ -132,8 +132,8 @@ def _show(maps: "Sequence[Explanations | ByClass]", level: str) -> None:
 
 
 def _page(maps: "Sequence[Explanations | ByClass]", path: Path, level: str) -> None:
-    from didact.records.by_class import ByClass
-    from didact.records.views import page
+    from didact.results.by_class import ByClass
+    from didact.results.views import page
 
     first = maps[0]
     if isinstance(first, ByClass):
@@ -148,7 +148,7 @@ def _page(maps: "Sequence[Explanations | ByClass]", path: Path, level: str) -> N
 
 
 def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any]:
-    from didact.records.by_class import ByClass
+    from didact.results.by_class import ByClass
 
     first = next(iter(maps.values())) if isinstance(maps, ByClass) else maps
     words = {"summary": maps.summary().to_documents()} if summary else {}

@@ -27,7 +27,7 @@ def check_methods(names: Sequence[str]) -> None:
 
 def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
     """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
-    from didact.records.paths import kind_at, short
+    from didact.files.paths import kind_at, short
 
     missing = [short(one) for one in files if kind_at(one) in ("nothing", "special")]
     if missing:

@@ -78,7 +78,7 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
 
 def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
     """The data and the new folder."""
-    from didact.records.atomic import check_new_folder
+    from didact.files.atomic import check_new_folder
 
     inputs.check_device(config.device)
     loaded = inputs.loaded_data(config, seed=config.data_seed)

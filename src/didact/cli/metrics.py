@@ -14,7 +14,7 @@ from didact.metrics import METRICS
 from didact.registry import parse_spec
 
 if TYPE_CHECKING:
-    from didact.results.measured import MetricRow, MetricTest
+    from didact.results.evaluation import MetricRow, MetricTest
 
 EXAMPLES: Final = (
     "didact metrics lrp.parquet lime.parquet --model my-model --tests",

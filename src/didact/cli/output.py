@@ -15,7 +15,7 @@ NARROW: Final = 16  # characters that prose is wrapped to at least
 GAP: Final = 3  # characters between columns
 
 
-def print_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Mapping[str, object]) -> None:
     """One JSON document on stdout; what is not a number becomes null."""
     typer.echo(json.dumps(plain(document), ensure_ascii=False, indent=1, allow_nan=False))
 

@@ -42,7 +42,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
     neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
     """
-    from didact.records.remote import is_url
+    from didact.files.remote import is_url
     from didact.reports.build import parts_of, write
     from didact.reports.verdict import verdict_of
     from didact.results.comparison import Comparison
@@ -71,7 +71,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
 
 def _uploaded(page: Path, run: str) -> str:
     """The URL of the page beside the run."""
-    from didact.records.remote import Remote
+    from didact.files.remote import Remote
     from didact.reports.build import FILE
 
     store = Remote(run)

@@ -52,7 +52,7 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
     files = [*config.explanations, *config.more]
     inputs.check_files(files, has_data=True)
     from didact.experiment.bring import opened
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
     from didact.study.create import create_study
 
     data = inputs.data_of(config, config.split, seed=0)

@@ -7,7 +7,7 @@ from didact.cli.help import command
 from didact.cli.options import Json, configured
 from didact.cli.output import figure, print_json, print_table, say
 from didact.errors import OptionError
-from didact.records.atomic import check_new_file, check_output_folder, with_folder, write_bytes
+from didact.files.atomic import check_new_file, check_output_folder, with_folder, write_bytes
 from didact.study.config import (
     AnalyzeConfig,
     CloseConfig,

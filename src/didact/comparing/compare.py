@@ -28,9 +28,9 @@ from didact.execution.run_dir import RunDirectory
 from didact.experiment.config import CompareConfig
 from didact.experiment.config_checks import Method
 from didact.experiment.config_fields import CompareFields
+from didact.files.remote import is_url
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
-from didact.records.remote import is_url
 from didact.render.progress import announce
 from didact.results.comparison import Comparison
 
@@ -107,12 +107,12 @@ def _request(
     explainers: Sequence[Method | Path] | None,
     students: Sequence[str] | None,
     config: CompareConfig | None,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
 ) -> tuple[CompareConfig, Objects]:
     """The config of a call, and the objects beside it."""
     if isinstance(teacher, CompareConfig):
         config, teacher = teacher, None
-    entries: dict[str, Any] = {} if config is None else config.given()
+    entries: dict[str, object] = {} if config is None else config.given()
     entries |= {name: value for name, value in fields.items() if value is not None}
     if students is not None:
         entries["students"] = students

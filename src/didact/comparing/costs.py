@@ -19,8 +19,8 @@ from didact.experiment.judge import unjudged
 from didact.experiment.subset import subset
 from didact.learning.fit import Examples, answers
 from didact.learning.teach import teach
-from didact.records.explanations import Explanations
 from didact.render.progress import Progress
+from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy
 
 _ROWS: Final = 32  # rows explained to time a method, at most

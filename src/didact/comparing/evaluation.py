@@ -19,7 +19,6 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import DidactError, RecordError
 from didact.experiment.agree import agreements
-from didact.experiment.agreement import Agreement
 from didact.experiment.classroom import Labelled
 from didact.experiment.config_checks import Method
 from didact.experiment.cost import cost_of
@@ -27,14 +26,16 @@ from didact.experiment.evaluate import evaluated
 from didact.experiment.explain import FillStore
 from didact.experiment.explained import keep_explanations
 from didact.experiment.subset import subset
+from didact.files.atomic import write_bytes
+from didact.files.store import key_of
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
-from didact.records.atomic import write_bytes
-from didact.records.explanations import Explanations
-from didact.records.store import key_of
 from didact.registry import parse_spec
 from didact.render.progress import Progress
-from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, MetricTable, SkippedMethod
+from didact.results.agreement import Agreement
+from didact.results.evaluation import MetricTable
+from didact.results.explanations import Explanations
+from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, SkippedMethod
 
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
 _FOLDER: Final = "measured"
@@ -193,7 +194,7 @@ class Measuring:
         except DidactError as error:
             self.notes.append(f"Metrics could not be measured: {error}")
             return MetricTable()
-        return found.to_table()
+        return found.table
 
     def _agreement(self, maps: Mapping[str, Explanations]) -> list[Agreement]:
         if len(maps) < 2:

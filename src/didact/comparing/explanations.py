@@ -30,10 +30,11 @@ from didact.experiment.learner import Learner
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
-from didact.records.sharpness import matching_temperature, mean_entropy, tempered
-from didact.records.store import Record, Store
+from didact.files.store import Store
+from didact.results.component_scores import ComponentScores
+from didact.results.explanations import Explanations
+from didact.results.temperature import matching_temperature, mean_entropy, tempered
+from didact.results.training_record import TrainingRecord
 
 FOLDER = "explanations"
 
@@ -160,13 +161,13 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
     by_key = {run.key: run for run in grid.runs}
     waiting = {run.maps: run for run in grid.runs if run.maps is not None and run.maps in grid.derived}
     directory.pull(*(f"{FOLDER}/{file}" for file in waiting))
-    loaded: dict[str, Parts] = {}  # the largest thing of a run: one at a time
+    loaded: dict[str, ComponentScores] = {}  # the largest thing of a run: one at a time
     for file, run in waiting.items():
         derived = grid.derived[file]
-        record = store.load(derived.source)
-        if record.status != "done":
-            error = f"Its explainer could not be learned: {record.payload['error']}"
-            store.save(Record(run.key, "failed", {"cell": run.plain(), "error": error, "traceback": ""}))
+        record = TrainingRecord.load(store, derived.source)
+        if record.learned is None:
+            error = f"Its explainer could not be learned: {record.error}"
+            TrainingRecord(run.plain(), error=error, key=run.key).save(store)
             continue
         if is_whole(folder / file):
             continue
@@ -174,20 +175,20 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
         assert source.parts is not None
         if source.parts not in loaded:
             loaded.clear()
-            loaded[source.parts] = Parts.load(folder / source.parts)
+            loaded[source.parts] = ComponentScores.load(folder / source.parts)
         assert derived.method.learner is not None
-        learned = derived.method.learner.restored(record.payload["learned"])
+        learned = derived.method.learner.restored(record.learned)
         parts = _of_rows(loaded[source.parts], setup.seed_rows(run.seed, run.size))
         _derived(derived.method, learned, parts).save(folder / file)
         directory.push(f"{FOLDER}/{file}")
 
 
-def _of_rows(parts: Parts, rows: Sequence[Row]) -> Parts:
+def _of_rows(parts: ComponentScores, rows: Sequence[Row]) -> ComponentScores:
     index = {name: number for number, name in enumerate(parts.maps.ids)}
     return parts.select([index[row.id] for row in rows])
 
 
-def _derived(compared: ComparedMethod, learned: Mix, parts: Parts) -> Explanations:
+def _derived(compared: ComparedMethod, learned: Mix, parts: ComponentScores) -> Explanations:
     """What the learned explainer gives, or what its role makes of it."""
     assert compared.learner is not None
     explanations = explained_by(learned, parts)
@@ -205,7 +206,7 @@ def learned_explainers(setup: Setup, runs: Sequence[Cell], store: Store) -> dict
     explainers: dict[str, Mix] = {}
     for run in sorted(runs, key=lambda run: (setup.config.seeds.index(run.seed), -run.size)):
         if run.learner in learners and run.learner not in explainers:
-            record = store.load(run.key)
-            if record.status == "done":
-                explainers[run.learner] = learners[run.learner].restored(record.payload["learned"])
+            record = TrainingRecord.load(store, run.key)
+            if record.learned is not None:
+                explainers[run.learner] = learners[run.learner].restored(record.learned)
     return explainers

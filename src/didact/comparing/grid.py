@@ -9,8 +9,8 @@ from didact.comparing.setup import Setup
 from didact.core.row import Row, fingerprint_of
 from didact.experiment.cell import VERSION, Cell
 from didact.experiment.explained import Kept, slug
+from didact.files.store import key_of
 from didact.models.student_init import StudentInit
-from didact.records.store import key_of
 from didact.registry import Spec
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options

@@ -20,8 +20,8 @@ from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
-from didact.records.explanations import Explanations
 from didact.registry import Spec, parse_spec
+from didact.results.explanations import Explanations
 
 # The method that each family starts as.
 _STATIC: Final[Mapping[str, str]] = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}

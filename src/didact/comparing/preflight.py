@@ -13,7 +13,7 @@ from didact.errors import DidactError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, given_maps
 from didact.experiment.judge import unjudged
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 

@@ -35,7 +35,7 @@ from didact.experiment.config import CompareConfig, read_plan
 from didact.experiment.config_checks import Method
 from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
-from didact.records.store import Store, key_of
+from didact.files.store import Store, key_of
 from didact.render.progress import announce
 
 _FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted

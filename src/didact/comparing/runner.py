@@ -29,10 +29,10 @@ from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.experiment.explain import FillStore
 from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.shard_jobs import SharedExplaining
+from didact.files.atomic import new_folder, sweep, write_text
+from didact.files.sealed import write_json
+from didact.files.store import Store, UnreadableError, canonical, key_of
 from didact.models.student_init import StudentInit
-from didact.records.atomic import new_folder, sweep, write_text
-from didact.records.sealed import write_json
-from didact.records.store import Store, UnreadableError, canonical, key_of
 from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
 

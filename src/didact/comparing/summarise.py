@@ -1,8 +1,7 @@
 """From finished runs to a Comparison: the table, its contrasts, what failed, and what the reader must know."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +16,13 @@ from didact.experiment.cell import Cell
 from didact.experiment.classroom import Labelled
 from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.summary import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
-from didact.records.store import Record, Store, canonical
-from didact.records.table import Table, write_table
+from didact.files.store import Store
+from didact.files.table_io import Table, write_table
 from didact.results.comparison import Comparison
+from didact.results.documents import plain
 from didact.results.gains import FailedRun, GainRow, LearnedMix
+from didact.results.run_facts import RunFacts
+from didact.results.training_record import TrainingRecord
 
 RESULTS: Final = "results.parquet"
 _CEILING: Final = 0.99  # simulability without explanations above which none can help
@@ -48,13 +50,15 @@ class Finished:
     setup: Setup
     fingerprint: str
     runs: Sequence[Cell]
-    records: Mapping[str, Record]
+    records: Mapping[str, TrainingRecord]
     store: Store
     test: Labelled
 
     @classmethod
     def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: Labelled) -> "Finished":
-        return cls(setup, fingerprint, grid.runs, {key: store.load(key) for key in grid.keys}, store, test)
+        return cls(
+            setup, fingerprint, grid.runs, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, test
+        )
 
     @property
     def measure(self) -> str:
@@ -62,7 +66,7 @@ class Finished:
 
     @property
     def done(self) -> list[Cell]:
-        return [run for run in self.runs if self.records[run.key].status == "done"]
+        return [run for run in self.runs if self.records[run.key].is_done]
 
     def floor(self) -> Floor | None:
         """What students reach without having learned anything; None for a reading task, which has no such answer."""
@@ -91,16 +95,13 @@ def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
     )
     floor = finished.floor()
     judged = judge_columns(scores, setup.columns, floor, controls=setup.controls)
-    about = _about(finished) | {
-        "plan": plan,
-        "majority": None if floor is None or floor.labels is None else floor.value,
-        "columns": [column.document() for column in judged],
-    }
+    majority = None if floor is None or floor.labels is None else floor.value
+    about = replace(_about(finished), plan=plan, majority=majority, columns=tuple(judged))
     return Comparison(
         rows=tuple(rows),
         failed=tuple(_failed(finished)),
         notes=(*setup.notes, *_ceiling_notes(rows)),
-        about=json.loads(canonical(about)),
+        about=about,
         agreement=agreement_of(rows, setup.columns),
         folder=folder,
         learned=tuple(_learned(finished)),
@@ -110,30 +111,30 @@ def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
     )
 
 
-def _about(finished: Finished) -> dict[str, Any]:
+def _about(finished: Finished) -> RunFacts:
     """What the comparison is of."""
     setup, config = finished.setup, finished.setup.config
-    return {
-        "didact": __version__,
-        "torch": torch.__version__,
-        "teacher": setup.teacher.name,
-        "teacher_fingerprint": finished.fingerprint,
-        "data": setup.data.name,
-        "data_fingerprint": setup.data.fingerprint,
-        "task": setup.task.name,
-        "measure": finished.measure,
-        "controls": setup.controls,
-        "seeds": list(config.seeds),
-        "tune": dict(config.search_space),
-        "starts": {name: start.origin for name, start in setup.starts.items()},
-        "students": {str(student): setup.describe(student) for student in setup.students},
-        "cells": len(finished.records),
-        "train_rows": len(setup.pool),
-        "dev_rows": len(setup.held_out("dev")),
-        "test_rows": len(finished.test.rows),
-        "balance": setup.sample.balance,
-        "left_out": list(config.left_out),
-    }
+    return RunFacts(
+        didact=__version__,
+        torch=torch.__version__,
+        teacher=setup.teacher.name,
+        teacher_fingerprint=finished.fingerprint,
+        data=setup.data.name,
+        data_fingerprint=setup.data.fingerprint,
+        task=setup.task.name,
+        measure=finished.measure,
+        controls=tuple(setup.controls),
+        seeds=tuple(config.seeds),
+        tune=plain(config.search_space),
+        starts={name: start.origin for name, start in setup.starts.items()},
+        students={str(student): setup.describe(student) for student in setup.students},
+        cells=len(finished.records),
+        train_rows=len(setup.pool),
+        dev_rows=len(setup.held_out("dev")),
+        test_rows=len(finished.test.rows),
+        balance=setup.sample.balance,
+        left_out=tuple(config.left_out),
+    )
 
 
 def _lost_rows(finished: Finished) -> dict[tuple[str, str, int], int]:
@@ -141,32 +142,22 @@ def _lost_rows(finished: Finished) -> dict[tuple[str, str, int], int]:
     lost: dict[tuple[str, str, int], int] = {}
     for run in finished.done:
         arm = (run.explainer, run.student, run.size)
-        lost[arm] = lost.get(arm, 0) + finished.records[run.key].payload["lost_rows"]
+        lost[arm] = lost.get(arm, 0) + (finished.records[run.key].lost_rows or 0)
     return lost
 
 
 def _failed(finished: Finished) -> list[FailedRun]:
-    failed = [run for run in finished.runs if finished.records[run.key].status == "failed"]
-    errors = [str(finished.records[run.key].payload["error"]) for run in failed]
+    failed = [(run, finished.records[run.key]) for run in finished.runs if not finished.records[run.key].is_done]
     return [
-        FailedRun(run.key, run.explainer, run.student, run.size, run.seed, error)
-        for run, error in zip(failed, errors, strict=True)
+        FailedRun(run.key, run.explainer, run.student, run.size, run.seed, str(record.error)) for run, record in failed
     ]
 
 
 def _learned(finished: Finished) -> list[LearnedMix]:
     return [
-        LearnedMix.from_document(
-            {
-                "explainer": run.learner,
-                "student": run.student,
-                "size": run.size,
-                "seed": run.seed,
-                **finished.records[run.key].payload["learned"],
-            }
-        )
-        for run in finished.done
-        if run.learner is not None
+        LearnedMix.of(mix, run.learner, run.student, run.size, run.seed)
+        for run in finished.runs
+        if run.learner is not None and (mix := finished.records[run.key].learned) is not None
     ]
 
 
@@ -185,17 +176,15 @@ def write_results(path: Path, finished: Finished) -> None:
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for run in sorted(finished.runs, key=lambda run: (run.key, run.student)):
         record = finished.records[run.key]
-        done = record.payload if record.status == "done" else {}
         line = {
             "key": run.key,
             "explainer": run.explainer,
             "student": run.student,
             "size": run.size,
             "seed": run.seed,
-            "status": record.status,
+            "status": "done" if record.is_done else "failed",
             "measure": finished.measure,
-            "error": record.payload.get("error"),
         }
         for name, values in columns.items():
-            values.append(line.get(name, done.get(name)))
+            values.append(line[name] if name in line else getattr(record, name))
     write_table(path, Table(columns, {"measure": finished.measure}), types=_COLUMNS)

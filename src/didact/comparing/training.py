@@ -12,8 +12,9 @@ from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.cell import Cell, finished
 from didact.experiment.train_jobs import TrainJobs
-from didact.records.store import Record, Store
+from didact.files.store import Store
 from didact.render.progress import Progress
+from didact.results.training_record import TrainingRecord
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class _Training:
             record = finished(self.store, key)
             if record is not None:
                 self.done.add(key)
-                self.board.add(key, record.payload["value"])
+                self.board.add(key, record.value)
 
     def queue(self, place: RunDirectory, keys: Sequence[str], jobs: TrainJobs, bar: Progress) -> Iterator[Job]:
         """The jobs to do; not those that another run finished while they waited."""
@@ -94,8 +95,7 @@ class _Training:
             result.write_files(folder)
         if result.status is JobStatus.DIED and finished(self.store, key) is None:
             cell = self.by_key[key][0].plain()
-            payload = {"cell": cell, "error": result.error, "traceback": result.traceback}
-            self.store.save(Record(key, "failed", payload))
+            TrainingRecord(cell, error=result.error or "", traceback=result.traceback or "", key=key).save(self.store)
         self._count(key)
 
     def so_far(self) -> str:
@@ -103,7 +103,7 @@ class _Training:
 
     def _count(self, key: str) -> None:
         self.done.add(key)
-        self.board.add(key, self.store.load(key).payload.get("value"))
+        self.board.add(key, TrainingRecord.load(self.store, key).value)
 
 
 class _Board:

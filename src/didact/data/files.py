@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from didact.data.table import Record, Table
 from didact.errors import DataError
-from didact.records.paths import check_readable
-from didact.records.unpack import open_lines, read_archive, reason_of
+from didact.files.paths import check_readable
+from didact.files.unpack import open_lines, read_archive, reason_of
 
 
 def read_table(path: Path) -> Table:

@@ -19,7 +19,7 @@ from didact.data.recipe import Recipe
 from didact.data.rows import read_rows
 from didact.data.sources import KNOWN, WHOLE, tables_of
 from didact.errors import DataError, OptionError
-from didact.records.paths import kind_at, short
+from didact.files.paths import kind_at, short
 from didact.registry import Spec, checked_options, parse_spec, unknown
 
 _LOG = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def load_data(
     return data
 
 
-def _by_name(source: str, options: Mapping[str, Any], *, data_dir: str | Path | None, seed: int) -> Dataset:
+def _by_name(source: str, options: Mapping[str, object], *, data_dir: str | Path | None, seed: int) -> Dataset:
     spec = parse_spec(source)
     twice = [name for name in options if name in spec.options]
     if twice:

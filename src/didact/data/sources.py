@@ -7,7 +7,7 @@ from typing import Any
 from didact.data.files import data_files, read_table, stem_of
 from didact.data.table import Table
 from didact.errors import DataError
-from didact.records.paths import kind_at, short, unreadable
+from didact.files.paths import kind_at, short, unreadable
 
 WHOLE = ""  # the split name of data that come without splits
 

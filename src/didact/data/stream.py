@@ -21,7 +21,7 @@ from didact.data.load import load_data
 from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
-from didact.records.paths import check_readable, kind_at, short
+from didact.files.paths import check_readable, kind_at, short
 from didact.registry import unknown
 
 _LOG = logging.getLogger(__name__)

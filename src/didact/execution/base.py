@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from didact.records.atomic import with_folder, write_bytes
-from didact.records.sealed import read_json
+from didact.files.atomic import with_folder, write_bytes
+from didact.files.sealed import read_json
 
 
 class JobKind(StrEnum):

@@ -23,7 +23,7 @@ from didact import __version__
 from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.execution.base import Job, JobResult, JobStatus, Manifest
 from didact.execution.process_pool import WORKER, WorkerProcess
-from didact.records.atomic import with_folder, write_bytes
+from didact.files.atomic import with_folder, write_bytes
 
 _RETRIES: Final = 5  # times that Ray repeats a task whose node or process is lost
 _AHEAD: Final = 2  # tasks in flight per task that can run at once: the next one waits where it will run
@@ -119,7 +119,7 @@ class RayExecutor:
             )
 
     def _init(self) -> None:
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        options: dict[str, object] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self.address is None:
             cpus = self.threads * (self.workers or max(1, (os.cpu_count() or 1) // self.threads))
             options |= {"address": "local", "num_cpus": cpus, "include_dashboard": False}
@@ -237,7 +237,7 @@ class _Task:
 _worker: tuple[_Task, WorkerProcess] | None = None  # of this process of Ray: the latest
 
 
-def _run_job(task: _Task, job: Job, files: Mapping[str, Any]) -> JobResult:
+def _run_job(task: _Task, job: Job, files: Mapping[str, object]) -> JobResult:
     """Unpack the files of a job, and let a worker process run it."""
     import ray
 

@@ -18,9 +18,9 @@ from typing import Final
 
 from didact.errors import OptionError, RecordError
 from didact.execution.run_dir import RunDirectory
-from didact.records.atomic import with_folder, write_bytes
-from didact.records.remote import RUN, Remote, cache_of, is_url
-from didact.records.store import Record, key_of, opened
+from didact.files.atomic import with_folder, write_bytes
+from didact.files.remote import RUN, Remote, cache_of, is_url
+from didact.files.store import Record, key_of, opened
 
 _BATCH: Final = 200  # cells that are fetched at a time
 _LATER: Final = 30.0  # seconds before a store that failed is tried again

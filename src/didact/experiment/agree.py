@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError, ShapeError
-from didact.experiment.agreement import Agreement
 from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched
 from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
-from didact.records.explanations import Explanations
-from didact.records.parquet import is_ours
 from didact.registry import Spec
+from didact.results.agreement import Agreement
+from didact.results.explanations import Explanations
+from didact.results.explanations_parquet import is_ours
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.probe import Probe
@@ -90,12 +90,15 @@ def agreements(
     }
     found = []
     for spec, kind in asked:
-        probes = _probes(parts, spec, teacher, batch_size) if AGREEMENT[spec.name].needs_teacher else {}
+        entry = AGREEMENT[spec.name]
+        probes = _probes(parts, spec, teacher, batch_size) if entry.needs_teacher else {}
         values = [_values(part, methods, spec, by, probes.get(name)) for name, part in parts.items()]
         told = tuple(dict.fromkeys(note for name, one in probes.items() for note in _asked(one, parts[name])))
-        found.append(
-            Agreement(measure=str(spec), by=kind, values=np.concatenate(values), notes=(*notes[kind], *told), **common)
-        )
+        measured = Agreement(
+            measure=str(spec), by=kind, values=np.concatenate(values), description=entry.about,
+            undefined=entry.undefined, lowest=float(entry.bounds[0]), notes=(*notes[kind], *told), **common,
+        )  # fmt: skip
+        found.append(measured)
     return found
 
 

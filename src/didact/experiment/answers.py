@@ -19,9 +19,9 @@ from didact.core.row import Row
 from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
-from didact.records.atomic import with_folder
-from didact.records.sealed import sealed_text, unsealed
-from didact.records.store import key_of, unreadable
+from didact.files.atomic import with_folder
+from didact.files.sealed import sealed_text, unsealed
+from didact.files.store import key_of, unreadable
 
 RECHECKED: Final = 8  # rows asked again when a run is resumed
 _TOLERANCE: Final = 1e-3  # of a probability, or relative to a value: an API need not repeat every digit

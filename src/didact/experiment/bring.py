@@ -16,14 +16,15 @@ from didact.core.words import word_index
 from didact.errors import DataError, OptionError
 from didact.experiment.columns import in_words
 from didact.experiment.rows import named_rows
+from didact.files.paths import check_readable, kind_at, short
 from didact.importers import FORMATS
 from didact.importers.align_rows import AlignedRows, align_rows
 from didact.importers.detect import detect_format, is_bare
 from didact.importers.parsed import ImportOptions
-from didact.records.explanations import KINDS, Explanations
-from didact.records.parquet import is_ours
-from didact.records.paths import check_readable, kind_at, short
 from didact.registry import checked_options, parse_spec, plain, unknown
+from didact.results.explanations import Explanations
+from didact.results.explanations_checks import KINDS
+from didact.results.explanations_parquet import is_ours
 
 _LOG = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ def _explanations(
     method: str,
     kind: str,
     teacher: str,
-    options: dict[str, Any],
+    options: dict[str, object],
     task: str,
     classes: tuple[str, ...] | None,
     target: str | int | None,

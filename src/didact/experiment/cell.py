@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,15 +19,17 @@ from didact.experiment.learner import parse_learner
 from didact.experiment.scale import Scale
 from didact.experiment.subset import draw
 from didact.explainers.mix import Mix
+from didact.files.store import Store, UnreadableError
+from didact.files.table_io import Table, read_table, write_table
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Epoch, Examples, Training, answers, best_of
 from didact.learning.smat import learn_mix
 from didact.learning.teach import teach
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
-from didact.records.store import Record, Store, UnreadableError
-from didact.records.table import Table, read_table, write_table
 from didact.registry import parse_spec
+from didact.results.component_scores import ComponentScores
+from didact.results.documents import number
+from didact.results.explanations import Explanations
+from didact.results.training_record import EpochRecord, LearnedRecord, LearningEpoch, TrainingRecord, TrialRecord
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy
 
@@ -77,7 +79,7 @@ class Cell:
         return draw(outputs.ids, size=self.size, seed=self.seed, labels=labels)
 
 
-def run_cell(cell: Cell, classroom: Classroom) -> tuple[dict[str, Any], Outputs]:
+def run_cell(cell: Cell, classroom: Classroom) -> tuple[TrainingRecord, Outputs]:
     """Teach the student and let it answer the test rows. Gives what is recorded, and the answers."""
     began = time.monotonic()
     ready = ready_for(cell, classroom)
@@ -126,12 +128,12 @@ class Done:
     history: Sequence[Epoch]
     epoch: Epoch
     trial: int
-    trials: Sequence[Mapping[str, Any]]
+    trials: Sequence[TrialRecord]
     lost_rows: int
-    learned: Mapping[str, Any] | None = None
+    learned: LearnedRecord | None = None
 
 
-def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: float) -> tuple[dict[str, Any], Outputs]:
+def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: float) -> tuple[TrainingRecord, Outputs]:
     """What is recorded of a taught student, and its answers in the teacher's units."""
     outputs = ready.scale.undo(said)
     if not np.isfinite(outputs.values).all():
@@ -139,41 +141,40 @@ def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: fl
             "The student's answers are not numbers. The learning rate "
             f"({cell.training['rate']:g}) is probably too high: lower it (learning_rate, --learning-rate)."
         )
-    payload = {
-        "cell": cell.plain(),
-        "value": _number(measure(outputs, ready.test.outputs, balanced=cell.balanced)),
-        "dev": _number(taught.epoch.dev_measure),
-        "epoch": taught.epoch.number,
-        "trial": taught.trial,
-        "trials": taught.trials,
-        "lost_rows": taught.lost_rows,
-        "epochs": [
-            {"loss": _number(one.loss), "dev_loss": _number(one.dev_loss), "dev": _number(one.dev_measure)}
-            for one in taught.history
-        ],
-        "seconds": round(seconds, 3),
-    }
-    return payload | ({} if taught.learned is None else {"learned": taught.learned}), outputs
+    record = TrainingRecord(
+        cell=cell.plain(),
+        value=number(float(measure(outputs, ready.test.outputs, balanced=cell.balanced))),
+        dev=number(taught.epoch.dev_measure),
+        epoch=taught.epoch.number,
+        trial=taught.trial,
+        trials=tuple(taught.trials),
+        lost_rows=taught.lost_rows,
+        epochs=tuple(EpochRecord(epoch.loss, epoch.dev_loss, epoch.dev_measure) for epoch in taught.history),
+        seconds=round(seconds, 3),
+        learned=taught.learned,
+        key=cell.key,
+    )
+    return record, outputs
 
 
 def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
     """The best on dev of the students that the trials teach."""
     maps, train, dev = ready.maps, ready.train, ready.dev
     training = Training(**cell.training, seed=cell.seed)
-    tried = []
+    tried: list[TrialRecord] = []
     best: Done | None = None
     keep = "last" if cell.extra else "best"
-    for number, changes in enumerate(cell.trials):
+    for trial, changes in enumerate(cell.trials):
         # A student without explanations has nothing to tune: its trials start from other weights.
-        start = (cell.seed, "student") if maps is not None or number == 0 else (cell.seed, "student", number)
+        start = (cell.seed, "student") if maps is not None or trial == 0 else (cell.seed, "student", trial)
         student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
         strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
         taught = teach(student, strategy, maps, train, dev, training, keep=keep)
         epoch = taught.history[-1] if cell.extra else best_of(taught.history)
-        options = {"start": number} if maps is None else dict(changes)
-        tried.append({"options": options, "dev": _number(epoch.dev_measure)})
+        options = {"start": trial} if maps is None else dict(changes)
+        tried.append(TrialRecord(options, number(epoch.dev_measure)))
         if best is None or epoch.rank > best.epoch.rank:
-            best = Done(student, taught.history, epoch, number, tried, taught.lost_rows)
+            best = Done(student, taught.history, epoch, trial, tried, taught.lost_rows)
     assert best is not None
     return best
 
@@ -196,20 +197,18 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
         )  # fmt: skip
         notes.append(choice.note)
     view = explainer.view()
-    learned = {
-        "names": list(explainer.names), "coefficients": explainer.coefficients.tolist(),
-        "log_temperature": explainer.log_temperature.item(), "weights": explainer.weights.tolist(),
-        "entropy": view.entropy, "active": view.active, "route": done.route, "notes": notes,
-        "temperature": explainer.heat, "kept": "learned" if choice is None else choice.kept,
-        "epochs": [
-            {"outer_loss": one.outer_loss, "entropy": one.entropy, "active": one.active} for one in done.history
-        ],
-    }  # fmt: skip
-    trials: list[Mapping[str, Any]] = [{"options": {}, "dev": _number(done.kept.dev_measure)}]
+    learned = LearnedRecord(
+        names=tuple(explainer.names), coefficients=tuple(explainer.coefficients.tolist()),
+        log_temperature=explainer.log_temperature.item(), weights=tuple(explainer.weights.tolist()),
+        entropy=view.entropy, active=view.active, route=done.route, notes=tuple(notes), temperature=explainer.heat,
+        kept="learned" if choice is None else choice.kept,
+        epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in done.history),
+    )  # fmt: skip
+    trials = [TrialRecord({}, number(done.kept.dev_measure))]
     return Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
 
 
-def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, Parts]:
+def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, ComponentScores]:
     """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
     assert cell.learner is not None
     assert cell.parts is not None
@@ -228,31 +227,30 @@ def _strategy(cell: Cell) -> Strategy:
 def answers_in_order(student: Model, test: Examples) -> Outputs:
     """The student's answers in the order of the test rows."""
     found = answers(student, test.parts(256))
-    place = {name: number for number, name in enumerate(found.ids)}
+    place = {name: index for index, name in enumerate(found.ids)}
     return found.select(np.array([place[row.id] for row in test.rows], dtype=np.int64))
 
 
-def save_cell(store: Store, cell: Cell, payload: dict[str, Any], outputs: Outputs) -> None:
+def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:
     """The answers first, then the record that vouches for them: a cell without its record was never done."""
-    found: dict[str, Sequence[Any]] = {
+    columns: dict[str, Sequence[object]] = {
         "values": outputs.values.tolist(),
         "answers": [None] * len(outputs) if outputs.answers is None else [list(one) for one in outputs.answers],
     }
-    path = outputs_path(store, cell.key)
-    payload["outputs"] = write_table(path, Table(found, {"key": cell.key}), types=_OUTPUTS)
-    store.save(Record(cell.key, "done", payload))
+    checksum = write_table(outputs_path(store, record.key), Table(columns, {"key": record.key}), types=_OUTPUTS)
+    replace(record, outputs=checksum).save(store)
 
 
-def load_outputs(store: Store, record: Record) -> Table:
+def load_outputs(store: Store, record: TrainingRecord) -> Table:
     """The answers of a finished cell; damaged ones are an error."""
-    return read_table(outputs_path(store, record.key), checksum=record.payload["outputs"])
+    return read_table(outputs_path(store, record.key), checksum=record.outputs)
 
 
-def finished(store: Store, key: str) -> Record | None:
+def finished(store: Store, key: str) -> TrainingRecord | None:
     """The record of a cell that is done and whole, its answers too."""
     try:
-        record = store.load(key)
-        if record.status != "done":
+        record = TrainingRecord.load(store, key)
+        if not record.is_done:
             return None
         load_outputs(store, record)
     except UnreadableError:
@@ -264,7 +262,3 @@ def finished(store: Store, key: str) -> Record | None:
 
 def outputs_path(store: Store, key: str) -> Path:
     return store.folder / f"{key}.parquet"
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

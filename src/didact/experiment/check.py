@@ -109,7 +109,7 @@ def _verdict(promise: str, outcomes: Sequence[tuple[str, str]]) -> PromiseResult
     return PromiseResult(promise, "passed" if any(not seen for _, seen in outcomes) else "not applicable")
 
 
-def _prepared(method: Any, options: dict[str, Any], teacher: Teacher, rows: Sequence[Row]) -> Callable[..., Any]:
+def _prepared(method: Any, options: dict[str, object], teacher: Teacher, rows: Sequence[Row]) -> Callable[..., Any]:
     explainer = build_explainer(method, **options).explainer
     if isinstance(explainer, Explainer):
         explainer.prepare(teacher, rows)

@@ -11,11 +11,11 @@ import numpy as np
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import Task, task_named
+from didact.files.table_io import Table, read_table, write_table
 from didact.learning.fit import Examples
 from didact.models.student_init import StudentInit
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
-from didact.records.table import Table, read_table, write_table
+from didact.results.component_scores import ComponentScores
+from didact.results.explanations import Explanations
 
 SPLITS: Final = ("train", "dev", "test")
 _TYPES: Final = {
@@ -94,9 +94,9 @@ class Classroom:
         model = self.start(start).build(0)
         return {name: Examples.of(model, split.rows, split.outputs, soft=soft) for name, split in self.labelled.items()}
 
-    def _parts(self, name: str) -> tuple[Parts, Mapping[str, int]]:
+    def _parts(self, name: str) -> tuple[ComponentScores, Mapping[str, int]]:
         """What learned explainers weigh, and where each row is."""
-        found = Parts.load(self.folder.parent / "explanations" / name)
+        found = ComponentScores.load(self.folder.parent / "explanations" / name)
         return found, {row: place for place, row in enumerate(found.maps.ids)}
 
     def _maps(self, name: str) -> tuple[Explanations, Mapping[str, int]]:

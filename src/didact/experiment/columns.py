@@ -14,7 +14,7 @@ from didact.core.model import Model, evaluating
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.teacher import Teacher
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 
 def answers_of(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], list[str]]:

@@ -197,7 +197,7 @@ class CompareConfig(DataOptions, ModelOptions):
         return Integer(0, most_threads())(value) if value is not None and info.data.get("engine") != "ray" else value
 
     @classmethod
-    def current(cls, entries: Mapping[str, Any], faults: list[str], *, warns: bool = True) -> dict[str, Any]:
+    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, Any]:
         """The entries with those of the file `plan` and of the table `training`; what is given beside them wins."""
         fields = super().current(cls._flat(entries, faults), faults, warns=warns)
         path = fields.pop("plan", None)
@@ -209,7 +209,7 @@ class CompareConfig(DataOptions, ModelOptions):
         return super().current(cls._flat(written, faults), faults, warns=warns) | fields
 
     @classmethod
-    def _flat(cls, entries: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+    def _flat(cls, entries: Mapping[str, object], faults: list[str]) -> dict[str, Any]:
         """The entries of the table `training` beside all others."""
         fields = dict(entries)
         table = fields.pop("training", None)

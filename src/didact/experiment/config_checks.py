@@ -20,8 +20,8 @@ from didact.field_types import check_word, each
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO
-from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, unknown
+from didact.results.explanations import Explanations
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 

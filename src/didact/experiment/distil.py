@@ -30,21 +30,22 @@ from didact.errors import DataError, OptionError, RecordError, TrainingError
 from didact.experiment.explain import explain
 from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
 from didact.experiment.judge import unjudged
-from didact.experiment.learn import METRICS, checked_training, plain_numbers
+from didact.experiment.learn import METRICS, checked_training
 from didact.experiment.rows import asks_for_gold
 from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
 from didact.explainers.learned import load_explainer, name_of
+from didact.files.atomic import check_new_folder, write_text
+from didact.files.sealed import read_json, write_json
 from didact.learning.fit import Training
 from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
 from didact.models.load import load_teacher
-from didact.records.atomic import check_new_folder, write_text
-from didact.records.explanations import Explanations
-from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
+from didact.results.documents import plain
+from didact.results.explanations import Explanations
 
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
@@ -105,7 +106,7 @@ def learn_l2e(
     work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
     with _place(folder) as place:
         done, metrics = work.learn(place, initialisations, progress)
-    metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
+    metrics, epochs = plain(metrics), [plain(asdict(one)) for one in done.history]
     facts = work.facts()
     caution = imitation_warning(facts["imitates"], metrics)
     if caution is not None:

@@ -44,14 +44,14 @@ from didact.explainers.default import default_method
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
-from didact.records.atomic import check_new_file
-from didact.records.by_class import ByClass
-from didact.records.explanations import Explanations
-from didact.records.normalise import absolute_of, normalised, parse_normalisation
-from didact.records.origin import check_same_origin
-from didact.records.parquet import is_explanations
+from didact.files.atomic import check_new_file
 from didact.registry import check_types, parse_spec, plain
 from didact.render.progress import Progress
+from didact.results.by_class import ByClass
+from didact.results.explanations import Explanations
+from didact.results.explanations_parquet import is_explanations
+from didact.results.origin import check_same_origin
+from didact.results.transforms import absolute_of, normalised, parse_normalisation
 
 _SHARD = 256  # rows that are kept together, or fewer where each is asked about many times: what a killed run loses
 _ASKED = 16_384  # questions to the teacher that are kept together, about

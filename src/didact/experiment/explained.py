@@ -34,11 +34,11 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import blended
+from didact.files.store import key_of
 from didact.models.native import NativeModel
-from didact.records.explanations import Explanations
-from didact.records.parquet import to_parquet
-from didact.records.parts import Parts
-from didact.records.store import key_of
+from didact.results.component_scores import ComponentScores as Parts
+from didact.results.explanations import Explanations
+from didact.results.explanations_parquet import to_parquet
 
 # Larger batches of a large model spend their time in page faults: MiniLM, 128 pieces, 64 rows against 16: 1.3 to 1.5x.
 _ON_CPU: Final = 16

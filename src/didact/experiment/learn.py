@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -28,6 +27,8 @@ from didact.experiment.rows import asks_for_gold
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
+from didact.files.atomic import check_new_folder, write_bytes, write_text
+from didact.files.store import key_of
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Examples, Training
 from didact.learning.smat import learn_mix
@@ -37,10 +38,9 @@ from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
-from didact.records.atomic import check_new_folder, write_bytes, write_text
-from didact.records.parts import Parts
-from didact.records.store import key_of
 from didact.registry import check_types, unknown
+from didact.results.component_scores import ComponentScores
+from didact.results.documents import plain
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def learn_smat(
     )
     place = None if folder is None else folder.with_name(f"{folder.name}.learning")
     explainer, done, metrics = work.learn(place, progress)
-    metrics, epochs = plain_numbers(metrics), [plain_numbers(asdict(one)) for one in done.history]
+    metrics, epochs = plain(metrics), [plain(asdict(one)) for one in done.history]
     explainer.learned = work.facts() | {
         "metrics": metrics, "route": done.route, "epochs": epochs,
         "notes": list(done.notes),
@@ -144,19 +144,6 @@ def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
     return asked
 
 
-def plain_numbers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON can hold: no NaN, no infinity."""
-    return {name: _plain(value) for name, value in found.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return plain_numbers(value)
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 class _Work:
     """Everything that decides what is learned."""
 
@@ -205,7 +192,7 @@ class _Work:
         }  # fmt: skip
 
     def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, Any]]:
-        """Parts, then the loop, then what the student it learned with can do."""
+        """Component scores, then the loop, then what the student it learned with can do."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)
         key = key_of({
@@ -249,11 +236,11 @@ class _Work:
             metrics |= {f"test_{name}": measure(found, said), "test_rows": len(rows)}
         return explainer, done, metrics
 
-    def _parts(self, explainer: Mix, path: Path | None, outputs: Any, progress: bool) -> Parts:
+    def _parts(self, explainer: Mix, path: Path | None, outputs: Any, progress: bool) -> ComponentScores:
         """What is weighed: as it was kept, or computed now."""
         if path is not None:
             try:
-                return Parts.load(path)
+                return ComponentScores.load(path)
             except RecordError:
                 pass
         background: Sequence[Row] = self.data[self.split].rows

@@ -1,14 +1,14 @@
 """Whether the students of a comparison learned anything about the teacher. If not, it says nothing of explanations."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from didact.experiment.summary import contrast_of, value_of
 from didact.results.comparison import Scores
+from didact.results.run_facts import ColumnFacts
 
 
 @dataclass(frozen=True)
@@ -38,26 +38,13 @@ class Floor:
         return value_of(self.rows, self.reference, self.strata)
 
 
-@dataclass(frozen=True)
-class Column:
-    """One student and size of the table. `learned` is None where it cannot be judged."""
-
-    student: str
-    size: int
-    learned: bool | None
-    reason: str = ""
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def judge_columns(
     scores: Scores,
     columns: Sequence[tuple[str, int]],
     floor: Floor | None,
     *,
     controls: Sequence[str],
-) -> list[Column]:
+) -> list[ColumnFacts]:
     """For every column, whether any of its students beat the floor by their interval.
 
     Students without explanations are judged at 95 %, those of the methods at 95 % for all of them together
@@ -66,21 +53,21 @@ def judge_columns(
     return [_judge(scores, student, size, floor, controls) for student, size in columns]
 
 
-def _judge(scores: Scores, student: str, size: int, floor: Floor | None, controls: Sequence[str]) -> Column:
+def _judge(scores: Scores, student: str, size: int, floor: Floor | None, controls: Sequence[str]) -> ColumnFacts:
     arms = {
         name: list(by_seed.values())
         for (name, own_student, own_size), by_seed in scores.items()
         if (own_student, own_size) == (student, size) and by_seed and (name == "none" or name not in controls)
     }
     if floor is None or not arms:
-        return Column(student, size, None)
+        return ColumnFacts(student, size, None)
     if all(_answers_one_class(row, floor) for rows in arms.values() for row in rows):
-        return Column(student, size, False, "every student gives one and the same answer to all test rows")
+        return ColumnFacts(student, size, False, "every student gives one and the same answer to all test rows")
     methods = max(len(arms) - ("none" in arms), 1)
     for name, rows in arms.items():
         level = 0.95 if name == "none" else 1 - 0.05 / methods
         if _beats(rows, floor, level):
-            return Column(student, size, True)
+            return ColumnFacts(student, size, True)
     best = max(float(np.mean([value_of(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values())
     if floor.reference is not None:
         reason = f"no student's answers correlate with the model's by their interval (best mean r {best:.3f})"
@@ -90,7 +77,7 @@ def _judge(scores: Scores, student: str, size: int, floor: Floor | None, control
             f"students (controls aside) reach {100 * best:.1f} % {what} with the model at best, not above the "
             f"{100 * floor.value:.1f} % of always answering {floor.answer!r} by their interval"
         )
-    return Column(student, size, False, reason)
+    return ColumnFacts(student, size, False, reason)
 
 
 def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: Floor, level: float) -> bool:

@@ -14,6 +14,7 @@ from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.mix import Mix
 from didact.learning.smat_options import VERSION, SmatOptions
 from didact.registry import Spec, check_types, parse_spec, unknown
+from didact.results.training_record import LearnedRecord
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +54,13 @@ class Learner:
         found.start(names)
         return found
 
-    def restored(self, learned: Mapping[str, Any]) -> Mix:
+    def restored(self, learned: LearnedRecord) -> Mix:
         """The explainer with what a cell learned."""
-        found = self.explainer()
-        heat = torch.tensor(learned["log_temperature"])
-        found.restore(learned["names"], torch.tensor(learned["coefficients"]), heat)
-        return found
+        explainer = self.explainer()
+        explainer.restore(
+            learned.names, torch.tensor(learned.coefficients), torch.tensor(learned.log_temperature or 0.0)
+        )
+        return explainer
 
     def facts(self) -> dict[str, Any]:
         """All options in force: part of a cell's key."""

@@ -16,8 +16,8 @@ from didact.core.teacher import Teacher
 from didact.experiment.explain import explain
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
+from didact.results.component_scores import ComponentScores as Parts
+from didact.results.explanations import Explanations
 
 
 def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: Mix, **options: Any) -> Parts:

@@ -6,7 +6,7 @@ on shuffled labels; and explanations that give the label away and say nothing el
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -36,11 +36,11 @@ from didact.metrics import METRICS
 from didact.metrics.plausibility import RocAuc
 from didact.models.load import load_teacher
 from didact.models.student_init import student_init
-from didact.records.explanations import Explanations
 from didact.registry import parse_spec
+from didact.results.explanations import Explanations
+from didact.results.sanity import CHECKS, FooledMetric, Sanity, SanityStep
 from didact.stats.contrast import row_contrasts
 
-CHECKS: Final = ("weights", "labels", "trivial")
 _NEEDS: Final = {
     "weights": "nobody sees its weights; choose the check 'trivial'",
     "labels": "nobody can train it again; choose the check 'trivial'",
@@ -48,30 +48,6 @@ _NEEDS: Final = {
 }
 WHOLE: Final = "as it is"
 SHUFFLED: Final = "shuffled labels"
-
-
-@dataclass(frozen=True)
-class Sanity:
-    """Lines of the checks that were asked for.
-
-    `weights` and `labels`: method, step, similarity (Spearman's ρ of |scores| with those of the teacher as it is, mean
-    over rows), its interval, and roc_auc with its own where rationales are known. `trivial`: metric, what trivial
-    explanations reach, what random ones do, and whether the metric is fooled.
-    """
-
-    weights: tuple[Mapping[str, Any], ...] = ()
-    labels: tuple[Mapping[str, Any], ...] = ()
-    trivial: tuple[Mapping[str, Any], ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def to_document(self) -> dict[str, Any]:
-        return {name: [dict(line) for line in getattr(self, name)] for name in CHECKS} | {"notes": list(self.notes)}
-
-    def to_pandas(self) -> dict[str, Any]:
-        """A data frame for each check."""
-        import pandas
-
-        return {name: pandas.DataFrame(getattr(self, name)) for name in CHECKS if getattr(self, name)}
 
 
 def sanity(
@@ -139,7 +115,7 @@ class _Work:
         self.notes: list[str] = []
         self.whole = {method: self._explained(teacher, method) for method in methods}
 
-    def weights(self) -> Iterator[dict[str, Any]]:
+    def weights(self) -> Iterator[SanityStep]:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
         yield from self._compared(WHOLE, self.whole)
         assert isinstance(self.teacher, Model)
@@ -149,45 +125,41 @@ class _Work:
             _redraw(twin, names, self.seed)
             yield from self._compared(step, {method: self._explained(twin, method) for method in self.methods})
 
-    def labels(self, epochs: int | None) -> Iterator[dict[str, Any]]:
+    def labels(self, epochs: int | None) -> Iterator[SanityStep]:
         """Explanations of a twin that was taught shuffled labels, beside those of the teacher."""
         twin = self._taught_nonsense(epochs)
         yield from self._compared(WHOLE, self.whole)
         yield from self._compared(SHUFFLED, {method: self._explained(twin, method) for method in self.methods})
 
-    def trivial(self) -> Iterator[dict[str, Any]]:
+    def trivial(self) -> Iterator[FooledMetric]:
         """What every metric says of explanations that mark the class by a place in the row."""
         maps = explain(self.teacher, self.rows, "trivial", batch_size=self.batch_size)
         found = evaluated(maps, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
-        means = {(line["metric"], line["method"]): line for line in found.summary()}
+        means = {(row.metric, row.method): row.value for row in found.summary()}
         for test in found.tests():
-            metric = test["metric"]
-            sign = 1 if METRICS[metric].better == "higher" else -1
-            ends = sorted((sign * test["low"], sign * test["high"]))
-            yield {
-                "metric": metric, "trivial": means[metric, "trivial"]["value"],
-                "random": means[metric, "random"]["value"], "difference": test["difference"], "low": test["low"],
-                "high": test["high"], "better": METRICS[metric].better, "rows": test["rows"],
-                "fooled": bool(ends[0] > 0),
-            }  # fmt: skip
+            entry = METRICS[test.metric]
+            low, high = (np.nan if end is None else end for end in (test.low, test.high))
+            is_fooled = low > 0 if entry.better == "higher" else high < 0
+            yield FooledMetric(
+                test.metric, means[test.metric, "trivial"], means[test.metric, "random"], test.difference, low, high,
+                entry.better, test.rows, is_fooled,
+            )  # fmt: skip
 
-    def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[dict[str, Any]]:
+    def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[SanityStep]:
         for method, one in maps.items():
-            areas = RocAuc()(_in_words(one), self.rows)
-            values = {"": _likeness(self.whole[method], one), "roc_auc_": areas}
-            line: dict[str, Any] = {"method": method, "step": step, "rows": len(one)}
-            for name, contrast in zip(values, row_contrasts(np.stack(list(values.values()))), strict=True):
-                known = values[name][np.isfinite(values[name])]
-                line[name.rstrip("_") or "similarity"] = float(known.mean()) if len(known) else np.nan
+            values = np.stack([_likeness(self.whole[method], one), RocAuc()(_in_words(one), self.rows)])
+            numbers = []
+            for own, contrast in zip(values, row_contrasts(values), strict=True):
+                finite = own[np.isfinite(own)]
                 ends = (np.nan, np.nan) if contrast is None else contrast.interval()
-                line |= {f"{name}low": ends[0], f"{name}high": ends[1]}
-            yield line
+                numbers += [float(finite.mean()) if len(finite) else np.nan, *ends]
+            yield SanityStep(method, step, len(one), *numbers)
 
     def _explained(self, teacher: Teacher, method: str) -> Explanations:
         """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
         shared = {"batch_size": self.batch_size, "seed": self.seed}
         named = {} if is_learned(method) else parse_spec(method).options
-        asked: dict[str, Any] = {name: value for name, value in shared.items() if name not in named}
+        asked: dict[str, object] = {name: value for name, value in shared.items() if name not in named}
         asked["progress"] = self.progress
         if teacher is self.teacher:
             return explain(teacher, self.rows, method, **asked)

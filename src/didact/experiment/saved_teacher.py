@@ -18,10 +18,10 @@ from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
+from didact.files.sealed import write_json
 from didact.models.frozen import FrozenWords
 from didact.models.load import RECORD, load_teacher
 from didact.models.native import NativeModel
-from didact.records.sealed import write_json
 
 _WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
 _CHECKED: Final = 8  # rows that a copy must answer as the teacher does
@@ -44,7 +44,7 @@ class TeacherSource:
     aligned: bool = False
 
     @classmethod
-    def of(cls, source: str, loading: Mapping[str, Any]) -> "TeacherSource":
+    def of(cls, source: str, loading: Mapping[str, object]) -> "TeacherSource":
         return cls(source, {name: _plain(value) for name, value in loading.items()})
 
     def open(self, folder: Path) -> Teacher:

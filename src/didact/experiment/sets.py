@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from didact.errors import DataError, OptionError, ShapeError
-from didact.records.explanations import Explanations
 from didact.registry import Spec
+from didact.results.explanations import Explanations
 
 LEVELS: Final = ("token", "word")
 

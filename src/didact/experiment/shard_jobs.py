@@ -33,11 +33,11 @@ from didact.experiment.whole_rows import read_answers, read_whole_rows, write_wh
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer
 from didact.explainers.learned import Learned, load_explainer, save_explainer
-from didact.records.atomic import with_folder
-from didact.records.explanations import Explanations
-from didact.records.sealed import read_json, write_json
-from didact.records.store import canonical, key_of
+from didact.files.atomic import with_folder
+from didact.files.sealed import read_json, write_json
+from didact.files.store import canonical, key_of
 from didact.render.progress import Progress
+from didact.results.explanations import Explanations
 
 # -- on both sides ----------------------------------------------------------------------------------------------------
 

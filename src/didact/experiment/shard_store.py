@@ -20,9 +20,9 @@ from didact.core.encode import device_of
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
-from didact.records.atomic import with_folder
-from didact.records.explanations import Explanations
-from didact.records.store import key_of
+from didact.files.atomic import with_folder
+from didact.files.store import key_of
+from didact.results.explanations import Explanations
 
 
 def shard_settings(teacher: Teacher, fingerprint: str | None, facts: Mapping[str, Any], **sizes: int) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from didact.experiment.saved_teacher import TeacherSource
 from didact.experiment.shard_jobs import ShardExplainer, ShardQueue
 from didact.experiment.shard_store import ShardStore
 from didact.explainers.default import default_method
+from didact.files.atomic import check_new_file, write_through
 from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
-from didact.records.atomic import check_new_file, write_through
-from didact.records.parquet import cautions_in, is_explanations, join_files, residuals_in
 from didact.render.progress import Progress
+from didact.results.explanations_parquet import cautions_in, is_explanations, join_files, residuals_in
 
 _MODULE: Final = WORKER
 

@@ -12,10 +12,11 @@ from didact.core.outputs import Outputs
 from didact.errors import OptionError
 from didact.experiment.cell import Cell, load_outputs
 from didact.experiment.classroom import Labelled
-from didact.records.store import Record, Store
+from didact.files.store import Store
 from didact.results.comparison import Arm, Scores
 from didact.results.contrast import Contrast, ContrastTable
 from didact.results.gains import NONE, GainRow
+from didact.results.training_record import TrainingRecord
 from didact.stats.claims import Claim, claims
 from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_parts
 from didact.stats.modes import lower_group
@@ -27,7 +28,7 @@ REFERENCE: Final = ("", "", 0)
 
 
 def scores_of(
-    cells: Sequence[Cell], records: Mapping[str, Record], store: Store, test: Labelled
+    cells: Sequence[Cell], records: Mapping[str, TrainingRecord], store: Store, test: Labelled
 ) -> dict[Arm, dict[int, Float[np.ndarray, " row"]]]:
     """By explainer, student and size, for each seed one number per test row: agreement, or a regression's answer."""
     found: dict[Arm, dict[int, np.ndarray]] = {}
@@ -36,7 +37,7 @@ def scores_of(
         found[REFERENCE] = {0: test.outputs.values[:, 0]}
     for cell in cells:
         record = records[cell.key]
-        if record.status != "done":
+        if not record.is_done:
             continue
         table = load_outputs(store, record)
         values = np.array(table.columns["values"], dtype=np.float64)

@@ -8,9 +8,10 @@ from didact.errors import OptionError, RecordError
 from didact.execution.base import Job, JobResult, JobStatus
 from didact.experiment.cell import Cell, finished, run_cell, save_cell
 from didact.experiment.classroom import Classroom
+from didact.files.sealed import read_json
+from didact.files.store import Store
 from didact.models.student_init import StudentInit
-from didact.records.sealed import read_json
-from didact.records.store import Record, Store
+from didact.results.training_record import TrainingRecord
 
 
 class TrainRunner:
@@ -28,20 +29,20 @@ class TrainRunner:
         cell = self.cells[key]
         record = finished(self.store, key)
         if record is not None:  # by another run, while this key waited
-            return JobResult(key, JobStatus.DONE, record.payload["value"])
+            return JobResult(key, JobStatus.DONE, record.value)
         try:
             try:
-                payload, outputs = run_cell(cell, self.classroom)
+                trained, outputs = run_cell(cell, self.classroom)
             except Exception as error:  # a failure is a record, never a hole
                 text = traceback.format_exc()
                 if (record := finished(self.store, key)) is not None:  # by another run, which had more luck
-                    return JobResult(key, JobStatus.DONE, record.payload["value"])
-                self.store.save(Record(key, "failed", {"cell": cell.plain(), "error": str(error), "traceback": text}))
+                    return JobResult(key, JobStatus.DONE, record.value)
+                TrainingRecord(cell.plain(), error=str(error), traceback=text, key=key).save(self.store)
                 return JobResult(key, JobStatus.FAILED, error=str(error))
-            save_cell(self.store, cell, payload, outputs)
+            save_cell(self.store, trained, outputs)
         except RecordError as error:
             return JobResult(key, JobStatus.UNWRITABLE, error=str(error))
-        return JobResult(key, JobStatus.DONE, payload["value"])
+        return JobResult(key, JobStatus.DONE, trained.value)
 
 
 class TrainJobs:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.core.row import Box, Row, Span
-from didact.records.table import Table, read_table, write_table
+from didact.files.table_io import Table, read_table, write_table
 
 _ROWS: Final = {"facts": "string", "image": "binary", "shape": "list int64"}
 _ANSWERS: Final = {"answer": "list float64"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from didact.explainers.aliases import ALIASES
-from didact.records.paths import kind_at
+from didact.files.paths import kind_at
 from didact.registry import Entry, Registry
 
 # What the folder of a learned explainer holds.

@@ -16,10 +16,10 @@ from didact import __version__
 from didact.core.explainer import Explainer
 from didact.errors import OptionError, RecordError, TrainingError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
-from didact.records.atomic import new_folder, write_text
-from didact.records.paths import check_readable, kind_at, short
-from didact.records.sealed import check_tensors, read_json, write_json, write_tensors
-from didact.records.store import canonical
+from didact.files.atomic import new_folder, write_text
+from didact.files.paths import check_readable, kind_at, short
+from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
+from didact.files.store import canonical
 from didact.registry import check_types, checked_options
 
 _FORMAT: Final = 1
@@ -57,7 +57,7 @@ class Learned(Explainer):
     def weights_kept(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
-    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    def put_back(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
         """Take what `shape` and `weights_kept` gave; a ValueError tells what does not fit."""
 
     @abstractmethod
@@ -152,7 +152,7 @@ def name_of(explainer: Learned) -> str:
     return name
 
 
-def _built(config: Mapping[str, Any], state: Mapping[str, Tensor], source: str) -> Learned:
+def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> Learned:
     if not isinstance(config, dict) or "explainer" not in config:
         raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
     try:

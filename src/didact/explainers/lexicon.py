@@ -12,7 +12,7 @@ from didact.core.explainer import Batch, Explainer, Explanation, Kind, Row, Targ
 from didact.core.players import LEVELS, on_positions, players_of
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import is_learned
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 _BATCH = 32
 

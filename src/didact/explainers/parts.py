@@ -10,12 +10,12 @@ from jaxtyping import Float
 from didact.errors import ShapeError
 from didact.explainers.learned import fingerprint_of_weights, name_of
 from didact.explainers.mix import FLOOR, Mix
-from didact.records.explanations import Explanations
-from didact.records.parts import Parts
-from didact.records.ragged import row_of_units, share_rows, softmax_rows
+from didact.results.component_scores import ComponentScores
+from didact.results.explanations import Explanations
+from didact.results.ragged import row_of_units, share_rows, softmax_rows
 
 
-def explained_by(explainer: Mix, parts: Parts) -> Explanations:
+def explained_by(explainer: Mix, parts: ComponentScores) -> Explanations:
     """What the explainer says of rows whose parts are known."""
     maps = parts.maps
     values = torch.from_numpy(parts.values).to(explainer.coefficients.device)
@@ -26,7 +26,7 @@ def explained_by(explainer: Mix, parts: Parts) -> Explanations:
     return replace(maps, method=name_of(explainer), kind="distribution", options=options, scores=scores)
 
 
-def blended(members: Sequence[tuple[str, Explanations]]) -> Parts:
+def blended(members: Sequence[tuple[str, Explanations]]) -> ComponentScores:
     """The parts of a blend whose members explained the same rows already.
 
     Members that score words beside others that score pieces share each word's mass evenly among its pieces.
@@ -42,7 +42,7 @@ def blended(members: Sequence[tuple[str, Explanations]]) -> Parts:
             raise ShapeError(f"The members of a blend must explain the same rows; {name!r} explains others.")
         columns.append(np.log(np.maximum(share_rows(size, units.bounds), FLOOR * even)))
     values = np.stack(columns, 1).astype(np.float32)
-    return Parts(units, tuple(name for name, _ in members), values)
+    return ComponentScores(units, tuple(name for name, _ in members), values)
 
 
 def _over_pieces(

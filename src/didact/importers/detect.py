@@ -83,7 +83,7 @@ def is_bare(source: Any) -> bool:
     return isinstance(source[0], int | float) or is_bare(source[0])
 
 
-def _of_record(record: Mapping[str, Any]) -> str | None:
+def _of_record(record: Mapping[str, object]) -> str | None:
     if "annotation_id" in record or "rationales" in record:
         return "eraser"
     if "sequence_attributions" in record or "__instance_type__" in record:

@@ -16,10 +16,11 @@ from jaxtyping import Float
 from didact.core.row import Row, Span
 from didact.data import fields
 from didact.errors import OptionError, ShapeError
+from didact.files.atomic import with_folder, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
-from didact.records.atomic import with_folder, write_text
-from didact.records.explanations import TEXTS, Explained, Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import TEXTS, RowExplanation, count_of
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 # What data sets call their first and second text.
@@ -65,8 +66,8 @@ def _checked(one: Any) -> Mapping[str, Any]:
 def _row(
     where: str,
     id: str,
-    record: Mapping[str, Any],
-    given: Sequence[Mapping[str, Any]],
+    record: Mapping[str, object],
+    given: Sequence[Mapping[str, object]],
     texts: Sequence[str],
     *,
     is_marked: bool,
@@ -87,7 +88,7 @@ def _row(
     return ParsedRow(where, id, tokens, np.concatenate(scores), places=places, target=said, prediction=said)
 
 
-def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
+def _texts_of(given: Sequence[Mapping[str, object]], texts: int) -> list[int]:
     """The number of the text that each rationale is about."""
     docids = [str(one["docid"]) for one in given]
     told = [next((n for n in range(min(texts, 2)) if docid.endswith(NAMES[n])), None) for docid in docids]
@@ -105,7 +106,7 @@ def _texts_of(given: Sequence[Mapping[str, Any]], texts: int) -> list[int]:
     return of
 
 
-def _marks(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
+def _marks(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     spans = one.get(HARD)
     if not isinstance(spans, list | tuple):
         raise Fault(f"has no list {HARD!r} to take marks from")
@@ -120,7 +121,7 @@ def _marks(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, 
     return marks
 
 
-def _soft(one: Mapping[str, Any], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
+def _soft(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
     scores = numbers(one[SOFT], repr(SOFT))
     if len(scores) != len(places):
         raise Fault(f"has {len(scores)} soft scores for a text of {len(places)} tokens (parted by white space)")
@@ -152,7 +153,7 @@ def write_eraser(
         )
     lines = []
     for number, row in enumerate(maps):
-        record: dict[str, Any] = {"annotation_id": row.id, "rationales": _rationales(row, k)}
+        record: dict[str, object] = {"annotation_id": row.id, "rationales": _rationales(row, k)}
         if probabilities is not None and maps.classes is not None:
             chances = dict(zip(maps.classes, probabilities[number].tolist(), strict=True))
             record |= {"classification": max(chances, key=chances.__getitem__), "classification_scores": chances}
@@ -160,13 +161,13 @@ def write_eraser(
     write_text(with_folder(Path(path)), "".join(lines))
 
 
-def _rationales(row: Explained, k: float | None) -> list[dict[str, Any]]:
+def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, Any]]:
     scores = [_on_tokens(row, segment) for segment in range(len(row.texts))]
     marks = scores if row.kind == "binary" else None if k is None else _best(scores, k, row.kind)
     names = TEXTS[row.task]
     found = []
     for segment, mine in enumerate(scores):
-        one: dict[str, Any] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
+        one: dict[str, object] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
         if marks is not None:
             one[HARD] = _runs(marks[segment] != 0)
         if row.kind != "binary":
@@ -175,7 +176,7 @@ def _rationales(row: Explained, k: float | None) -> list[dict[str, Any]]:
     return found
 
 
-def _on_tokens(row: Explained, segment: int) -> Float[np.ndarray, " token"]:
+def _on_tokens(row: RowExplanation, segment: int) -> Float[np.ndarray, " token"]:
     """Scores that add up are shared among the tokens a unit touches, by characters; others count whole in each."""
     tokens = np.array([place[1:] for place in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
     mine = row.segments == segment

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from didact.errors import DataError
+from didact.files.unpack import gunzip, read_archive, reason_of
 from didact.importers.parsed import ParsedFile, shown
-from didact.records.unpack import gunzip, read_archive, reason_of
 
 
 def content_of(path: Path) -> str:
@@ -55,7 +55,7 @@ def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
     content = content_of(source)
     if content.lstrip().startswith("["):
         return _objects(document(source), "row", into)
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, dict[str, object]]] = []
     lines = content.rstrip("\r\n").split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -79,7 +79,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 def _objects(
     values: Sequence[Any] | Any, unit: str, into: ParsedFile, *, first: int = 1
 ) -> list[tuple[str, dict[str, Any]]]:
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, dict[str, object]]] = []
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise DataError(f"Explanations come as a list of records, not as {type(values).__name__}.")
     for number, value in enumerate(values, first):

@@ -16,9 +16,9 @@ from jaxtyping import Float
 
 from didact.core.row import Row
 from didact.errors import DataError
+from didact.files.unpack import gunzip
 from didact.importers.files import document
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, shown
-from didact.records.unpack import gunzip
 
 
 def read(
@@ -78,7 +78,7 @@ def _row(where: str, sequence: Any, target: str | int | None, scores: str | None
     return ParsedRow(where, None, tokens, values, segments, target=told, prediction=said)
 
 
-def _sides(fields: Mapping[str, Any], scores: str | None) -> tuple[Any, Any]:
+def _sides(fields: Mapping[str, object], scores: str | None) -> tuple[Any, Any]:
     """The scores of source and target tokens; one of them may be None."""
     source, target = fields.get("source_attributions"), fields.get("target_attributions")
     if source is None and target is None:
@@ -120,7 +120,7 @@ def _matrix(value: Any, tokens: int, kind: str) -> Float[np.ndarray, "token step
     return array
 
 
-def _tokens(fields: Mapping[str, Any], key: str) -> list[str]:
+def _tokens(fields: Mapping[str, object], key: str) -> list[str]:
     found = []
     listed = present(fields, key)
     if not isinstance(listed, list):

@@ -42,7 +42,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
     return parsed
 
 
-def _prediction(record: Mapping[str, Any]) -> int | str | None:
+def _prediction(record: Mapping[str, object]) -> int | str | None:
     """The class of the largest output; a single output is a value."""
     if record.get("predictions") is None:
         return None

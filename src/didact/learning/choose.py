@@ -11,7 +11,7 @@ from didact.explainers.mix import Blend, Mix
 from didact.explainers.parts import explained_by
 from didact.learning.fit import Examples, Training, best_of
 from didact.learning.teach import teach
-from didact.records.parts import Parts
+from didact.results.component_scores import ComponentScores
 from didact.students.strategy import Strategy
 
 
@@ -30,7 +30,7 @@ class Choice:
 
 def choose_by_new_students(
     explainer: Mix,
-    parts: Parts,
+    parts: ComponentScores,
     train: Examples,
     dev: Examples,
     training: Training,

@@ -9,7 +9,7 @@ from didact.core.batch import Batch
 from didact.core.explanation import Explanation
 from didact.core.normalise import softmax_over
 from didact.explainers.mix import Mix
-from didact.records.parts import Parts
+from didact.results.component_scores import ComponentScores
 from didact.students.crossing import crossing
 from didact.students.lesson import Lesson
 
@@ -20,7 +20,7 @@ class MixedLessons:
     The parts are scores of the teacher's units; where they go on the student's positions is worked out once.
     """
 
-    def __init__(self, parts: Parts, batch: Batch, *, temperature: float, device: torch.device) -> None:
+    def __init__(self, parts: ComponentScores, batch: Batch, *, temperature: float, device: torch.device) -> None:
         bounds = parts.maps.bounds
         counts = np.diff(bounds)
         self.units: Bool[Tensor, "row unit"] = torch.from_numpy(np.arange(counts.max()) < counts[:, None]).to(device)

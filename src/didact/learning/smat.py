@@ -36,8 +36,8 @@ from didact.learning.smat_checks import check_answers, check_parts, check_row_co
 from didact.learning.smat_options import LearnedMix, MixEpoch, SmatOptions
 from didact.learning.smat_route import check_route, first_line
 from didact.learning.smat_student import InnerBatch, StudentWithStrategy, seed_dropout
-from didact.records.parts import Parts
 from didact.render.progress import Progress
+from didact.results.component_scores import ComponentScores
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 
@@ -51,7 +51,7 @@ def learn_mix(
     student: Model,
     strategy: Strategy,
     explainer: Mix,
-    parts: Parts,
+    parts: ComponentScores,
     train: Examples,
     dev: Examples,
     training: Training,
@@ -76,7 +76,7 @@ class SmatLoop:
         student: Model,
         strategy: Strategy,
         explainer: Mix,
-        parts: Parts,
+        parts: ComponentScores,
         train: Examples,
         dev: Examples,
         training: Training,

@@ -11,9 +11,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from didact.errors import RecordError
+from didact.files.sealed import check_tensors, write_tensors
 from didact.learning.hypergradient import Route
 from didact.learning.smat_options import MixEpoch
-from didact.records.sealed import check_tensors, write_tensors
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from didact.core.precision import SINGLE
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.learning.fit import Examples, Training
 from didact.learning.smat_options import SmatOptions
-from didact.records.parts import Parts
+from didact.results.component_scores import ComponentScores
 from didact.students.attention import Attention
 from didact.students.strategy import Strategy
 
@@ -27,7 +27,7 @@ def check_strategy(strategy: Strategy, training: Training) -> Attention:
     return strategy
 
 
-def check_parts(parts: Parts) -> None:
+def check_parts(parts: ComponentScores) -> None:
     if len(parts.names) < 2 or np.ptp(parts.values, axis=1).max() < 1e-6:
         raise TrainingError(
             f"The {len(parts.names)} parts to be weighed ({', '.join(parts.names[:3])}) all say the same: there is "

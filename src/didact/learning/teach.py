@@ -9,7 +9,7 @@ from didact.core.model import Model
 from didact.core.seeds import seed_from
 from didact.learning.fit import AuxiliaryLoss, Epoch, Examples, Training, fit
 from didact.models.native import NativeModel
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.strategy import Strategy
 
 # Every row of a table is trained alike: no early stop, the best dev epoch. What serves depends on the student alone.

@@ -21,12 +21,13 @@ from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError, TrainingError
+from didact.files.atomic import check_new_folder, new_folder
+from didact.files.sealed import hash_of_file
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
-from didact.models.load import RECORD, WEIGHTS, checked_device
+from didact.models.load import RECORD, RECORD_VERSION, WEIGHTS, checked_device
 from didact.models.native import NativeModel
-from didact.records.atomic import check_new_folder, new_folder
-from didact.records.sealed import hash_of_file, write_json
+from didact.results.documents import save_document
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
         model.save(draft)
         _write(draft / "metrics.json", model.record.get("metrics", {}))
         weights = {path.name: hash_of_file(path) for path in sorted(draft.glob("*.safetensors"))}
-        write_json(draft / RECORD, {**model.record, WEIGHTS: weights}, indent=1)
+        save_document(draft / RECORD, {**model.record, WEIGHTS: weights}, RECORD_VERSION, indent=1)
 
 
 def _check_classes(data: Dataset) -> None:

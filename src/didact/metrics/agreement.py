@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from didact.errors import OptionError, ShapeError
-from didact.records.explanations import Explanations, count_of
 from didact.registry import Entry, Registry, Spec, check_types, checked_options, parse_spec, renamed_option
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import count_of
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.prediction import Prediction

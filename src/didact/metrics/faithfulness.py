@@ -19,7 +19,8 @@ from didact.core.perturb import on_all_positions
 from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.metrics.probe import Probe, places_of
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import RowExplanation, count_of
 
 CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -36,7 +37,7 @@ class Ranked:
     is_signed: bool
 
     @classmethod
-    def of(cls, one: Explained, *, by_size: bool) -> "Ranked":
+    def of(cls, one: RowExplanation, *, by_size: bool) -> "Ranked":
         signed = one.kind == "signed"
         keys = np.abs(one.scores) if by_size or not signed else one.scores
         return cls(one.scores, np.argsort(-keys, kind="stable"), signed)
@@ -307,7 +308,7 @@ def _has_room(questions: Mapping[int, np.ndarray]) -> bool:
     return sum(map(len, questions.values())) < QUESTIONS and sum(map(np.size, questions.values())) < MARKS
 
 
-def columns_of(one: Explained, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
+def columns_of(one: RowExplanation, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
     """For each position of the teacher the number of the unit that decides whether it stays."""
     batch = probe.batch
     if batch.pixels is not None:

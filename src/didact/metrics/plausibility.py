@@ -14,7 +14,8 @@ from scipy.stats import rankdata
 from didact.core.row import Box, Row, Span
 from didact.core.words import touches
 from didact.errors import OptionError
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import RowExplanation, count_of
 
 Marks = Sequence[Bool[np.ndarray, " _"]]  # of each row, which of its units are marked
 
@@ -161,7 +162,7 @@ def marks_in(maps: Explanations, rows: Sequence[Row]) -> Marks:
     return [marks_of(one, row) for one, row in zip(maps, rows, strict=True)]
 
 
-def marks_of(one: Explained, row: Row) -> Bool[np.ndarray, " unit"]:
+def marks_of(one: RowExplanation, row: Row) -> Bool[np.ndarray, " unit"]:
     """Which units share a character (or a pixel) with the row's rationale."""
     spans = [span for span in row.rationale or () if isinstance(span, Span)]
     boxes = [box for box in row.rationale or () if isinstance(box, Box)]

@@ -12,7 +12,8 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.faithfulness import Ranked, columns_of
 from didact.metrics.probe import Probe
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import RowExplanation, count_of
 
 ROWS: Final = 256  # whose questions are asked together
 
@@ -78,7 +79,9 @@ class Prediction:
         for (row, places), said in zip(asked, answers, strict=True):
             labels[row, places] = said.argmax(1)
 
-    def _kept(self, one: Explained, probe: Probe, row: int, by_size: bool) -> Bool[np.ndarray, "1 position"] | None:
+    def _kept(
+        self, one: RowExplanation, probe: Probe, row: int, by_size: bool
+    ) -> Bool[np.ndarray, "1 position"] | None:
         """What stays of a row; None where nothing was ranked, or nothing would go."""
         if not len(one) or (one.scores == one.scores[0]).all():
             return None

@@ -19,7 +19,8 @@ from didact.core.model import Model, answering
 from didact.core.row import Row
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
-from didact.records.explanations import Explained, Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import RowExplanation, count_of
 
 SIDES: Final = ("auto", "top", "labels")
 ONLY: Final = ("all", "content", "annotated")
@@ -75,7 +76,7 @@ class Stability(ABC):
         words = [self._words(one, row) for one, row in zip(maps, rows, strict=True)]
         return shared(words, near)
 
-    def _words(self, one: Explained, row: Row) -> tuple[set[str], ...]:
+    def _words(self, one: RowExplanation, row: Row) -> tuple[set[str], ...]:
         signed = one.kind == "signed" and self.side != "top"
         sizes = (one.scores, -one.scores) if signed else (np.abs(one.scores),)
         allowed = marks_of(one, row) if self.only == "annotated" else np.ones(len(one), dtype=bool)

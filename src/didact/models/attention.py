@@ -98,7 +98,7 @@ def split_mask(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | No
     return logits + mask.masked_fill(~allowed, 0.0), allowed
 
 
-def _check_arguments(module: nn.Module, others: Mapping[str, Any]) -> None:
+def _check_arguments(module: nn.Module, others: Mapping[str, object]) -> None:
     """Refuse an argument that would be ignored in silence."""
     unknown = sorted(name for name, value in others.items() if value is not None and name not in _IGNORED)
     if unknown:

@@ -67,7 +67,7 @@ def base_weights(
     from didact.models.pretrained import auto, quietly
 
     config, _ = opened_files(files, task, trust_remote_code)
-    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    options: dict[str, object] = {"revision": revision, "trust_remote_code": trust_remote_code}
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), hub_errors(base), quietly():
         kind = AutoConfig.from_pretrained(source, **options).model_type
         if kind != config.model_type:

@@ -12,8 +12,8 @@ from typing import Final
 from safetensors import SafetensorError
 
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
+from didact.files.paths import kind_at, short
 from didact.models import MODELS
-from didact.records.paths import kind_at, short
 from didact.registry import unknown
 
 _PICKLED: Final = "pytorch_model.bin"

@@ -179,7 +179,7 @@ class HuggingFaceModel(Model):
         returns_attention: bool | None = None,
     ) -> Any:
         """What transformers gives for these embeddings; with our attention function if there is an `ear`."""
-        options: dict[str, Any] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
+        options: dict[str, object] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
         if returns_attention is None:
             returns_attention = bool(set(listen) & ATTENTION) and self._attention_source.is_returned
         if returns_attention:
@@ -290,7 +290,7 @@ class HuggingFaceModel(Model):
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, Any]:
         if batch.pixels is not None:
             return {"pixel_values": batch.pixels.to(self._dtype)}
-        inputs: dict[str, Any] = {"input_ids": batch.tokens} if embeddings is None else {"inputs_embeds": embeddings}
+        inputs: dict[str, object] = {"input_ids": batch.tokens} if embeddings is None else {"inputs_embeds": embeddings}
         inputs["attention_mask"] = batch.mask.long()
         if batch.types is not None:
             inputs["token_type_ids"] = batch.types
@@ -298,7 +298,7 @@ class HuggingFaceModel(Model):
             inputs["use_cache"] = False
         return inputs
 
-    def _entering(self, inputs: dict[str, Any]) -> Tensor:
+    def _entering(self, inputs: dict[str, object]) -> Tensor:
         """What enters the first layer; nothing above it is computed."""
         hidden = first_input(self._first_layer, lambda: self.model(**inputs))
         if hidden is not None:

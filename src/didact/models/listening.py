@@ -72,7 +72,7 @@ class Ear:
 
     def parts(self) -> dict[str, Any]:
         """The fields of a `Trace`: layers stacked, weights as they are."""
-        parts: dict[str, Any] = {
+        parts: dict[str, object] = {
             name: torch.stack(layers, 1) if layers else None for name, layers in self._heard.items()
         }
         return parts | {"weights": tuple(self._weights) or None}

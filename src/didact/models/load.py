@@ -14,16 +14,18 @@ from didact.core.model import Model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
+from didact.files.paths import check_readable, kind_at
+from didact.files.sealed import damaged, hash_of_file
 from didact.models.hub import check_folder
 from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
-from didact.records.paths import check_readable, kind_at
-from didact.records.sealed import damaged, hash_of_file, read_json
+from didact.results.documents import VERSION, load_document
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel
 
 RECORD = "didact.json"
+RECORD_VERSION = 1  # of its schema
 WEIGHTS = "weights"  # the entry of that file with a SHA-256 of each file of weights
 _RESTORE = "Train the model again, or restore the file."
 _DEVICES = "cpu, cuda, cuda:1 and so on, mps"
@@ -198,9 +200,13 @@ def read_record(folder: Path) -> dict[str, Any]:
     if kind_at(path) != "file":
         return {}
     try:
-        return read_json(path, advice=_RESTORE)
+        return load_document(path, RECORD_VERSION, _without_version, advice=_RESTORE)
     except FileNotFoundError:  # removed meanwhile
         return {}
+
+
+def _without_version(record: Mapping[str, object]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name != VERSION}
 
 
 def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:

@@ -106,7 +106,7 @@ class PoolingModel(NativeModel):
     def _answer(self, states: Tensor, parts: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         if self.task is READING:
             return passage_logits(self.head(states), batch), {}
-        attention: dict[str, Any] = {}
+        attention: dict[str, object] = {}
         if self.score is None:
             pooled = [mean_over(states, part) for part in parts]
         else:

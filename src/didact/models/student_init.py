@@ -18,6 +18,7 @@ from didact.core.model import Model, Row
 from didact.core.task import IMAGE, Task, task_named
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
+from didact.files.sealed import read_json, write_json
 from didact.models import MODELS
 from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
 from didact.models.build import is_native, native_model
@@ -25,7 +26,6 @@ from didact.models.frozen import LEARNED, TEACHER, teacher_reader
 from didact.models.hub import base_folder, hub_errors, located
 from didact.models.native import NativeModel, native_like
 from didact.models.tokenizer import PieceReader
-from didact.records.sealed import read_json, write_json
 from didact.registry import Spec, parse_spec, unknown
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def student_init(
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, Any], vectors: Tensor | None = None) -> StudentInit:
+def _native(spec: str, facts: Mapping[str, object], vectors: Tensor | None = None) -> StudentInit:
     plain = json.loads(json.dumps(facts))
     embeddings = plain["options"].get("embeddings", LEARNED)
     source = "the teacher" if embeddings == TEACHER else embeddings
@@ -286,7 +286,7 @@ def _transformer(
 ) -> StudentInit:
     """The start of a Hugging Face student, opened once: for its hash, and for faults before any work is done."""
     origin = "random" if base is None else f"pretrained: {base}"
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "kind": "huggingface",
         "base": base,
         "revision": revision,

@@ -18,7 +18,7 @@ def tokenized(
     tokenizer: Any, rows: Sequence[Row], *, task: Task, name: str, max_length: int | None, has_types: bool
 ) -> list[Pieces]:
     """The pieces of each row, cut to `max_length`; of a question and a passage only the passage is cut."""
-    options: dict[str, Any] = {"return_offsets_mapping": True, "verbose": False}
+    options: dict[str, object] = {"return_offsets_mapping": True, "verbose": False}
     if max_length is not None:
         options |= {"truncation": "only_second" if task is READING else True, "max_length": max_length}
     texts = _columns(rows, task, name)
@@ -89,5 +89,5 @@ def undisturbed(tokenizer: Any) -> Iterator[None]:
 def tokenizer_facts(tokenizer: Any) -> dict[str, Any]:
     """A fast tokenizer, or an image processor, as plain values, without how it was called last."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    facts: dict[str, Any] = tokenizer.to_dict() if backend is None else json.loads(backend.to_str())
+    facts: dict[str, object] = tokenizer.to_dict() if backend is None else json.loads(backend.to_str())
     return {key: value for key, value in facts.items() if key not in ("truncation", "padding")}

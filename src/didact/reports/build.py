@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from didact import __version__
 from didact.errors import OptionError
-from didact.records.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
-from didact.records.remote import Remote, is_url
+from didact.files.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
+from didact.files.remote import Remote, is_url
 from didact.render.html import asset, render
 from didact.render.page import shades
 from didact.reports.header import Header

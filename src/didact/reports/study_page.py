@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from didact.records.atomic import with_folder, write_text
+from didact.files.atomic import with_folder, write_text
 from didact.render.html import cut
 from didact.reports.build import document, export
 from didact.reports.header import Header

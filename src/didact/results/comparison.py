@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -11,16 +11,16 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError
-from didact.records.atomic import with_folder, write_bytes, write_text
-from didact.records.remote import fetched_run, is_url
-from didact.records.sealed import damaged, missing_entry, read_json, write_json
+from didact.files.atomic import with_folder, write_bytes, write_text
+from didact.files.remote import fetched_run, is_url
 from didact.render.mix import MixView
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable
-from didact.results.documents import BROKEN, check_version, list_of, number
+from didact.results.documents import list_of, load_document, save_document
 from didact.results.gains import NONE, FailedRun, GainRow, LearnedMix
 from didact.results.measured import Measured
 from didact.results.number_format import NumberFormat
+from didact.results.run_facts import RunFacts
 from didact.results.run_record import RunRecord
 
 FILE: Final = "comparison.json"
@@ -49,7 +49,7 @@ class Comparison:
     rows: tuple[GainRow, ...]
     failed: tuple[FailedRun, ...]
     notes: tuple[str, ...]
-    about: Mapping[str, Any]
+    about: RunFacts
     agreement: Mapping[str, Any]
     folder: Path
     learned: tuple[LearnedMix, ...] = ()
@@ -66,7 +66,7 @@ class Comparison:
     @property
     def name(self) -> str:
         """The model's name; of an absolute path the last part, since a page that is passed on must not show it."""
-        name = str(self.about.get("teacher") or "this model")
+        name = self.about.teacher or "this model"
         return PurePath(name).name or name if PurePath(name).is_absolute() else name
 
     @cached_property
@@ -98,11 +98,7 @@ class Comparison:
     @cached_property
     def unlearned(self) -> dict[Column, str]:
         """The columns whose students learned nothing, with the reason. Ranks and gains of a report leave them out."""
-        reasons = {
-            (str(line.get("student")), int(number(line.get("size")) or 0)): str(line.get("reason") or "")
-            for line in self.about.get("columns") or ()
-            if isinstance(line, Mapping) and line.get("learned") is False
-        }
+        reasons = {(line.student, line.size): line.reason for line in self.about.columns if line.learned is False}
         return {column: reason for column, reason in reasons.items() if column in self.columns}
 
     @cached_property
@@ -210,7 +206,7 @@ class Comparison:
 
     @cached_property
     def measure(self) -> str:
-        return str(self.about.get("measure") or (self.rows[0].measure if self.rows else "accuracy"))
+        return self.about.measure or (self.rows[0].measure if self.rows else "accuracy")
 
     @property
     def is_correlation(self) -> bool:
@@ -248,7 +244,7 @@ class Comparison:
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """Plain JSON: the rows, the failed cells and what else is to be known."""
         return {
             "rows": [row.to_document() for row in self.rows],
@@ -258,7 +254,7 @@ class Comparison:
             "learned": [mix.to_document() for mix in self.learned],
             "contrasts": self.contrasts.to_document(),
             "notes": list(self.notes),
-            "about": dict(self.about),
+            "about": self.about.to_document(),
         }
 
     def to_pandas(self) -> Any:
@@ -271,7 +267,7 @@ class Comparison:
         """Write the table as .json, .csv or .parquet. The run's own folder holds it already."""
         path = with_folder(Path(path))
         if path.suffix == ".json":
-            write_json(path, self.to_document())
+            save_document(path, self.to_document(), VERSION)
         elif path.suffix == ".csv":
             write_text(path, self.to_pandas().to_csv(index=False))
         elif path.suffix == ".parquet":
@@ -289,21 +285,15 @@ class Comparison:
             raise OptionError(
                 f"There is no folder {folder}. Name the folder that `didact compare … --out FOLDER` wrote."
             )
-        path = folder / FILE
-        try:
-            document = read_json(path, advice=_AGAIN)
-            check_version(document, VERSION, path)
-            return cls._from_document(document, folder)
-        except FileNotFoundError:
-            raise OptionError(
-                f"{folder} is not the folder of a finished run: it holds no finished comparison ({FILE}). "
-                f"Run `didact compare … --out {folder}` first (the same command resumes where it was stopped)."
-            ) from None
-        except BROKEN as error:
-            raise damaged(path, missing_entry(error), _AGAIN) from error
+        missing = (
+            f"{folder} is not the folder of a finished run: it holds no finished comparison ({FILE}). "
+            f"Run `didact compare … --out {folder}` first (the same command resumes where it was stopped)."
+        )
+        read = partial(cls._from_document, folder=folder)
+        return load_document(folder / FILE, VERSION, read, advice=_AGAIN, missing=missing)
 
     @classmethod
-    def _from_document(cls, document: Mapping[str, Any], folder: Path) -> "Comparison":
+    def _from_document(cls, document: Mapping[str, Any], *, folder: Path) -> "Comparison":
         for name in ("about", "agreement"):
             if not isinstance(document[name], Mapping):
                 raise TypeError(f"{name} is {document[name]!r}")
@@ -312,7 +302,7 @@ class Comparison:
             rows=tuple(map(GainRow.from_document, list_of(document["rows"]))),
             failed=tuple(map(FailedRun.from_document, list_of(document["failed"]))),
             notes=tuple(map(str, list_of(document["notes"]))),
-            about=document["about"],
+            about=RunFacts.from_document(document["about"]),
             agreement=document["agreement"],
             folder=folder,
             learned=tuple(map(LearnedMix.from_document, list_of(document.get("learned") or []))),

@@ -1,6 +1,5 @@
 """A comparison for a terminal and for a notebook: the same table, and what must be read with it."""
 
-import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ from didact.render.tables import Cell, Table
 from didact.results.contrast import Column
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
+from didact.results.text_table import text_of
 
 if TYPE_CHECKING:
     from didact.results.comparison import Comparison
@@ -24,12 +24,7 @@ _STYLES: Final = {"above": "bold green", "below": "red", "": ""}
 
 def text(comparison: "Comparison", *, width: int | None = None) -> str:
     """The table with its remarks. Without a width no name or interval is cut, since they are read and typed."""
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), width=width or 10_000, highlight=False)
-    console.print(_rich_table(comparison))
-    drawn: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join([*(line.rstrip() for line in drawn.rstrip().splitlines()), *remarks(comparison)])
+    return "\n".join([text_of(_rich_table(comparison), width=width), *remarks(comparison)])
 
 
 def _rich_table(comparison: "Comparison") -> Any:
@@ -44,7 +39,7 @@ def _rich_table(comparison: "Comparison") -> Any:
     table.add_column(Text("mean\nrank"), justify="right")
     ranks = _ranks(comparison)
     for name in _ordered(comparison, ranks):
-        line = [Text(name, style="dim" if name in comparison.about.get("controls", ()) else "")]
+        line = [Text(name, style="dim" if name in comparison.about.controls else "")]
         for column in comparison.columns:
             words, mark = _written(comparison.find(name, column))
             line.append(Text(words, style=_STYLES[mark]))
@@ -57,7 +52,7 @@ def html(comparison: "Comparison") -> str:
     ranks = _ranks(comparison)
     rows: list[list[Cell | str]] = []
     for name in _ordered(comparison, ranks):
-        look, title = ("quiet", "a control") if name in comparison.about.get("controls", ()) else ("", "")
+        look, title = ("quiet", "a control") if name in comparison.about.controls else ("", "")
         cells = [_html_cell(comparison.find(name, column)) for column in comparison.columns]
         rows.append([Cell(name, look, title, longest=_LONGEST), *cells, _rank(ranks, name)])
     heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), "mean\nrank"]
@@ -67,7 +62,7 @@ def html(comparison: "Comparison") -> str:
 
 def remarks(comparison: "Comparison") -> list[str]:
     """What must be read with the table."""
-    measure = str(comparison.about.get("measure", "")).replace("balanced_accuracy", "balanced agreement")
+    measure = comparison.about.measure.replace("balanced_accuracy", "balanced agreement")
     percent = "points of 100" if measure != "pearson" else "Pearson's r"
     first = f"none: {measure} with the teacher's answers alone. All others: gain over none in {percent}"
     lines = []
@@ -88,9 +83,9 @@ def remarks(comparison: "Comparison") -> list[str]:
 
 def _failures(comparison: "Comparison") -> list[str]:
     """Columns whose students did not learn, and runs that failed."""
-    unlearned = [column for column in comparison.about.get("columns", ()) if column.get("learned") is False]
+    unlearned = [column for column in comparison.about.columns if column.learned is False]
     lines = [
-        f"{column['student']}, {column['size']:,} rows: the students did not learn ({column['reason']}); this "
+        f"{column.student}, {column.size:,} rows: the students did not learn ({column.reason}); this "
         "column says nothing about the explanations."
         for column in unlearned
     ]

@@ -1,13 +1,13 @@
 """The paired differences that a comparison stores: `Contrast` of two arms, and the table of all of them."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
 from didact.errors import OptionError
+from didact.results.documents import Document, required_number
 
 Column = tuple[str, int]  # student and training size
 _OLDER: Final = (
@@ -22,7 +22,7 @@ _NO_SHARED_SEED: Final = (
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrast(Document):
     """The mean paired difference of two arms. Its interval is `difference` ± t·`se`, with t at `df` degrees of freedom.
 
     The variances are those of the difference as seen from seed means, from row means and from what both leave. The
@@ -103,11 +103,11 @@ class ContrastTable:
             return _OLDER
         return _NO_SHARED_SEED if max(Counter(columns).values(), default=0) > 1 else _ALONE
 
-    def to_document(self) -> list[dict[str, Any]] | None:
+    def to_document(self) -> list[dict[str, object]] | None:
         if not self.is_stored:
             return None
         return [
-            {"student": column[0], "size": column[1], "first": first, "second": second, **asdict(contrast)}
+            {"student": column[0], "size": column[1], "first": first, "second": second, **contrast.to_document()}
             for (first, second, column), contrast in self.entries.items()
         ]
 
@@ -118,10 +118,8 @@ class ContrastTable:
             return cls(is_stored=False)
         entries = {}
         for line in lines:
-            values = {name: float(line[name]) for name in _FIELDS}
-            if not all(map(math.isfinite, values.values())):
-                raise ValueError("a contrast has values that are not numbers")
-            counts = {"seeds": int(line["seeds"]), "rows": int(line["rows"])}
+            for name in _FIELDS:
+                required_number(line[name])
             key = (str(line["first"]), str(line["second"]), (str(line["student"]), int(line["size"])))
-            entries[key] = Contrast(**{**values, **counts})  # type: ignore[arg-type]
+            entries[key] = Contrast.from_document(line)
         return cls(entries)

@@ -1,19 +1,51 @@
-"""What all readers of stored documents share: versions, numbers, and values as JSON has them."""
+"""What all stored documents share: a schema version, numbers, and fields that are read and written by their types."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import NoneType
+from typing import Any, Final, TypeVar, get_args, get_origin
 
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
+from didact.files.atomic import with_folder
+from didact.files.sealed import damaged, missing_entry, read_json, write_json
 
 VERSION: Final = "version"  # the entry that names the schema of a document; without it, it is 1
+NOT_STORED: Final = {"stored": False}  # metadata of a field that is no part of the document
 # What reading a damaged entry can raise.
 BROKEN: Final = (LookupError, TypeError, ValueError, AttributeError)
 
+T = TypeVar("T")
 
-def check_version(document: Mapping[str, Any], newest: int, path: Path) -> None:
+
+def save_document(path: Path, document: Mapping[str, object], version: int, *, indent: int | None = None) -> None:
+    """Write a document with its schema version and a checksum, whole or not at all."""
+    write_json(with_folder(path), {**plain(document), VERSION: version}, indent=indent)
+
+
+def load_document(
+    path: Path, newest: int, read: Callable[[Mapping[str, object]], T], *, advice: str, missing: str = ""
+) -> T:
+    """What `read` makes of the document in a file. Damage is a RecordError that names the file and ends with `advice`.
+
+    A file that is not there is an OptionError with the text `missing`, or without one a FileNotFoundError.
+    """
+    try:
+        document = read_json(path, advice=advice)
+    except FileNotFoundError:
+        if missing:
+            raise OptionError(missing) from None
+        raise
+    try:
+        check_version(document, newest, path)
+        return read(document)
+    except BROKEN as error:
+        raise damaged(path, missing_entry(error), advice) from error
+
+
+def check_version(document: Mapping[str, object], newest: int, path: Path) -> None:
     """A RecordError for a document of a later version than this didact knows."""
     version = document.get(VERSION, 1)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
@@ -22,14 +54,14 @@ def check_version(document: Mapping[str, Any], newest: int, path: Path) -> None:
         raise RecordError(f"{path} has schema version {version}, and this didact reads up to {newest}. Update didact.")
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """A finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
 
 
-def required_number(value: Any) -> float:
+def required_number(value: object) -> float:
     """A finite number, else a ValueError."""
     finite = number(value)
     if finite is None:
@@ -46,6 +78,8 @@ def list_of(value: Any) -> list[Any]:
 
 def plain(value: Any) -> Any:
     """The value as JSON has it: a number that is not finite becomes None, tuples become lists."""
+    if isinstance(value, Document):
+        return value.to_document()
     if isinstance(value, Mapping):
         return {str(name): plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -55,13 +89,36 @@ def plain(value: Any) -> Any:
     return value
 
 
-Entry = TypeVar("Entry", bound="Fields")
+Stored = TypeVar("Stored", bound="Document")
 
 
-class Fields(Mapping[str, Any]):
-    """A base of dataclasses whose fields can also be read by name, `row["gain"]`, and made a dict of."""
+class Document:
+    """A base of dataclasses that are read from and written to JSON, field by field."""
 
-    __dataclass_fields__: dict[str, Any]
+    __dataclass_fields__: dict[str, Field[Any]]
+
+    @classmethod
+    def from_document(cls: type[Stored], document: Mapping[str, object]) -> Stored:
+        """Read the fields by their types. Unknown entries are dropped, absent ones get their defaults.
+
+        Raises KeyError for an absent entry without a default, TypeError or ValueError for one of another type.
+        """
+        values = {}
+        for name, about in cls.__dataclass_fields__.items():
+            has_default = about.default is not MISSING or about.default_factory is not MISSING
+            if _is_stored(about) and (name in document or not has_default):
+                values[name] = _typed(about.type, document[name])
+        return cls(**values)
+
+    def to_document(self) -> dict[str, object]:
+        """The fields as JSON has them."""
+        return {
+            name: plain(getattr(self, name)) for name, about in self.__dataclass_fields__.items() if _is_stored(about)
+        }
+
+
+class Fields(Document, Mapping[str, Any]):
+    """A document whose fields can also be read by name, `row["gain"]`, and made a dict of."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__dataclass_fields__:
@@ -74,35 +131,30 @@ class Fields(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.__dataclass_fields__)
 
-    @classmethod
-    def from_document(cls: type[Entry], document: Mapping[str, Any]) -> Entry:
-        """Read the fields by their types. Unknown entries are dropped, absent ones get their defaults.
 
-        Raises KeyError for an absent entry without a default, TypeError or ValueError for one of another type.
-        """
-        values = {}
-        for name, about in cls.__dataclass_fields__.items():
-            if name in document or about.default is MISSING:
-                values[name] = _typed(about.type, document[name])
-        return cls(**values)
-
-    def to_document(self) -> dict[str, Any]:
-        """The fields as JSON has them."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.items()}
+def _is_stored(about: Field[Any]) -> bool:
+    return bool(about.metadata.get("stored", True))
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """The value of an entry as its field has it. A number that may be unknown becomes None where it is not finite."""
-    if kind == float | None:
-        return number(value)
+    """The value of an entry as its field has it. What may be unknown becomes None where it is no such value."""
+    inside = [option for option in get_args(kind) if option not in (NoneType, Ellipsis)]
+    if NoneType in get_args(kind):
+        if value is None or inside == [float]:
+            return number(value)
+        return value if inside[0] in (str, int, bool) else _typed(inside[0], value)
     if kind is float:
         return required_number(value)
-    if kind == str | None or kind == int | None:
-        return value
     if kind is str:
         return "" if value is None else str(value)
-    if kind is int or kind is bool:
+    if kind in (int, bool):
         return kind(value)
-    if kind in (tuple[str, ...], tuple[float, ...]):
-        return tuple(map(kind.__args__[0], value or ()))
-    return value or ()
+    if isinstance(kind, type) and issubclass(kind, Document):
+        return kind.from_document(value or {})
+    origin = get_origin(kind)
+    if origin is tuple:
+        read = inside[0] if inside[0] in (str, float, int) else partial(_typed, inside[0])
+        return tuple(map(read, value if isinstance(value, tuple) else list_of(value or [])))
+    if origin is Mapping:
+        return dict(value or {})
+    return value or () if origin is Sequence else value

@@ -1,11 +1,12 @@
 """The rows of a comparison: a gain for each explainer, student and training size; failed runs; learned mixes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from didact.results.contrast import Column
-from didact.results.documents import Fields, number
+from didact.results.documents import NOT_STORED, Fields
+from didact.results.training_record import LearnedRecord, LearningEpoch
 
 NONE: Final = "none"  # the arm without explanations, which every gain is over
 FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
@@ -46,7 +47,7 @@ class GainRow(Fields):
     low_seeds: int = 0
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "GainRow":
+    def from_document(cls, document: Mapping[str, object]) -> "GainRow":
         """A stored row. Raises KeyError or TypeError where an entry is missing or of another type."""
         for name in ("explainer", "student", "size", "seeds", "gain", "low", "high"):
             document[name]
@@ -58,20 +59,9 @@ class GainRow(Fields):
         for name in ("explainer", "student"):
             if not isinstance(document[name], str):
                 raise TypeError(f"{name} of a row is {document[name]!r}")
-        numbers: dict[str, Any] = {name: number(document.get(name)) for name in _NUMBERS}
-        counts: dict[str, Any] = {name: int(document.get(name) or 0) for name in _COUNTS}
-        if "mean" not in document:  # rows of the first versions
-            numbers["mean"] = numbers["median"]
-        return cls(
-            explainer=document["explainer"],
-            student=document["student"],
-            measure=str(document.get("measure") or "accuracy"),
-            p_reason=str(document.get("p_reason") or ""),
-            claimed=bool(document.get("claimed", False)),
-            is_control=bool(document.get("is_control", False)),
-            **counts,
-            **numbers,
-        )
+        counts = {name: document.get(name) or 0 for name in _COUNTS}
+        measure, mean = document.get("measure") or "accuracy", document.get("mean", document.get("median"))
+        return super().from_document({**document, **counts, "measure": measure, "mean": mean})  # older rows lack some
 
     @property
     def column(self) -> Column:
@@ -123,24 +113,21 @@ class FailedRun(Fields):
     error: str
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedMix(Fields):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LearnedMix(LearnedRecord):
     """What a learned explainer became for one student, size and seed: the weight of each part by its name."""
 
     explainer: str
     student: str
     size: int
     seed: int
-    names: tuple[str, ...]
-    weights: tuple[float, ...]
-    coefficients: tuple[float, ...] = ()
-    log_temperature: float | None = None
-    entropy: float | None = None
-    active: int | None = None
-    route: str = ""
-    notes: tuple[str, ...] = ()
-    temperature: float | None = None
-    kept: str = ""
+    epochs: tuple[LearningEpoch, ...] = field(default=(), metadata=NOT_STORED)
+
+    @classmethod
+    def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedMix":
+        """What was recorded of an explainer, without its epochs."""
+        column = {"explainer": explainer, "student": student, "size": size, "seed": seed}
+        return cls.from_document({**column, **learned.to_document()})
 
 
 def column_name(column: Column) -> str:

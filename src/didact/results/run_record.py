@@ -1,18 +1,18 @@
 """How and when a run was started: a file of its own, since results do not depend on it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from didact.records.sealed import read_json, write_json
-from didact.results.documents import number
+from didact.results.documents import Document, load_document, save_document
 
 FILE: Final = "run.json"
+VERSION: Final = 1
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class RunRecord(Document):
     """The command of a run and its times in UTC. What older runs did not record is empty or None."""
 
     command: str = ""
@@ -30,15 +30,14 @@ class RunRecord:
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":
         """The record in a run's folder; an empty one for runs of earlier versions, which have no such file."""
+        advice = "Run the same comparison again, or remove the file."
         try:
-            document = read_json(folder / FILE, advice="Run the same comparison again, or remove the file.")
+            return load_document(folder / FILE, VERSION, cls.from_document, advice=advice)
         except FileNotFoundError:
             return cls()
-        command, started, finished = (str(document.get(name) or "") for name in ("command", "started", "finished"))
-        return cls(command, started, finished, number(document.get("seconds")))
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE, asdict(self), indent=1)
+        save_document(folder / FILE, self.to_document(), VERSION, indent=1)
 
     @property
     def date(self) -> str:

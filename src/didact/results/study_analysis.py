@@ -1,13 +1,12 @@
 """What a study with people found: `StudyAnalysis`, as `didact study analyze` stores it in analysis.json."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.records.sealed import damaged, missing_entry, read_json, write_json
-from didact.results.documents import BROKEN, VERSION, Fields, number, required_number
+from didact.results.documents import NOT_STORED, Document, Fields, load_document, number, save_document
 from didact.results.number_format import NumberFormat
 
 FILE: Final = "analysis.json"
@@ -40,7 +39,7 @@ class MethodEstimate(Fields):
     by_person: tuple[float, ...] = ()
 
     @classmethod
-    def from_document(cls, row: Mapping[str, Any]) -> "MethodEstimate":
+    def from_document(cls, row: Mapping[str, object]) -> "MethodEstimate":
         by_person = row.get("by_person")
         people = by_person.values() if isinstance(by_person, Mapping) else ()
         values = tuple(value for entry in people if (value := number(entry)) is not None)
@@ -98,7 +97,7 @@ class Skill(Fields):
 
 
 @dataclass(frozen=True)
-class PeopleNeeded:
+class PeopleNeeded(Document):
     """How many people a difference takes: the `smallest` that was found, or the one `asked` for."""
 
     what: str
@@ -108,39 +107,26 @@ class PeopleNeeded:
     more: int | None
     limit: str
 
-    @classmethod
-    def from_document(cls, row: Mapping[str, Any]) -> "PeopleNeeded":
-        people, more = (None if row[name] is None else int(row[name]) for name in ("people", "more"))
-        return cls(
-            str(row["what"]), required_number(row["difference"]), int(row["items"]), people, more, str(row["limit"])
-        )
-
 
 @dataclass(frozen=True)
-class Power:
+class Power(Document):
     """How large a study must be. `rows` is empty with a `reason` where that cannot be said."""
 
-    rows: tuple[PeopleNeeded, ...]
-    power: float
-    groups: int | None
-    reason: str
-
-    @classmethod
-    def from_document(cls, found: Mapping[str, Any]) -> "Power":
-        power = 0.8 if found.get("power") is None else required_number(found["power"])
-        rows = tuple(map(PeopleNeeded.from_document, found.get("rows") or ()))
-        return cls(rows, power, found.get("groups"), str(found.get("reason") or ""))
+    rows: tuple[PeopleNeeded, ...] = ()
+    power: float = 0.8
+    groups: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
-class PeopleAgreement:
+class PeopleAgreement(Document):
     """How far people agree, by measure; what is unknown is left out."""
 
     values: tuple[tuple[str, float], ...]
     reason: str
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "PeopleAgreement":
+    def from_document(cls, document: Mapping[str, object]) -> "PeopleAgreement":
         names = {
             "kendall_w_items": "Kendall's W, mean over items",
             "kendall_w_people": "Kendall's W of people's mean ranks",
@@ -156,7 +142,7 @@ class PeopleAgreement:
 
 
 @dataclass(frozen=True)
-class StudyCounts:
+class StudyCounts(Document):
     """How many people, items and answers the analysis is about."""
 
     people: int
@@ -164,17 +150,11 @@ class StudyCounts:
     finished: int
     items: int
     answers: int
-    median_seconds: float | None
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "StudyCounts":
-        people, synthetic, finished = (int(document[name]) for name in ("people", "synthetic", "finished"))
-        items, answers = int(document["items"]), int(document["answers"])
-        return cls(people, synthetic, finished, items, answers, number(document.get("median_seconds")))
+    median_seconds: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class StudyAnalysis:
+class StudyAnalysis(Document):
     """An analysed study. `document` is what is stored, with everything that no table shows."""
 
     kind: str
@@ -190,51 +170,31 @@ class StudyAnalysis:
     agreement: PeopleAgreement
     power: Power
     skills: tuple[Skill, ...]
-    document: Mapping[str, Any] = field(repr=False)
-    folder: Path = Path()
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, metadata=NOT_STORED)
+    folder: Path = field(default=Path(), metadata=NOT_STORED)
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any], folder: Path = Path()) -> "StudyAnalysis":
+    def from_document(cls, document: Mapping[str, Any]) -> "StudyAnalysis":
         """What a document holds. Raises LookupError, TypeError or ValueError where it is damaged."""
-        if document[VERSION] != NEWEST or document["kind"] not in KINDS:
-            raise ValueError(f"version {document[VERSION]!r} of kind {document['kind']!r} is not known here")
-        skills: Sequence[Any] = dict(document.get("trueskill") or {}).get("rows", ())
-        return cls(
-            kind=str(document["kind"]),
-            title=str(document["title"]),
-            question=str(document["question"]),
-            headline=str(document["headline"]),
-            notes=tuple(map(str, document["notes"])),
-            level=required_number(document["level"]),
-            methods=tuple(map(MethodEstimate.from_document, document["methods"])),
-            pairs=tuple(map(PairwiseDifference.from_document, document["pairs"])),
-            counts=StudyCounts.from_document(document["counts"]),
-            people=tuple(map(Participant.from_document, document["people"])),
-            agreement=PeopleAgreement.from_document(document["agreement"]),
-            power=Power.from_document(document["power"]),
-            skills=tuple(map(Skill.from_document, skills)),
-            document=document,
-            folder=folder,
-        )
+        if document["kind"] not in KINDS:
+            raise ValueError(f"a study of kind {document['kind']!r} is not known here")
+        skills = list(dict(document.get("trueskill") or {}).get("rows", ()))
+        return replace(super().from_document({**document, "skills": skills}), document=document)
 
     @classmethod
     def load(cls, folder: Path | str) -> "StudyAnalysis":
         """The analysis that lies in a study's folder."""
-        folder = Path(folder)
-        path, advice = folder / FILE, f"Run `didact study analyze {folder}`."
+        folder, advice = Path(folder), f"Run `didact study analyze {folder}`."
         if not folder.is_dir():
             raise OptionError(f"There is no folder {folder}. Name the folder of a study that was analysed.")
-        try:
-            return cls.from_document(read_json(path, advice=advice), folder)
-        except FileNotFoundError as error:
-            raise OptionError(f"{folder} holds no {FILE}: the study was not analysed yet. {advice}") from error
-        except BROKEN as error:
-            raise damaged(path, missing_entry(error), advice) from error
+        missing = f"{folder} holds no {FILE}: the study was not analysed yet. {advice}"
+        analysis = load_document(folder / FILE, NEWEST, cls.from_document, advice=advice, missing=missing)
+        return replace(analysis, folder=folder)
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE, self.document, indent=1)
+        save_document(folder / FILE, self.document, NEWEST, indent=1)
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """Plain JSON data, as `analysis.json` holds it."""
         return dict(self.document)
 

@@ -10,7 +10,7 @@ from didact.core.batch import Batch
 from didact.core.model import Model, evaluating
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, UnsupportedError
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.lesson import Lesson, phrases_of
 from didact.students.strategy import Strategy
 

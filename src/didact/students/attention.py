@@ -13,7 +13,7 @@ from didact.core.model import Model, evaluating
 from didact.core.simplex import sparsemax
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.lesson import Lesson, Signed, check_share, mass_of, top_of
 from didact.students.strategy import Strategy
 

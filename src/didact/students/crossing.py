@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 
 from didact.core.batch import Batch
 from didact.errors import ShapeError
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 
 # Less than this share of a row's mass may stay behind unnoticed: the rounding of sums.
 _NOTICED = 1e-9

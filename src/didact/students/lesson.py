@@ -14,7 +14,8 @@ from didact.core.normalise import softmax_over
 from didact.core.row import Span
 from didact.core.words import touches
 from didact.errors import OptionError, ShapeError
-from didact.records.explanations import Explanations, count_of
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import count_of
 from didact.students.crossing import crossed_marks, crossed_mass
 
 Signed = Literal["absolute", "positive", "softmax"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from didact.core.batch import Batch
 from didact.core.model import Model
 from didact.core.trace import Listen, Trace
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.lesson import Lesson
 
 

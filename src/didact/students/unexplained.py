@@ -7,7 +7,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.trace import Listen, Trace
-from didact.records.explanations import Explanations
+from didact.results.explanations import Explanations
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import RecordError
-from didact.records.atomic import write_bytes
+from didact.files.atomic import write_bytes
 
 FILE: Final = "secret.key"
 KEPT: Final = 30 * 24 * 3600  # seconds for which a cookie is good

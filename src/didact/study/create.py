@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from didact.errors import DataError, OptionError, ShapeError
-from didact.records.atomic import check_new_folder, new_folder
+from didact.files.atomic import check_new_folder, new_folder
 from didact.results.documents import plain
 from didact.study.about import TITLE, default_about
 from didact.study.auth import new_keys, write_private
@@ -23,7 +23,7 @@ from didact.study.stimuli import Stimuli, frozen
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
     from didact.core.row import Row
-    from didact.records.explanations import Explanations
+    from didact.results.explanations import Explanations
 
 _LOG = logging.getLogger(__name__)
 MOST: Final = 26  # methods of a ranking: each has a letter on the page
@@ -121,7 +121,7 @@ def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
 
 def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
     """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
-    from didact.records.views import labels
+    from didact.results.views import labels
 
     if not explanations:
         raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Final
 from pydantic import ConfigDict, TypeAdapter
 
 from didact.errors import DataError, OptionError
-from didact.records.sealed import read_json, write_json
+from didact.files.sealed import read_json
+from didact.results.documents import VERSION, check_version, save_document
 
 FILE: Final = "study.json"
+NEWEST: Final = 1  # version of its schema
 _AGAIN: Final = "Restore the file, or make the study again."
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
 QUESTIONS: Final = {
@@ -68,7 +70,7 @@ class Design:
         return self.cohorts[(number - 1) % len(self.cohorts)]
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE, asdict(self), indent=1)
+        save_document(folder / FILE, asdict(self), NEWEST, indent=1)
 
 
 def read_design(folder: Path) -> Design:
@@ -79,7 +81,10 @@ def read_design(folder: Path) -> Design:
             f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
         )
     try:
-        return TypeAdapter(Design).validate_python(read_json(path, advice=_AGAIN))
+        document = read_json(path, advice=_AGAIN)
+        check_version(document, NEWEST, path)
+        document.pop(VERSION, None)
+        return TypeAdapter(Design).validate_python(document)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{path} is not a study's design ({error}). Make the study anew, or restore the file."

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter
 
 from didact.errors import DataError
-from didact.records.atomic import write_bytes
-from didact.records.sealed import read_json, write_json
+from didact.files.atomic import write_bytes
+from didact.files.sealed import read_json
+from didact.results.documents import VERSION, check_version, save_document
 
 if TYPE_CHECKING:
-    from didact.records.explanations import Explained
     from didact.render.heat import Heat
+    from didact.results.row_explanation import RowExplanation as Explained
 
 FILE: Final = "stimuli.json"
+NEWEST: Final = 1  # version of its schema
 _AGAIN: Final = "Restore the file, or make the study again."
 PICTURES: Final = "images"
 
@@ -55,7 +57,7 @@ class Stimuli:
     example: Stimulus
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE, asdict(self))
+        save_document(folder / FILE, asdict(self), NEWEST)
 
     @property
     def pictures(self) -> frozenset[str]:
@@ -66,7 +68,10 @@ class Stimuli:
 def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
     try:
-        return TypeAdapter(Stimuli).validate_python(read_json(path, advice=_AGAIN))
+        document = read_json(path, advice=_AGAIN)
+        check_version(document, NEWEST, path)
+        document.pop(VERSION, None)
+        return TypeAdapter(Stimuli).validate_python(document)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read ({error}). Restore the file, or make the study anew.") from error
 

@@ -7,9 +7,9 @@ from didact.render.matrix import MatrixView, written
 from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure, label
 from didact.reports.section import Block, Details, Notes, Section, lead
+from didact.results.agreement import AgreementMatrix
 from didact.results.comparison import Comparison
 from didact.results.documents import number
-from didact.results.measured import AgreementMatrix
 
 _SAID = {
     "kendall": "Kendall's τ: the order of all units",

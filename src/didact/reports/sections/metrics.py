@@ -14,7 +14,8 @@ from didact.reports.figure import Figure, label
 from didact.reports.leaders import beyond_chance, family_of, metric_entry, winners, written
 from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
-from didact.results.measured import Measured, MetricRow
+from didact.results.evaluation import MetricRow
+from didact.results.measured import Measured
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
 _STEP: Final = 26  # pixels of a line of the chart

@@ -1,0 +1,237 @@
+"""Metrics measured on explanations: what stands in the way of each, and the numbers of every row."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from didact.core.dataset import Dataset
+from didact.core.model import Model
+from didact.core.row import Row, Span
+from didact.core.task import task_named
+from didact.core.teacher import Teacher
+from didact.core.words import marked_words
+from didact.data.planted.dataset import PlantedDataset
+from didact.data.planted.verify import verify
+from didact.errors import OptionError
+from didact.experiment.explain import model_fingerprint
+from didact.experiment.metric_table import metric_rows, metric_tests
+from didact.metrics import METRICS, MetricEntry
+from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
+from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
+from didact.metrics.probe import Probe
+from didact.metrics.stability import SemanticStability, Stability
+from didact.models.build import build_model
+from didact.registry import parse_spec
+from didact.render.progress import Progress
+from didact.results.evaluation import Evaluation, MetricTable
+from didact.results.explanations import Explanations
+
+RANDOM: Final = "random"  # the control that knows nothing
+
+
+@dataclass
+class MetricsJob:
+    """Metrics to measure on sets of explanations of the same rows. `notes` grow with what a reader must know."""
+
+    maps: Mapping[str, Explanations]
+    rows: list[Row]
+    teacher: Teacher | None
+    data: Any
+    encoder: Any
+    replace: str
+    batch_size: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> Explanations:
+        return next(iter(self.maps.values()))
+
+    def possible(self) -> dict[str, Any]:
+        """Every metric whose needs are met."""
+        found = {}
+        for name, entry in METRICS.items():
+            metric = METRICS.load(name)()
+            if self.lacks(entry.needs, metric) is None:
+                found[name] = metric
+        if not found:
+            raise OptionError(
+                "Nothing can be measured: give the teacher (for faithfulness), or data with rationales (for "
+                "plausibility)."
+            )
+        return found
+
+    def lacks(self, needs: Sequence[str], metric: Any) -> str | None:
+        """What stands in the way of a metric; None if nothing does."""
+        if "teacher" in needs and self.teacher is None:
+            return "asks the teacher: give it (--model)"
+        if "teacher" in needs and self.teacher is not None and self.teacher.task.name == "reading":
+            return "asks about a class or a score, and this teacher answers spans"
+        if "rationale" in needs and not any(row.rationale for row in self.rows):
+            return "needs rationales: give data that have some (--data)"
+        if isinstance(metric, Stability | IouF1) and self.first.task == "image":
+            return "compares words, and these are images"
+        if "teacher" in needs and self.first.task == "image" and any(row.image is None for row in self.rows):
+            return "asks about images, and files of explanations do not hold them: give the data (--data)"
+        if "encoder" in needs and self.encoder is None and not isinstance(self.teacher, Model):
+            return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
+        classes = self.teacher is None or self.teacher.classes is not None
+        if isinstance(metric, Faithfulness) and metric.needs_classes and not classes:
+            return "is about classes, and this teacher gives a score"
+        return None
+
+    def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
+        """Measure them all. An error if any of them lacks something."""
+        faults = [
+            f"{name}: it {fault}."
+            for name, metric in metrics.items()
+            if (fault := self.lacks(entry_of(name, metric).needs, metric)) is not None
+        ]
+        if faults:
+            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))
+        if self.teacher is not None and any(isinstance(one, Faithfulness) for one in metrics.values()):
+            for maps in self.maps.values():
+                check_targets(maps, self.teacher)
+        found: dict[str, np.ndarray] = {}
+        how: dict[str, str] = {}
+        self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
+        words = {name: one if one.task == "image" else one.words() for name, one in self.maps.items()}
+        predicted = replace(self.first, predictions=self._predictions())
+        is_judged = any(isinstance(one, Plausibility) for one in metrics.values())
+        marks = [marks_in(one, self.rows) for one in words.values()] if is_judged else []
+        for name, metric in metrics.items():
+            if isinstance(metric, Plausibility):
+                pairs = zip(words.values(), marks, strict=True)
+                found[name] = np.stack([metric(one, self.rows, own) for one, own in pairs])
+                how[name] = "words by signed score" if metric.signed else "words by size"
+            elif isinstance(metric, Stability):
+                near = metric.near(predicted, self.rows, self._encoder(metric))
+                settled = metric.for_all(list(words.values()))
+                found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
+                how[name] = settled.how
+            elif name not in found:
+                found[name] = np.array(
+                    [
+                        [_number(name, metric(one, row)) for one, row in zip(own, self.rows, strict=True)]
+                        for own in self.maps.values()
+                    ]
+                )
+        heading = "plausibility"
+        if is_judged:
+            heading = self._heading()
+            self.notes += self._unread(marks[0])
+        methods = tuple(self.maps)
+        values = np.stack([found[name] for name in metrics])
+        rows = [
+            row
+            for (name, metric), own in zip(metrics.items(), values, strict=True)
+            for row in metric_rows(
+                name, methods, own, better=entry_of(name, metric).better, bounds=self._bounds(name, metric),
+                how=how.get(name, ""),
+            )
+        ]  # fmt: skip
+        tests = [test for name, own in zip(metrics, values, strict=True) for test in metric_tests(name, methods, own)]
+        table = MetricTable(tuple(rows), tuple(tests), heading, tuple(self.notes), len(self.first))
+        return Evaluation(tuple(metrics), methods, self.first.ids, values, how, table)
+
+    def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
+        """What the metric can be: how far a score moves has no upper end."""
+        if isinstance(metric, Faithfulness) and self.teacher is not None and self.teacher.classes is None:
+            return 0.0, float("inf")
+        return entry_of(name, metric).bounds
+
+    def _predictions(self) -> tuple[str, ...]:
+        """The predicted class of each row: the teacher's answer, else what the explanations tell."""
+        if self.teacher is not None and self.teacher.classes is not None:
+            said = self.teacher.predict(self.rows, batch_size=self.batch_size)
+            return tuple(self.teacher.classes[label] for label in said.labels)
+        told = [one.predictions for one in self.maps.values()]
+        return next((one for one in told if any(one)), told[0])
+
+    def _ask_teacher(
+        self, metrics: Mapping[str, Faithfulness], found: dict[str, np.ndarray], how: dict[str, str], progress: bool
+    ) -> None:
+        if not metrics:
+            return
+        assert self.teacher is not None
+        probe = Probe(self.teacher, self.rows, replace=self.replace, batch_size=self.batch_size)
+        with Progress("scoring faithfulness", total=len(self.rows), shown=progress) as bar:
+            values = faithfulness(list(metrics.values()), list(self.maps.values()), probe, done=bar.advance)
+        for name, value in zip(metrics, values, strict=True):
+            found[name], how[name] = value, f"units are {probe.masked.description}"
+        if "no mask token" in probe.masked.description:
+            self.notes.append(f"What is taken away is {probe.masked.description}.")
+        self.notes += self._about(probe)
+
+    def _about(self, probe: Probe) -> Iterator[str]:
+        """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
+        own = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
+        for name, maps in self.maps.items():
+            told = maps.fingerprints.get("teacher")
+            if own is not None and told is not None and told != own:
+                yield f"{name} explains another teacher ({maps.teacher}) than is asked ({probe.teacher.name})."
+            if probe.batch.pixels is not None or name == RANDOM:
+                continue
+            missing = [int((columns_of(one, probe, row) == len(one))[probe.masked.units[row]].sum())
+                       for row, one in enumerate(maps)]  # fmt: skip
+            if any(missing):
+                rows = sum(count > 0 for count in missing)
+                yield (
+                    f"{name} scores no unit for {sum(missing):,} tokens that the teacher reads, in {rows:,} rows; they "
+                    "always stay."
+                )
+
+    def _encoder(self, metric: Stability) -> Model | None:
+        if not isinstance(metric, SemanticStability):
+            return None
+        if isinstance(self.encoder, str):
+            task = task_named(self.first.task)
+            classes = ("no", "yes") if task.has_classes else None
+            data = Dataset("rows", task, {}, classes)
+            self.encoder = build_model(self.encoder, data, truncate=True)
+        found = self.teacher if self.encoder is None else self.encoder
+        if not isinstance(found, Model):
+            raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(found).__name__}.")
+        return found
+
+    def _unread(self, marks: Marks) -> Iterator[str]:
+        """Marked words behind the end of what was explained."""
+        if self.first.task == "image":
+            return
+        spans = [[span for span in row.rationale or () if isinstance(span, Span)] for row in self.rows]
+        everything = sum(sum(marked_words(own, row.texts)) for own, row in zip(spans, self.rows, strict=True))
+        known = sum(int(one.sum()) for one in marks)
+        if known < everything:
+            yield f"{everything - known:,} of {everything:,} marked words were not explained, and count for nothing."
+
+    def _heading(self) -> str:
+        """Whether rationales are the truth about this teacher."""
+        if not isinstance(self.data, PlantedDataset) or self.teacher is None:
+            return "plausibility"
+        found = verify(self.teacher, self.data)
+        said = (
+            f"its answer stayed on {found.kept:.1%} of rows with all else drawn anew, and followed "
+            f"{found.followed:.1%} of new rationales"
+        )
+        if found.verified:
+            self.notes.append(f"The rationales are the truth about this teacher: {said}.")
+            return "truth"
+        self.notes.append(f"The teacher is not verified ({said}): rationales are those of the task, not its own.")
+        return "plausibility"
+
+
+def entry_of(name: str, metric: Any) -> MetricEntry:
+    """What is to be known of a metric; of the caller's own, what it says itself."""
+    known = parse_spec(name).name
+    if known in METRICS:
+        return METRICS[known]
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
+    return MetricEntry("", "faithfulness", bounds, metric.better, (), "", "")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float("nan") if value is None else float(value)
+    except (TypeError, ValueError):
+        raise OptionError(f"Metric {name!r} is to give one number per row (or None), not {value!r}.") from None

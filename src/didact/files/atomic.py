@@ -1,0 +1,305 @@
+"""Writing that is either done or not: into a draft first, then moved into place."""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from safetensors import SafetensorError
+
+from didact.errors import DataError, OptionError, RecordError
+from didact.files.paths import kind_at, reason_of, short
+from didact.render import GENERATOR
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the file at once. Two processes may write the same path; one of them wins, whole."""
+    with write_through(path) as draft, draft.open("wb") as file:
+        file.write(content)
+
+
+def write_text(path: Path, content: str) -> None:
+    """The text as UTF-8. Half a surrogate pair, as a terminal makes it of bytes that are not UTF-8, is an error."""
+    try:
+        encoded = content.encode()
+    except UnicodeEncodeError as error:
+        part = content[max(0, error.start - 20) : error.start + 20]
+        raise DataError(
+            f"Could not write {path}: the text {part!r} holds characters that are not valid Unicode. Write it in UTF-8."
+        ) from None
+    write_bytes(path, encoded)
+
+
+@contextmanager
+def write_through(path: Path) -> Iterator[Path]:
+    """A draft file that becomes `path` when the block ends well: for what is too large to hold in memory.
+
+    Every file that didact writes is written here. A link stays, and the file it names is replaced. A device, a pipe, a
+    socket or a folder is never replaced.
+    """
+    target = regular_file(path)
+    draft = _draft(target)
+    try:
+        yield draft
+        _sync(draft)
+        draft.replace(target)
+    except OSError as error:
+        raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
+    finally:
+        _remove(draft)
+
+
+def regular_file(path: Path) -> Path:
+    """The file to write: `path` itself, or what a link leads to. An error if that is no regular file."""
+    try:
+        target = path.resolve() if path.is_symlink() else path
+        mode = target.stat().st_mode if target.exists() else None
+        _check_name(path)
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, links in a circle, a null character
+        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another file.") from None
+    if _is_device_path(path):
+        raise OptionError(
+            f"{path} is no regular file, and output is written as one. Name a file; --json prints to stdout instead."
+        )
+    if mode is None and path.is_symlink():
+        raise OptionError(f"{path} is a link to {target}, which does not exist. Remove the link, or name that file.")
+    if mode is not None and stat.S_ISDIR(mode):
+        raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
+    if mode is not None and not stat.S_ISREG(mode):
+        raise OptionError(f"{path} is a {_KINDS[stat.S_IFMT(mode)]}, which output never replaces. Name a regular file.")
+    return target
+
+
+def _is_device_path(path: Path) -> bool:
+    """Whether a path names a device or a process. /dev/shm is a file system in memory, where files are regular."""
+    absolute = str(path.absolute())
+    return absolute.startswith(("/dev/", "/proc/")) and not absolute.startswith("/dev/shm/")
+
+
+_KINDS: Final = {
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def check_new_file(
+    path: Path,
+    *,
+    reads: object = None,
+    overwrite: bool = False,
+    replaces: Callable[[Path], bool] | None = None,
+) -> Path:
+    """The path, if a file can be written there and nothing is lost by it: asked before hours of work, not after.
+
+    `reads` is what the command reads. A file that exists is replaced with `overwrite`, or if `replaces` says that it is
+    an earlier output of the same kind. A file of a run, a model or a study is replaced only by its own kind.
+    """
+    if str(path) == "-":
+        raise OptionError("'-' is no file: output goes to a file with a name. --json prints to stdout instead.")
+    if not path.name:
+        raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
+    target = regular_file(path)
+    if (
+        isinstance(reads, str | Path)
+        and target.exists()
+        and kind_at(Path(reads)) != "nothing"
+        and target.samefile(reads)
+    ):
+        raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
+    if target.exists():
+        is_again = replaces is not None and replaces(target)
+        owner, is_inside = _owner(target) or (None, False)
+        if owner is not None and (is_inside or not is_again):
+            raise OptionError(f"{path} belongs to {owner}, and would be lost. Name another file to write.")
+        if not is_again and not overwrite:
+            other = "" if replaces is None else ", and is no earlier output of this kind"
+            raise OptionError(
+                f"{path} exists already{other}. Name another file, or allow it to be replaced (--overwrite)."
+            )
+    _probe(target)
+    return path
+
+
+def check_different(**paths: Path | None) -> None:
+    """An error if two outputs are the same file. Keywords are the names of their options."""
+    given = {name: path.resolve() for name, path in paths.items() if path is not None}
+    for name, path in given.items():
+        twin = next((other for other in given if other != name and given[other] == path), None)
+        if twin is not None:
+            raise OptionError(f"--{name} and --{twin} are the same file, {path}. Name two files.")
+
+
+def check_output_folder(path: Path) -> Path:
+    """The path, if files can be written into a folder there, which may exist."""
+    if kind_at(path) in ("file", "special"):
+        raise OptionError(f"{path} is a file, and a folder is to be written there. Name a folder.")
+    _probe(path / "file")
+    return path
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is an HTML page that didact wrote."""
+    try:
+        with path.open("rb") as file:
+            return GENERATOR.encode() in file.read(4096)
+    except OSError:
+        return False
+
+
+def _owner(path: Path) -> tuple[str, bool] | None:
+    """The run, model, study or explainer that a file is a part of, and whether it is in a folder inside a run."""
+    for depth, folder in enumerate(list(path.absolute().parents)[:3]):
+        kept = sum((folder / name).exists() for name in ("comparison.json", "plan.toml", "results.parquet", "cells"))
+        if kept > 1:  # one of them alone may be the user's
+            return f"the run {folder}", depth > 0
+    folder = path.absolute().parent
+    for marker, owner in (("didact.json", "model"), ("study.json", "study")):
+        if (folder / marker).is_file():
+            return f"the {owner} {folder}", False
+    return (f"the learned explainer {folder}", False) if _is_explainer(folder) else None
+
+
+def _is_made_by_us(folder: Path) -> bool:
+    """Whether nothing of the user's is lost with a folder: it is a model, a learned explainer, or empty."""
+    return (folder / "didact.json").is_file() or _is_explainer(folder) or not any(folder.iterdir())
+
+
+def _is_explainer(folder: Path) -> bool:
+    try:
+        return "explainer" in json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
+@contextmanager
+def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Iterator[Path]:
+    """A draft folder that becomes `path` when the block ends well, and vanishes when it does not.
+
+    `is_own` is for a folder inside a run, that only didact names: whatever is there is replaced.
+    """
+    path = check_new_folder(path, overwrite=overwrite, is_own=is_own)
+    draft = _draft(path)
+    try:
+        draft.mkdir()
+        yield draft
+        for file in draft.rglob("*"):
+            _sync(file)
+        if overwrite:
+            _replace(draft, path)
+        else:
+            draft.rename(path)  # fails if somebody else made it meanwhile
+    except (OSError, SafetensorError) as error:  # safetensors has its own error for a disk that is full
+        raise RecordError(f"Could not write {path}: {reason_of(error)}. What was there is unchanged.") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Path:
+    """The absolute path, if a folder can be made there: asked before hours of work, not after.
+
+    With `overwrite` a folder may be there if it is empty or didact made it.
+    """
+    try:
+        path = path.resolve() if path.is_symlink() else path.absolute()
+        exists = path.exists()
+        _check_name(path)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another folder.") from None
+    if exists and not overwrite:
+        raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
+    if exists and not path.is_dir():
+        raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
+    if exists and not is_own and not _is_made_by_us(path):
+        raise OptionError(
+            f"{path} was not made by didact: it holds neither didact.json (of a model) nor the config.json of a "
+            "learned explainer. --overwrite replaces only such folders. Choose another folder."
+        )
+    _probe(path)
+    return path
+
+
+def with_folder(path: Path) -> Path:
+    """The path, whose folder is there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"Could not make the folder {path.parent}: {error.strerror or error}.") from error
+    return path
+
+
+def sweep(folder: Path, *, inside: Sequence[str] = ()) -> None:
+    """Remove drafts that a killed run left. A draft lives for moments, so old ones belong to nobody.
+
+    The folder may hold other people's files: only what is named as our drafts are, there and in the folders `inside`,
+    is looked at.
+    """
+    places = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in inside)]
+    for draft in sorted(path for place in places for path in place if _DRAFT.search(path.name)):
+        try:
+            is_old = time.time() - draft.stat().st_mtime > _OLD
+        except OSError:  # gone by now: another run's
+            continue
+        if is_old and draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        elif is_old:
+            draft.unlink(missing_ok=True)
+
+
+def _probe(path: Path) -> None:
+    """An error if nothing can be made beside `path`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _draft(path)
+        probe.mkdir()
+        probe.rmdir()
+    except (OSError, ValueError) as error:
+        raise RecordError(f"Could not write {short(path)}: {reason_of(error)}. Choose another place.") from error
+
+
+def _replace(draft: Path, path: Path) -> None:
+    """Move the draft into place; if that fails, what was there comes back."""
+    if not path.exists():
+        draft.rename(path)
+        return
+    old = _draft(path)
+    path.rename(old)
+    try:
+        draft.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(file: Path) -> None:
+    if file.is_file():
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+
+
+_DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
+_OLD: Final = 3600.0  # seconds after which a draft is nobody's
+
+
+def _remove(draft: Path) -> None:
+    with contextlib.suppress(OSError):  # a name too long was told already
+        draft.unlink(missing_ok=True)
+
+
+def _check_name(path: Path) -> None:
+    if "\0" in str(path):
+        raise ValueError("a name cannot hold a null character")
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")

@@ -1,0 +1,152 @@
+"""Files with a checksum: JSON documents and safetensors that didact writes and reads back.
+
+The checksum is an entry of the document itself, a SHA-256 of everything else in it. Files of earlier versions have none
+and are read as they are. Parquet files carry a checksum in their header (`table_io`, `results.explanations_parquet`).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from didact.errors import RecordError
+from didact.files.atomic import write_bytes, write_text
+
+FIELD: Final = "checksum"
+_DIGITS: Final = 64  # of a SHA-256
+_CHUNK: Final = 1 << 20
+_LONGEST_HEADER: Final = 100_000_000  # bytes; what the safetensors library accepts
+
+
+def checksum_of(document: Mapping[str, object]) -> str:
+    """The checksum of a JSON document. NaN is allowed; the order of the entries does not matter."""
+    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_json(path: Path, document: Mapping[str, object], *, indent: int | None = None) -> None:
+    """Write the document with its checksum, whole or not at all. It must have no entry `checksum` of its own."""
+    write_text(path, sealed_text(document, indent=indent))
+
+
+def sealed_text(document: Mapping[str, object], *, indent: int | None = None) -> str:
+    """The document with its checksum as JSON text. Without `indent`, entries are sorted and nothing is spaced."""
+    plain = json.loads(json.dumps(document, ensure_ascii=False))  # keys as JSON has them
+    assert FIELD not in plain
+    sealed = {**plain, FIELD: checksum_of(plain)}
+    if indent is None:
+        return json.dumps(sealed, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json.dumps(sealed, ensure_ascii=False, indent=indent) + "\n"
+
+
+def read_json(path: Path, *, advice: str) -> dict[str, Any]:
+    """The document in a file, without its checksum.
+
+    Damage is a RecordError that names the file and ends with `advice`. A missing file is a FileNotFoundError, since
+    what that means differs.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RecordError(f"Could not read {path}: {error.strerror or error}. {advice}") from error
+    return unsealed(content, path, advice=advice)
+
+
+def unsealed(content: bytes, path: Path | str, *, advice: str) -> dict[str, Any]:
+    """The document in this content, which was read from `path`."""
+    try:
+        document = json.loads(content)
+        if not isinstance(document, dict):
+            raise ValueError("it holds no JSON object")
+        stored = document.pop(FIELD, None)
+        is_intact = stored == checksum_of(document) if stored is not None else not _has_lost_seal(document)
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, " ".join(str(error).split())[:200], advice) from error
+    if not is_intact:
+        raise damaged(path, "its checksum does not match its content", advice)
+    return document
+
+
+def _has_lost_seal(document: Mapping[str, object]) -> bool:
+    """Whether the checksum is there under another name, as it is where a bit of the name was flipped."""
+    for name, value in document.items():
+        if isinstance(value, str) and len(value) == _DIGITS:
+            rest = {other: entry for other, entry in document.items() if other != name}
+            if value == checksum_of(rest):
+                return True
+    return False
+
+
+def hash_of_file(path: Path) -> str:
+    """The SHA-256 of a file's content, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damaged(path: Path | str, reason: str, advice: str) -> RecordError:
+    return RecordError(f"{path} is damaged ({reason}). {advice}")
+
+
+def missing_entry(error: Exception) -> str:
+    """What is wrong with a document, from the error that reading its entries raised."""
+    if isinstance(error, KeyError):
+        return f"there is no {error.args[0]!r}"
+    return " ".join(str(error).split())[:200]
+
+
+# -- safetensors ------------------------------------------------------------------------------------------------------
+
+
+def write_tensors(path: Path, content: bytes) -> None:
+    """Write safetensors with a checksum in their metadata, whole or not at all."""
+    write_bytes(path, sealed_tensors(content))
+
+
+def sealed_tensors(content: bytes) -> bytes:
+    """The same safetensors with a checksum over header and tensors in their metadata."""
+    length = int.from_bytes(content[:8], "little")
+    header, tensors = json.loads(content[8 : 8 + length]), content[8 + length :]
+    digest = _tensor_digest(header)
+    digest.update(tensors)
+    header["__metadata__"] = {**header.get("__metadata__", {}), FIELD: digest.hexdigest()}
+    text = json.dumps(header, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + tensors
+
+
+def check_tensors(path: Path, *, advice: str) -> None:
+    """A RecordError if the checksum of a safetensors file does not match. The tensors are read piece by piece."""
+    try:
+        with path.open("rb") as file:
+            is_intact = _is_intact(file)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RecordError(f"Could not read {path}: {error.strerror or error}. {advice}") from error
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, MemoryError) as error:
+        raise damaged(path, " ".join(str(error).split())[:200], advice) from error
+    if not is_intact:
+        raise damaged(path, "its checksum does not match its content", advice)
+
+
+def _is_intact(file: BinaryIO) -> bool:
+    length = int.from_bytes(file.read(8), "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError("its header has no sensible length")
+    header = json.loads(file.read(length))
+    stored = header.get("__metadata__", {}).pop(FIELD, None)
+    if stored is None:
+        return True
+    digest = _tensor_digest(header)
+    while piece := file.read(_CHUNK):
+        digest.update(piece)
+    return bool(stored == digest.hexdigest())
+
+
+def _tensor_digest(header: Mapping[str, object]) -> "hashlib._Hash":
+    """The digest of a header without its checksum; an empty metadata entry counts as none."""
+    plain = {name: entry for name, entry in header.items() if name != "__metadata__" or entry}
+    return hashlib.sha256(checksum_of(plain).encode())

@@ -1,0 +1,97 @@
+"""Sealed records in a folder, one file per key."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from didact.errors import RecordError
+from didact.files.atomic import write_text
+
+
+def key_of(spec: Mapping[str, object]) -> str:
+    """A key that hashes everything a result depends on. The order of the entries does not matter."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of one piece of work. A failure is a record too, never a hole."""
+
+    key: str
+    status: Literal["done", "failed"]
+    payload: Mapping[str, Any]
+
+
+class UnreadableError(RecordError):
+    """A file is there and the system refuses to read it. It is not taken for missing: its content may be fine."""
+
+
+def unreadable(path: Path, error: OSError) -> UnreadableError:
+    return UnreadableError(
+        f"Could not read {path}: {error.strerror or error}. Make it readable, or remove it to have it computed again."
+    )
+
+
+class Store:
+    """Records by key. A damaged record counts as missing for `is_done`, and is an error when it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, record: Record) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordError(f"Could not make the folder {self.folder}: {error.strerror or error}.") from error
+        body = {"key": record.key, "status": record.status, "payload": dict(record.payload)}
+        write_text(self._path(record.key), canonical({"body": body, "checksum": _checksum(body)}) + "\n")
+
+    def load(self, key: str) -> Record:
+        path = self._path(key)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise RecordError(f"There is no record {key} in {self.folder}.") from None
+        except OSError as error:
+            raise unreadable(path, error) from error
+        return opened(content, key, path)
+
+    def is_done(self, key: str) -> bool:
+        try:
+            return self.load(key).status == "done"
+        except UnreadableError:
+            raise
+        except RecordError:
+            return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(path.stem for path in self.folder.glob("*.json")))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+
+def opened(content: bytes, key: str, path: Path | str) -> Record:
+    """The record that was sealed as this content; `path` is named where it is damaged."""
+    try:
+        sealed = json.loads(content)
+        body = sealed["body"]
+        intact = sealed["checksum"] == _checksum(body) and body["key"] == key
+        record = Record(key, body["status"], body["payload"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
+    if not intact:
+        raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
+    return record
+
+
+def canonical(value: object) -> str:
+    """JSON that is the same for the same content."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _checksum(body: Mapping[str, object]) -> str:
+    return hashlib.sha256(canonical(body).encode()).hexdigest()

@@ -1,0 +1,98 @@
+"""Small tables in Parquet: the same content always gives the same bytes, and damage is noticed."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from didact.errors import RecordError
+from didact.files.atomic import with_folder, write_bytes
+from didact.files.store import canonical, unreadable
+
+FORMAT: Final = 1  # a header that names none has this one
+_KEY: Final = b"didact"
+# What reading a flipped bit can raise, in Arrow or in what is made of it.
+_BREAKS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length as Python lists, and what is said about them all."""
+
+    columns: Mapping[str, Sequence[Any]]
+    about: Mapping[str, Any]
+
+
+def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
+    """Write the table whole or not at all; gives the hash of its bytes. `types` names each column's Arrow type."""
+    import pyarrow
+    from pyarrow import parquet
+
+    arrays = {name: pyarrow.array(table.columns[name], _type(pyarrow, kind)) for name, kind in types.items()}
+    content = pyarrow.table(arrays)
+    about = dict(table.about)
+    header = {"about": about, "checksum": _checksum(_lists(content), about)}
+    content = content.replace_schema_metadata({_KEY: canonical(header).encode()})
+    buffer = io.BytesIO()
+    parquet.write_table(content, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
+    write_bytes(with_folder(path), buffer.getvalue())
+    return hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
+def read_table(path: Path, *, checksum: str | None = None) -> Table:
+    """What `write_table` wrote. With `checksum`, the SHA-256 of the file, other bytes than those are damage.
+
+    One checksum is enough: without that of the file, the one in its header tells whether the content is intact.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise RecordError(f"There is no file {path}; it will be computed again.") from None
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
+        raise _damaged(path)
+    try:
+        arrow = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=checksum is None).read()
+        header = json.loads((arrow.schema.metadata or {})[_KEY])
+        table = Table(_lists(arrow), header["about"])
+        version = header.get("format", FORMAT)
+        is_intact = checksum is not None or header["checksum"] == _checksum(table.columns, table.about)
+    except (pyarrow.ArrowException, *_BREAKS) as error:
+        reason = " ".join(str(error).split())
+        raise RecordError(f"{path} is missing or damaged ({reason}); it will be computed anew.") from error
+    if not is_intact:
+        raise _damaged(path)
+    if version != FORMAT:
+        raise RecordError(f"{path} has format {version}, and this didact reads up to {FORMAT}. Update didact.")
+    return table
+
+
+def _damaged(path: Path) -> RecordError:
+    return RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
+
+
+def _lists(table: Any) -> dict[str, list[Any]]:
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _checksum(columns: Mapping[str, Sequence[Any]], about: Mapping[str, object]) -> str:
+    """A hash of everything that is kept: Parquet's own cover its pages and not its header."""
+    digest = hashlib.sha256(canonical(dict(about)).encode())
+    for name, column in columns.items():
+        digest.update(repr(name).encode())
+        for value in column:
+            digest.update(repr(value).encode())
+    return digest.hexdigest()
+
+
+def _type(pyarrow: Any, name: str) -> Any:
+    if name.startswith("list "):
+        return pyarrow.list_(_type(pyarrow, name.removeprefix("list ")))
+    return getattr(pyarrow, name)()

@@ -1,0 +1,344 @@
+"""What methods agree on: a matrix of means over rows, its parts, and how it is shown. Read without torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from didact.errors import OptionError, RecordError
+from didact.files.atomic import check_new_file, with_folder, write_bytes
+from didact.files.table_io import Table, read_table, write_table
+from didact.registry import unknown
+from didact.render.chart import check_kind
+from didact.render.matrix import MatrixView, chart_of, picture_of, written
+from didact.results.documents import BROKEN, VERSION, Fields, check_version, plain
+from didact.results.documents import number as finite_number
+from didact.results.text_table import text_of
+
+CAUTION: Final = (
+    "Agreement is not correctness. Without a true explanation beside them it tells only whether two rankings are "
+    "alike: methods may agree and be wrong, or differ and both have a point (Neely et al. 2022)."
+)
+EACH: Final = ("task", "group", "length")
+NEWEST: Final = 1  # schema version of a saved agreement
+_ABOUT: Final = ("methods", "measure", "by", "level", "description", "undefined", "lowest", "notes")
+_COLUMNS: Final = {
+    "id": "string", "task": "string", "group": "string", "length": "int64", "present": "list bool_",
+    "values": "list float64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class AgreementMatrix(Fields):
+    """One measure of agreement between all pairs of methods: means over rows, as they are stored."""
+
+    methods: tuple[str, ...]
+    measure: str
+    matrix: Sequence[Sequence[float | None]] = ()
+    sd: Sequence[Sequence[float | None]] = ()
+    rows: Sequence[Sequence[int]] = ()
+    skipped: Sequence[Sequence[int]] = ()
+    by: str = "size"
+    level: str = ""
+    groups: tuple[str, ...] = ()
+    group_sd: Sequence[Sequence[float | None]] = ()
+    notes: tuple[str, ...] = ()
+    caution: str = ""
+
+    @cached_property
+    def square(self) -> Float[np.ndarray, "method method"] | None:
+        """The matrix with NaN for what is not known; None where it is not square or has fewer than two methods."""
+        count = len(self.methods)
+        if count < 2 or len(self.matrix) != count or any(len(line) != count for line in self.matrix):
+            return None
+        return np.array([[finite_number(value) for value in line] for line in self.matrix], dtype=np.float64)
+
+    def spread(self, first: int, second: int) -> float | None:
+        """The standard deviation over rows of two methods."""
+        count = len(self.methods)
+        is_whole = len(self.sd) == count and len(self.sd[first]) == count
+        return finite_number(self.sd[first][second]) if is_whole else None
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """One measure of all pairs of methods, row by row; the mean over rows is `matrix`.
+
+    A row is undefined for a pair where the measure has no answer (all scores equal, a single unit): it is counted in
+    `skipped` and never taken for 0. `present` says which methods explain a row: those of its group. `by` is `size`
+    where scores were compared without their signs, else `signed`. `description`, `undefined` and `lowest` say of the
+    measure what it is, when it has no answer, and the lower end of its scale.
+    """
+
+    methods: tuple[str, ...]
+    measure: str
+    by: str
+    level: str
+    values: Float[np.ndarray, "row method method"]
+    present: Bool[np.ndarray, "row method"]
+    ids: tuple[str, ...]
+    tasks: tuple[str, ...]
+    groups: tuple[str, ...]
+    lengths: Int[np.ndarray, " row"]
+    description: str = ""
+    undefined: str = ""
+    lowest: float = -1.0
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Agreement({self.measure!r}, {len(self.methods)} methods, {len(self.ids)} rows)"
+
+    @cached_property
+    def matrix(self) -> Float[np.ndarray, "method method"]:
+        """The mean over the rows that have an answer; NaN where none has."""
+        return _mean(self.values)
+
+    @cached_property
+    def sd(self) -> Float[np.ndarray, "method method"]:
+        """The standard deviation over rows; NaN with fewer than two."""
+        return _sd(self.values)
+
+    @cached_property
+    def rows(self) -> Int[np.ndarray, "method method"]:
+        """How many rows have an answer."""
+        return (~np.isnan(self.values)).sum(0)
+
+    @cached_property
+    def skipped(self) -> Int[np.ndarray, "method method"]:
+        """How many rows both methods explain, and the measure has no answer for."""
+        both = self.present[:, :, None] & self.present[:, None]
+        return (both & np.isnan(self.values)).sum(0)
+
+    @cached_property
+    def group_sd(self) -> Float[np.ndarray, "method method"]:
+        """The standard deviation of the means of groups (teachers, seeds); NaN with fewer than two."""
+        return _sd(np.stack([part.matrix for part in self.each("group").values()]))
+
+    def each(self, how: str) -> dict[str, "Agreement"]:
+        """The same by `task`, by `group` (teachers, unless groups were named), or by `length`: quarters by units."""
+        check_each(how)
+        names: Sequence[str] = {"task": self.tasks, "group": self.groups}.get(how) or _quarters(self.lengths)
+        if how == "length":
+            order = sorted(set(names), key=lambda name: min(self.lengths[[one == name for one in names]]))
+        else:
+            order = list(dict.fromkeys(names))
+        return {name: self._select(np.flatnonzero([one == name for one in names])) for name in order}
+
+    def _select(self, rows: Int[np.ndarray, " part"]) -> "Agreement":
+        return replace(
+            self,
+            values=self.values[rows],
+            present=self.present[rows],
+            ids=tuple(self.ids[row] for row in rows),
+            tasks=tuple(self.tasks[row] for row in rows),
+            groups=tuple(self.groups[row] for row in rows),
+            lengths=self.lengths[rows],
+        )
+
+    def between(self, first: str, second: str) -> float:
+        """The mean of these two methods."""
+        for name in (first, second):
+            if name not in self.methods:
+                raise OptionError(unknown("compared method", name, self.methods))
+        return float(self.matrix[self.methods.index(first), self.methods.index(second)])
+
+    def to_pandas(self, each: str | None = None) -> Any:
+        """A frame with one line per pair: mean, sd, rows, skipped; with `each`, per part of the rows and pair."""
+        import pandas
+
+        parts = {"": self} if each is None else self.each(each)
+        lines = [
+            ({} if each is None else {each: name})
+            | {
+                "measure": self.measure,
+                "first": self.methods[one],
+                "second": self.methods[two],
+                "mean": float(part.matrix[one, two]),
+                "sd": float(part.sd[one, two]),
+                "rows": int(part.rows[one, two]),
+                "skipped": int(part.skipped[one, two]),
+            }
+            for name, part in parts.items()
+            for one in range(len(self.methods))
+            for two in range(one + 1, len(self.methods))
+        ]
+        return pandas.DataFrame(lines)
+
+    def to_document(self, each: str | None = None) -> dict[str, object]:
+        """Plain JSON. Matrices are lists of lists, None where no row has an answer."""
+        document = self.to_matrix().to_document()
+        if each is not None:
+            document["each"] = {each: {name: plain(part._numbers()) for name, part in self.each(each).items()}}
+        return document
+
+    def to_matrix(self) -> AgreementMatrix:
+        """The means over rows, as a run stores them."""
+        groups = tuple(dict.fromkeys(self.groups))
+        return AgreementMatrix(
+            self.methods,
+            self.measure,
+            **self._numbers(),
+            by=self.by,
+            level=self.level,
+            groups=groups,
+            group_sd=self.group_sd.tolist(),
+            notes=self.notes,
+            caution=CAUTION,
+        )
+
+    def _numbers(self) -> dict[str, Any]:
+        names = ("matrix", "sd", "rows", "skipped")
+        return {name: getattr(self, name).tolist() for name in names}
+
+    def table(self, *, width: int | None = None, caution: bool = True) -> str:
+        """The matrix for people: each mean with its standard deviation over rows below it, and what to know of it."""
+        return "\n".join([self.grid(width=width), *self.remarks(), *[CAUTION] * caution])
+
+    def grid(self, *, width: int | None = None) -> str:
+        """The matrix alone."""
+        return text_of(self.rich_table(), width=width)
+
+    def rich_table(self) -> Any:
+        """Columns carry the numbers of the methods, so that twelve fit side by side."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(Text(self.measure), no_wrap=True)
+        for number in range(len(self.methods)):
+            table.add_column(str(number + 1), justify="right", no_wrap=True)
+        for number, name in enumerate(self.methods):
+            cells = [_cell(mean, sd) for mean, sd in zip(self.matrix[number], self.sd[number], strict=True)]
+            cells[number] = cells[number].split("\n")[0]  # with itself a method agrees always alike
+            table.add_row(Text(f"{number + 1} {name}"), *map(Text, cells))
+        return table
+
+    def remarks(self) -> list[str]:
+        """What must be read with the table."""
+        lines = [f"{self.measure}: {self.description}. {self._about()}; ± over rows."]
+        groups = list(dict.fromkeys(self.groups))
+        if len(groups) > 1:
+            spread = self.group_sd[~np.eye(len(self.methods), dtype=bool)]
+            widest = f": at most ±{np.nanmax(spread):.2f} between them" if not np.isnan(spread).all() else ""
+            lines.append(f"Rows of {len(groups)} groups are pooled ({', '.join(groups)}){widest}.")
+        if self.skipped.any():
+            lines.append(
+                f"– and rows left out have no answer ({self.undefined}): up to {self.skipped.max():,} rows of a pair."
+            )
+        return [*lines, *self.notes]
+
+    def _about(self) -> str:
+        counts = self.rows[(self.rows > 0) & ~np.eye(len(self.methods), dtype=bool)]
+        least, most = (int(counts.min()), int(counts.max())) if counts.size else (0, 0)
+        count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        signs = "scores without their signs" if self.by == "size" else "scores with their signs"
+        return f"Mean of {count} rows, {signs}"
+
+    def squares(self, each: str | None = None) -> list[MatrixView]:
+        """What a picture shows: one heat map, or one for each part of the rows."""
+        parts = {self.measure: self}
+        if each is not None:
+            parts = {f"{self.measure}, {name}": part for name, part in self.each(each).items()}
+        return [
+            MatrixView(self.methods, part.matrix, self.lowest, title, part._about()) for title, part in parts.items()
+        ]
+
+    def chart(self, each: str | None = None) -> Any:
+        """The heat map as an altair chart."""
+        return chart_of(self.squares(each), caution=CAUTION)
+
+    def save(self, path: Path | str, each: str | None = None) -> None:
+        """Write the numbers of every row as .parquet, or draw the heat map: .png, .svg, .html, .json (Vega-Lite)."""
+        path = Path(path)
+        if path.suffix != ".parquet":
+            draw([self], path, each)
+            return
+        columns = {
+            "id": self.ids, "task": self.tasks, "group": self.groups, "length": self.lengths.tolist(),
+            "present": self.present.tolist(), "values": self.values.reshape(len(self.ids), -1).tolist(),
+        }  # fmt: skip
+        about = {VERSION: NEWEST, **{name: getattr(self, name) for name in _ABOUT}}
+        write_table(path, Table(columns, about), types=_COLUMNS)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Agreement":
+        """What `save` wrote as .parquet."""
+        path = Path(path)
+        if not path.is_file():
+            raise OptionError(f"There is no file {path}. Agreement is written by agreement.save('name.parquet').")
+        table = read_table(path)
+        try:
+            check_version(table.about, NEWEST, path)
+            about = {name: table.about[name] for name in _ABOUT}
+            about |= {name: tuple(about[name]) for name in ("methods", "notes")}
+            columns = table.columns
+            values = np.array(columns["values"], dtype=np.float64)
+            return cls(
+                **about,
+                values=values.reshape(-1, len(about["methods"]), len(about["methods"])),
+                present=np.array(columns["present"], dtype=bool).reshape(len(values), -1),
+                ids=tuple(columns["id"]),
+                tasks=tuple(columns["task"]),
+                groups=tuple(columns["group"]),
+                lengths=np.array(columns["length"], dtype=np.int64),
+            )
+        except BROKEN as error:
+            raise RecordError(f"{path} holds no agreement of methods ({error}). Compare them again.") from error
+
+
+def draw(many: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
+    """Several measures in one picture: .png, .svg, .html or .json."""
+    path = Path(path)
+    kind = _picture_kind(path)
+    squares = [square for one in many for square in one.squares(each)]
+    write_bytes(with_folder(path), picture_of(squares, kind, caution=CAUTION))
+
+
+def check_picture(path: Path, *, overwrite: bool = False) -> None:
+    """An error if no picture can be written there."""
+    _picture_kind(path)
+    check_new_file(path, overwrite=overwrite)
+
+
+def _picture_kind(path: Path) -> str:
+    kind = path.suffix.removeprefix(".").lower()
+    check_kind(kind)
+    return kind
+
+
+def check_each(each: str | None) -> None:
+    """An error for a way to divide rows that there is not."""
+    if each not in (None, *EACH):
+        raise OptionError(unknown("way to divide rows", str(each), EACH))
+
+
+def _mean(values: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "method method"]:
+    count = (~np.isnan(values)).sum(0)
+    return np.divide(np.nansum(values, 0), count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+def _sd(values: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "method method"]:
+    count = (~np.isnan(values)).sum(0)
+    squares = np.nansum((values - _mean(values)) ** 2, 0)
+    return np.sqrt(np.divide(squares, count - 1, out=np.full(count.shape, np.nan), where=count > 1))
+
+
+def _quarters(lengths: Int[np.ndarray, " row"]) -> list[str]:
+    """For each row the quarter it belongs to, named after its shortest and longest row."""
+    edges = np.quantile(lengths, [0.25, 0.5, 0.75])
+    numbers = np.searchsorted(edges, lengths, side="left")  # rows as long as an edge belong below it
+    names = {}
+    for number in np.unique(numbers):
+        inside = lengths[numbers == number]
+        low, high = int(inside.min()), int(inside.max())
+        names[number] = f"{low} unit{'s' * (low != 1)}" if low == high else f"{low} to {high} units"
+    return [names[number] for number in numbers]
+
+
+def _cell(mean: float, sd: float) -> str:
+    return written(mean) if np.isnan(sd) else f"{written(mean)}\n±{sd:.2f}"

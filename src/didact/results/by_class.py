@@ -1,0 +1,71 @@
+"""The same rows explained for every class: what `didact.explain(…, target="all")` returns. No torch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from didact.errors import OptionError, UnknownNameError
+from didact.registry import unknown
+from didact.results.explanations import Explanations
+from didact.results.views import SHOWN, Sections
+from didact.results.word_summary import WordSummary
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ByClass(Mapping[str, Explanations]):
+    """Explanations by the name of the class they explain, in the order of the teacher's classes."""
+
+    maps: Mapping[str, Explanations]
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise OptionError("Explanations by class need at least one class.")
+
+    def __getitem__(self, name: str) -> Explanations:
+        try:
+            return self.maps[name]
+        except KeyError:
+            raise UnknownNameError(unknown("class", str(name), self.maps)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.maps)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def __repr__(self) -> str:
+        first = next(iter(self.maps.values()))
+        return f"ByClass({first.method!r}, {len(first)} rows, classes: {', '.join(self.maps)})"
+
+    def show(self, rows: int = SHOWN, *, level: str = "word") -> None:
+        """Print the first rows to the terminal, each with the heat maps of all classes under one another."""
+        self._sections(level).show(rows)
+
+    def _repr_html_(self) -> str:
+        return self._sections("word").to_fragment()
+
+    def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
+        """Write one page with each row as it is explained for every class."""
+        first = next(iter(self.maps.values()))
+        lead = f"{first.task} · {len(first)} rows · {len(self)} classes"
+        title = title or f"{first.method} explains {first.teacher} for every class"
+        self._sections(level).to_page(path, title, lead=lead)
+
+    def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
+        """The strongest words of each class, over all rows: every class is explained in each of them."""
+        parts = [maps.summary(k, least=least) for maps in self.maps.values()]
+        return replace(parts[0], words=tuple(word for part in parts for word in part.words))
+
+    def to_documents(self, *, level: str = "token") -> list[dict[str, Any]]:
+        """One plain dictionary per class and row, for JSON."""
+        return [row for maps in self.maps.values() for row in maps.to_documents(level=level)]
+
+    def to_pandas(self, *, level: str = "word") -> Any:
+        """One line per class and row; the column `target` names the class."""
+        import pandas
+
+        return pandas.concat([maps.to_pandas(level=level) for maps in self.maps.values()], ignore_index=True)
+
+    def _sections(self, level: str) -> Sections:
+        return Sections(list(self.maps.values()), level=level, classes=list(self.maps))

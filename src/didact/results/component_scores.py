@@ -1,0 +1,75 @@
+"""What a learned explainer weighs: the scores of its parts, computed once and kept. No torch."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from didact.errors import OptionError, RecordError, ShapeError
+from didact.files.atomic import with_folder
+from didact.files.sealed import check_tensors, write_tensors
+from didact.results.explanations import Explanations
+
+_AGAIN: Final = "Run the same command again: the scores will be computed again."
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentScores:
+    """One logit per unit and part. `maps` say which units these are; their scores weigh all parts alike."""
+
+    maps: Explanations
+    names: tuple[str, ...]
+    values: Float[np.ndarray, "unit part"]
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.maps.scores), len(self.names)):
+            raise ShapeError(
+                f"{len(self.maps.scores)} units and {len(self.names)} parts do not go with scores of shape "
+                f"{self.values.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def select(self, rows: Sequence[int]) -> "ComponentScores":
+        """These rows, in this order."""
+        bounds = self.maps.bounds
+        places = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
+        return ComponentScores(self.maps.select(list(rows)), self.names, self.values[np.concatenate(places)])
+
+    def save(self, path: Path) -> None:
+        """Two files: the maps as .parquet, the values beside them as .safetensors."""
+        about = {"names": json.dumps(list(self.names), ensure_ascii=False)}
+        content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
+        write_tensors(with_folder(path.with_suffix(".safetensors")), content)
+        self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
+
+    @staticmethod
+    def is_whole(path: Path) -> bool:
+        """Whether both files are there, intact, and fit each other."""
+        try:
+            units = len(Explanations.load(path.with_suffix(".parquet")).scores)
+            check_tensors(path.with_suffix(".safetensors"), advice=_AGAIN)
+            with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
+                names = json.loads(file.metadata()["names"])
+                return bool(file.get_slice("values").get_shape() == [units, len(names)])
+        except (OptionError, RecordError, OSError, SafetensorError, KeyError, TypeError, ValueError):
+            return False
+
+    @classmethod
+    def load(cls, path: Path) -> "ComponentScores":
+        if not path.with_suffix(".parquet").is_file():
+            raise RecordError(f"There are no parts of an explainer in {path}.")
+        maps = Explanations.load(path.with_suffix(".parquet"))
+        try:
+            check_tensors(path.with_suffix(".safetensors"), advice=_AGAIN)
+            with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
+                return cls(maps, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, ShapeError) as error:
+            raise RecordError(f"{path.with_suffix('.safetensors')} is damaged: {error}. {_AGAIN}") from error

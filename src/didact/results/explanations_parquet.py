@@ -1,0 +1,274 @@
+"""Explanations as Parquet: one line per row, everything else in the header, and a checksum over all of it.
+
+Files that were put together from shards (format 2) have one row group and one checksum for each, so that neither
+writing nor reading needs all of them in memory.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from jaxtyping import Float
+
+from didact.errors import DataError, DidactError, RecordError
+from didact.files.sealed import checksum_of
+from didact.files.store import canonical
+from didact.results.ragged import bounds_of
+
+if TYPE_CHECKING:
+    from didact.results.explanations import Explanations
+
+FORMAT: Final = 1
+SHARDED: Final = 2
+ABOUT: Final = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
+_KEY: Final = b"didact"
+_SPAN: Final = ("start", "end")
+_BOX: Final = ("top", "left", "bottom", "right")
+# Words repeat and are kept in dictionaries; scores hardly ever do.
+_HOW: Final[dict[str, Any]] = {
+    "compression": "zstd", "write_statistics": False, "write_page_checksum": True,
+    "use_dictionary": ["id", "texts.list.element", "tokens.list.element", "target", "prediction", "label"],
+}  # fmt: skip
+_BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+
+
+def to_parquet(maps: "Explanations") -> bytes:
+    """The same content always gives the same bytes."""
+    import pyarrow
+    from pyarrow import parquet
+
+    bounds = pyarrow.array(maps.bounds, pyarrow.int32())
+
+    def ragged(values: Any) -> Any:
+        return pyarrow.ListArray.from_arrays(bounds, pyarrow.array(values))
+
+    text = pyarrow.string()
+    try:
+        header = {"format": FORMAT, **_about(maps), "checksum": _checksum(maps)}
+        header |= {"cautions": maps.cautions} if maps.cautions else {}
+        columns = {
+            "id": pyarrow.array(maps.ids, text),
+            "texts": pyarrow.array(maps.texts, pyarrow.list_(text)),
+            "tokens": ragged(pyarrow.array(maps.tokens, text)),
+            "segments": ragged(maps.segments),
+            "words": ragged(maps.word_index),
+            **{side: ragged(maps.offsets[:, n]) for n, side in enumerate(_sides(maps.task))},
+            "scores": ragged(maps.scores),
+            "target": pyarrow.array(maps.targets, text),
+            "prediction": pyarrow.array(maps.predictions, text),
+            "residual": pyarrow.array(maps.residuals, from_pandas=False),
+            "probability": pyarrow.array(maps.probabilities, from_pandas=False),
+            "label": pyarrow.array(maps.labels, text),
+        }
+        if maps.alignments is not None:
+            spans = [[[[start, end] for _, start, end in pair] for pair in pairs] for pairs in maps.alignments]
+            columns["alignments"] = pyarrow.array(spans, pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int64()))))
+    except UnicodeEncodeError as error:
+        raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
+    table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical(header).encode()})
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, **_HOW)
+    return buffer.getvalue()
+
+
+def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
+    """Several files of one method become one, a row group for each; `data` is the fingerprint of all their rows."""
+    import pyarrow
+    from pyarrow import parquet
+
+    about: dict[str, Any] = {}
+    checksums, cautions = [], []  # and no more of each header: there may be many
+    for part in parts:
+        told = json.loads(parquet.read_schema(part).metadata[_KEY])
+        own = {name: told[name] for name in ABOUT}
+        about = about or own
+        if own != about:
+            raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
+        checksums.append(told["checksum"])
+        cautions.append(told.get("cautions", []))
+    header: dict[str, Any] = {"format": SHARDED, **about, "checksums": checksums, "data": data}
+    header |= {"cautions": cautions} if any(cautions) else {}  # one list per shard
+    header["checksum"] = checksum_of(header)  # of the header: each row group has its own
+    first = _with_all_columns(parquet.read_table(parts[0], memory_map=False))
+    schema = first.schema.with_metadata({_KEY: canonical(header).encode()})
+    try:
+        with parquet.ParquetWriter(path, schema, **_HOW) as writer:
+            for part in parts:
+                table = _with_all_columns(parquet.read_table(part, memory_map=False))
+                writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=max(len(table), 1))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise RecordError(f"Could not write {path}: {error}.") from error
+
+
+def _with_all_columns(table: Any) -> Any:
+    """A table of an earlier version with the columns it lacks, all unknown, in today's order."""
+    import pyarrow
+
+    unknown = {"probability": (float("nan"), pyarrow.float64()), "label": (None, pyarrow.string())}
+    for place, (name, (value, kind)) in enumerate(unknown.items(), table.column_names.index("residual") + 1):
+        if name not in table.column_names:
+            table = table.add_column(place, name, pyarrow.array([value] * len(table), kind, from_pandas=False))
+    return table
+
+
+def read_shards(make: "type[Explanations]", source: bytes | Path, path: Path) -> "Iterator[Explanations]":
+    """The shards of a file, or of what it holds, one after another; a file that was written at once is one shard.
+
+    `make` is the class of a shard; `path` is named where something cannot be read.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    # What reading a flipped bit can raise, in Arrow or in what is made of it.
+    breaks = (pyarrow.ArrowException, *_BREAKS)
+    damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
+    try:
+        opened = pyarrow.BufferReader(source) if isinstance(source, bytes) else source
+        file = parquet.ParquetFile(opened, page_checksum_verification=True)
+        notes = file.schema_arrow.metadata or {}
+    except breaks as error:
+        raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
+    if _KEY not in notes:
+        raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
+    try:
+        header = json.loads(notes[_KEY])
+        is_sharded = _check_format(header, path) == SHARDED
+        if is_sharded and header.pop("checksum", None) not in (None, checksum_of(header)):
+            raise RecordError(f"The checksum of {path} does not fit its header. {damaged}")
+        sums = header["checksums"] if is_sharded else [header["checksum"]]
+        if is_sharded and len(sums) != file.num_row_groups:
+            raise RecordError(f"{path} has {file.num_row_groups} shards of {len(sums)}. {damaged}")
+        cautions = _cautions(header) or [[]] * len(sums)
+        for shard, (checksum, warnings) in enumerate(zip(sums, cautions, strict=True)):
+            table = file.read_row_group(shard) if is_sharded else file.read()
+            maps = make(**_columns(table, header), cautions=tuple(warnings))
+            if _checksum(maps) != checksum:
+                raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
+            if is_sharded:
+                maps = maps.derive(fingerprints={**maps.fingerprints, "data": header["data"]})
+            yield maps
+    except RecordError:
+        raise
+    except breaks as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
+
+
+def _check_format(header: Mapping[str, Any], path: Path) -> int:
+    """The format of a file, if this didact reads it."""
+    version = int(header["format"])
+    if version > SHARDED:
+        raise RecordError(
+            f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
+        )
+    return version
+
+
+def residuals_in(path: Path) -> Float[np.ndarray, " row"]:
+    """The residuals of a file, which may hold more scores than memory does."""
+    from pyarrow import parquet
+
+    return np.asarray(parquet.read_table(path, columns=["residual"])["residual"].to_numpy(), dtype=np.float64)
+
+
+def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
+    """One list per shard; empty where no explainer warned."""
+    cautions: list[Any] = header.get("cautions", [])
+    return cautions if header["format"] == SHARDED or not cautions else [cautions]
+
+
+def cautions_in(path: Path) -> list[str]:
+    """The cautions of a file, each once; nothing but its header is read."""
+    return list(dict.fromkeys(caution for shard in _cautions(header_of(path)) for caution in shard))
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """The header of a file with explanations; empty if it is damaged."""
+    from pyarrow import parquet
+
+    try:
+        header = json.loads(parquet.read_schema(path).metadata[_KEY])
+    except ValueError:
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is named as Parquet, and `to_parquet` wrote it; nothing but its header is read."""
+    return path.name.lower().endswith(".parquet") and is_explanations(path)
+
+
+def is_explanations(path: Path) -> bool:
+    """Whether `to_parquet` wrote this file, whatever its name."""
+    import pyarrow
+    from pyarrow import parquet
+
+    if not path.is_file():
+        return False
+    try:
+        return _KEY in (parquet.read_schema(path).metadata or {})
+    except (pyarrow.ArrowException, OSError):
+        return False
+
+
+def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a shard and what its header says, by the names of `Explanations`."""
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+
+    def flat(name: str) -> np.ndarray:
+        # A copy, since Arrow's memory cannot be written to and torch warns of that.
+        return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
+
+    def values(name: str) -> np.ndarray:
+        return np.array(columns[name].to_numpy(zero_copy_only=False))
+
+    return {
+        **{name: header[name] for name in ABOUT},
+        "classes": None if header["classes"] is None else tuple(header["classes"]),
+        "ids": tuple(columns["id"].to_pylist()),
+        "texts": tuple(map(tuple, columns["texts"].to_pylist())),
+        "bounds": bounds_of(columns["scores"].value_lengths().to_numpy(zero_copy_only=False)),
+        "tokens": tuple(columns["tokens"].flatten().to_pylist()),
+        "segments": flat("segments"),
+        "word_index": flat("words"),
+        "offsets": np.stack([flat(side) for side in _sides(header["task"])], axis=1),
+        "scores": flat("scores"),
+        "targets": tuple(columns["target"].to_pylist()),
+        "predictions": tuple(columns["prediction"].to_pylist()),
+        "residuals": values("residual"),
+        "alignments": _alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
+        # Files of earlier versions lack these two: all are unknown.
+        "probabilities": values("probability") if "probability" in columns else np.zeros(0),
+        "labels": tuple(columns["label"].to_pylist()) if "label" in columns else (),
+    }
+
+
+def _alignments(rows: Any) -> Any:
+    """Question and passage are told by their order in a pair."""
+    return tuple(tuple(((0, *first), (1, *second)) for first, second in pairs) for pairs in rows)
+
+
+def _about(maps: "Explanations") -> dict[str, Any]:
+    return {name: getattr(maps, name) for name in ABOUT}
+
+
+def _checksum(maps: "Explanations") -> str:
+    """A hash of everything that is saved."""
+    words: list[Any] = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
+    words += [] if maps.alignments is None else [maps.alignments]  # files without them stay what they were
+    words += [maps.labels] if any(label is not None for label in maps.labels) else []
+    words += [{"cautions": maps.cautions}] if maps.cautions else []
+    digest = hashlib.sha256(canonical(words).encode())
+    for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    if not np.isnan(maps.probabilities).all():
+        digest.update(np.ascontiguousarray(maps.probabilities).tobytes())
+    return digest.hexdigest()
+
+
+def _sides(task: str) -> tuple[str, ...]:
+    return _BOX if task == "image" else _SPAN

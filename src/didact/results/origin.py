@@ -1,0 +1,53 @@
+"""What explanations in a file were made of, and whether others may replace them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from didact.errors import OptionError
+from didact.files.store import canonical
+from didact.results.explanations_parquet import header_of, is_explanations
+
+
+def check_same_origin(
+    path: Path,
+    *,
+    teacher: str,
+    method: str,
+    options: Mapping[str, object],
+    fingerprints: Mapping[str, str],
+    is_known: bool,
+    advice: str = "",
+) -> None:
+    """An error if a file holds explanations of another model, method or data than these.
+
+    Only the fingerprints that are given are compared. `is_known` is false for a method that was passed as an object:
+    its name and options do not say that it is the same. `advice` ends the message.
+    """
+    if not is_explanations(path):
+        return
+    stored = header_of(path)
+    differences = _method_differences(stored, method, json.loads(canonical(options)))
+    if not differences and not is_known:
+        differences = [f"method {method!r} was passed as an object, and may have changed"]
+    prints = {"data": stored.get("data"), **stored.get("fingerprints", {})}
+    if "teacher" in fingerprints and fingerprints["teacher"] != prints.get("teacher"):
+        name = stored.get("teacher")
+        both = f"both are called {teacher!r}, and differ in weights or settings"
+        differences.insert(0, f"model ({both if name == teacher else f'{name!r} there, {teacher!r} here'})")
+    if "data" in fingerprints and fingerprints["data"] != prints["data"]:
+        differences.append("data (other rows)")
+    if differences:
+        raise OptionError(
+            f"{path} holds other explanations. What differs: {'; '.join(differences)}. Name another file, or allow it "
+            f"to be replaced (overwrite=True, --overwrite).{advice}"
+        )
+
+
+def _method_differences(stored: Mapping[str, Any], method: str, options: Mapping[str, Any]) -> list[str]:
+    if stored.get("method") != method:
+        return [f"method ({stored.get('method')!r} there, {method!r} here)"]
+    before: Mapping[str, Any] = stored.get("options", {})
+    names = [name for name in sorted({*before, *options}) if before.get(name) != options.get(name)]
+    return [f"option {name} ({before.get(name)!r} there, {options.get(name)!r} here)" for name in names]

@@ -1,0 +1,167 @@
+"""One row's explanation: its units with their scores, and what is known about the row. No torch."""
+
+import math
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from didact.errors import OptionError
+from didact.render.heat import Heat, Section, Unit, number, plain, show
+from didact.render.marks import completeness
+from didact.render.page import fragment
+from didact.results.words import Units, check_level, join_words
+
+if TYPE_CHECKING:
+    import altair as alt
+
+# The texts of a row by the name of its task; a task without texts has images.
+TEXTS: dict[str, tuple[str, ...]] = {
+    "classification": ("text",),
+    "pair": ("first", "second"),
+    "regression": ("source", "target"),
+    "reading": ("question", "passage"),
+    "image": (),
+}
+BETWEEN = " | "  # between the texts of a row that are written as one
+
+# A span of the question and one of the passage, each (text number, start, end) in characters.
+Alignment: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowExplanation:
+    """One row's explanation: a view into the set it was taken from.
+
+    `probability` is that of the prediction (NaN where unknown), `label` the gold label (None where unknown).
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    tokens: tuple[str, ...]
+    segments: Int[np.ndarray, " unit"]
+    word_index: Int[np.ndarray, " unit"]
+    offsets: Int[np.ndarray, "unit side"]
+    scores: Float[np.ndarray, " unit"]
+    target: str
+    prediction: str
+    residual: float
+    kind: str
+    method: str
+    task: str
+    image: UInt8[np.ndarray, "height width channel"] | None = None
+    alignments: tuple[Alignment, ...] | None = None
+    probability: float = math.nan
+    label: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        """A few lines: the text, the answer, what is explained, and the strongest words."""
+        heat = self.heat()
+        lines = [] if self.task == "image" else [("text", _shortened(plain(self.text)))]
+        lines += heat.answers()
+        strongest = [
+            f"{plain(word)} {number(score, self.kind)}".rstrip() for word, score in self.top(5) if word and score
+        ]
+        lines += [("strongest", ", ".join(strongest))] if strongest else []
+        lines += [("note", heat.warning)] if heat.warning else []
+        name = f"Row {self.id!r}" + (f" explained by {self.method}" if self.method else "")
+        return "\n".join([name, *(f"  {name:<10}  {value}" for name, value in lines)])
+
+    @property
+    def text(self) -> str:
+        """The text; those of a pair in one, with a bar between them."""
+        return BETWEEN.join(self.texts)
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether the prediction is the gold label; None where either is unknown."""
+        return None if self.label is None or not self.prediction else self.label == self.prediction
+
+    @property
+    def completeness(self) -> float:
+        """The share of what they promise to add up to that the scores explain: 1 - residual, at least 0.
+
+        NaN where the method promises nothing. docs/explainers.md says what the residual is relative to.
+        """
+        return completeness(self.residual)
+
+    def words(self) -> "RowExplanation":
+        """The same with the pieces of each word joined, as `Explanations.words` does."""
+        rows = np.zeros(len(self), dtype=np.int64)
+        units = Units(rows, self.tokens, self.segments, self.word_index, self.offsets, self.scores)
+        joined = join_words(units, [self.texts], kind=self.kind, is_image=self.task == "image")
+        return replace(self, **joined.columns())  # type: ignore[arg-type]
+
+    def at_level(self, level: str) -> "RowExplanation":
+        """Whole words (`word`), or the units as the method scored them (`token`)."""
+        check_level(level)
+        return self.words() if level == "word" else self
+
+    def top(self, k: float, *, level: str = "word") -> list[tuple[str, float]]:
+        """The `k` words that matter most, in their order, with their scores; a fraction counts words, rounded up.
+
+        Signed scores are ranked by their size; of equal scores the first comes first. `level="token"` ranks the
+        method's own units.
+        """
+        row = self.at_level(level)
+        ranks = np.abs(row.scores) if row.kind == "signed" else row.scores
+        best = np.argsort(-ranks, kind="stable")[: count_of(k, len(row))]
+        return [(row.tokens[unit], float(row.scores[unit])) for unit in best]
+
+    def show(self, *, level: str = "word") -> None:
+        """Print the heat map to the terminal: whole words, or pieces (`level="token"`)."""
+        show([self.at_level(level).section()])
+
+    def plot(self, k: int | None = 20, *, level: str = "word") -> "alt.Chart":
+        """A bar chart (altair) of the `k` strongest words in the order of the text; all of them for None.
+
+        It shows itself in a notebook; `.save("row.svg")` writes svg, png, pdf or html.
+        """
+        from didact.render.bars import bar_chart
+
+        return bar_chart(self.at_level(level).heat(), title=f"{self.method} · {self.id}".strip(" ·"), k=k)
+
+    def _repr_html_(self) -> str:
+        return fragment([self.words().section()])
+
+    def section(self) -> Section:
+        """What the renderers draw of the row."""
+        return Section(self.id, [self.heat()])
+
+    def heat(self, *, method: str = "") -> Heat:
+        """What the renderers draw of the scores. `method` is its label, where several methods stand together."""
+        names = TEXTS[self.task]
+        named = [names[n] if n < len(names) else f"text {n + 1}" for n in range(len(self.texts))]
+        columns: Any = (self.tokens, self.scores.tolist(), self.segments.tolist(), map(tuple, self.offsets.tolist()))
+        return Heat(
+            kind=self.kind,
+            units=[Unit(*unit) for unit in zip(*columns, strict=True)],
+            texts=list(zip(named, self.texts, strict=True)),
+            image=self.image,
+            is_image=self.task == "image",
+            method=method,
+            target=self.target,
+            prediction=self.prediction,
+            residual=self.residual,
+            probability=self.probability,
+            label=self.label or "",
+            is_right=self.is_right,
+        )
+
+
+def count_of(k: float, units: int) -> int:
+    """`k` units, or that fraction of them: rounded up, at least one."""
+    is_whole = isinstance(k, Integral) and not isinstance(k, bool)
+    if isinstance(k, bool) or not (k >= 1 if is_whole else 0 < k <= 1):
+        raise OptionError(f"k must be a number of units (1, 2, …) or a fraction above 0 and up to 1, not {k!r}.")
+    # Rounded before it is raised: 0.07 · 100 is a hair above 7, and means 7.
+    return int(k) if is_whole else max(1, math.ceil(round(k * units, 9)))
+
+
+def _shortened(text: str, longest: int = 200) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

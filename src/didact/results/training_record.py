@@ -1,0 +1,99 @@
+"""What a run records of one student: how it was trained and what it reached, or why its training failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from didact.files.store import Record, Store
+from didact.results.documents import NOT_STORED, Document, Fields
+
+_FAILURE = ("error", "traceback")
+
+
+@dataclass(frozen=True, eq=False)
+class EpochRecord(Fields):
+    """The losses of one epoch, and the measure on dev."""
+
+    loss: float | None
+    dev_loss: float | None
+    dev: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRecord(Fields):
+    """The options that one trial changed, and what it reached on dev."""
+
+    options: Mapping[str, Any]
+    dev: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class LearningEpoch(Fields):
+    """One epoch of a learned explainer: the student's loss on what it is judged by, and how its weights spread."""
+
+    outer_loss: float | None
+    entropy: float | None
+    active: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedRecord(Fields):
+    """What an explainer learned beside a student: the weight of each part by its name, and how it came about."""
+
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    coefficients: tuple[float, ...] = ()
+    log_temperature: float | None = None
+    entropy: float | None = None
+    active: int | None = None
+    route: str = ""
+    notes: tuple[str, ...] = ()
+    temperature: float | None = None
+    kept: str = ""
+    epochs: tuple[LearningEpoch, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRecord(Document):
+    """One student. `cell` describes what was to be done; `outputs` is the SHA-256 of the file with its answers.
+
+    `value` is the measure on test rows and `dev` that on dev, of the epoch and the trial that were kept; None where it
+    is not a number. A student whose training failed has an `error` and nothing else.
+    """
+
+    cell: Mapping[str, Any] = field(default_factory=dict)
+    value: float | None = None
+    dev: float | None = None
+    epoch: int | None = None
+    trial: int | None = None
+    trials: tuple[TrialRecord, ...] = ()
+    lost_rows: int | None = None
+    epochs: tuple[EpochRecord, ...] = ()
+    seconds: float | None = None
+    learned: LearnedRecord | None = None
+    outputs: str = ""
+    error: str | None = None
+    traceback: str = ""
+    key: str = field(default="", metadata=NOT_STORED)
+
+    @property
+    def is_done(self) -> bool:
+        return self.error is None
+
+    def to_document(self) -> dict[str, object]:
+        """The fields that apply, as JSON has them."""
+        document = super().to_document()
+        if not self.is_done:
+            return {name: document[name] for name in ("cell", *_FAILURE)}
+        left_out = (*_FAILURE, *(["learned"] if self.learned is None else []))
+        return {name: value for name, value in document.items() if name not in left_out}
+
+    def save(self, store: Store) -> None:
+        store.save(Record(self.key, "done" if self.is_done else "failed", self.to_document()))
+
+    @classmethod
+    def load(cls, store: Store, key: str) -> "TrainingRecord":
+        """The record of this key. One that is missing or damaged is an error."""
+        record = store.load(key)
+        failure = {"error": ""} if record.status == "failed" else {}
+        return replace(cls.from_document({**failure, **record.payload}), key=key)

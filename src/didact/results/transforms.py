@@ -1,0 +1,56 @@
+"""Scores brought to one scale, row by row: absolute values, a softmax, or the top units marked."""
+
+import numpy as np
+
+from didact.errors import OptionError
+from didact.registry import Spec, parse_spec
+from didact.results.explanations import Explanations
+from didact.results.row_explanation import count_of
+
+_KNOWN = {"raw": {}, "softmax": {"temperature": 1.0}, "top": {"k": 0.1}}
+
+
+def parse_normalisation(text: str) -> Spec:
+    """`raw`, `softmax`, `softmax(temperature=0.1)`, `top` or `top(k=0.1)`, with every option filled in."""
+    spec = parse_spec(text)
+    known = _KNOWN.get(spec.name)
+    if known is None or set(spec.options) - set(known):
+        raise OptionError(
+            f"Option 'normalise' is raw, softmax, softmax(temperature=0.1), top or top(k=0.1), not {text!r}."
+        )
+    options = dict(known) | dict(spec.options)
+    if any(not isinstance(value, int | float) or value <= 0 for value in options.values()):
+        raise OptionError(f"The number in {text!r} must be above 0.")
+    if options.get("k", 0) > 1:
+        raise OptionError(f"k in {text!r} is a share of the units, at most 1.")
+    return Spec(spec.name, options)
+
+
+def absolute_of(maps: Explanations) -> Explanations:
+    """Sizes without signs. Only signed scores change."""
+    if maps.kind != "signed":
+        return maps
+    return maps.derive(scores=np.abs(maps.scores), kind="magnitude")
+
+
+def normalised(maps: Explanations, how: str) -> Explanations:
+    """`raw` as they are; `softmax` of score / temperature; `top` marks ceil(k · units) units, at least one.
+
+    `top` goes by |score| where scores are signed; ties by position.
+    """
+    spec = parse_normalisation(how)
+    if spec.name == "raw":
+        return maps
+    scores = np.zeros_like(maps.scores)
+    for start, end in zip(maps.bounds[:-1], maps.bounds[1:], strict=True):
+        part = maps.scores[start:end]
+        if not len(part):
+            continue
+        if spec.name == "softmax":
+            shifted = np.exp((part - part.max()) / spec.options["temperature"])
+            scores[start:end] = shifted / shifted.sum()
+        else:
+            size = np.abs(part) if maps.kind == "signed" else part
+            count = count_of(float(spec.options["k"]), len(part))
+            scores[start + np.argsort(-size, kind="stable")[:count]] = 1.0
+    return maps.derive(scores=scores, kind="distribution" if spec.name == "softmax" else "binary")

@@ -1,0 +1,121 @@
+"""Which words matter over many rows: mean scores by word and class. No torch."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from didact.errors import OptionError, UnsupportedError
+from didact.render.heat import plain
+from didact.render.tables import Cell, Table
+
+if TYPE_CHECKING:
+    from didact.results.explanations import Explanations
+
+
+@dataclass(frozen=True)
+class WordScore:
+    """One word in the rows of one class. `mean` keeps the sign, and equals `mean_size` where scores have none."""
+
+    target: str
+    word: str
+    count: int
+    mean_size: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class WordSummary:
+    """The words with the largest mean |score| of each class, strongest first. Classes are those that were explained."""
+
+    method: str
+    kind: str
+    rows: int
+    least: int
+    words: tuple[WordScore, ...]
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "signed"
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The explained classes, in the order of their names."""
+        return tuple(dict.fromkeys(word.target for word in self.words))
+
+    def of(self, target: str) -> tuple[WordScore, ...]:
+        """The words of one class."""
+        return tuple(word for word in self.words if word.target == target)
+
+    @property
+    def title(self) -> str:
+        return f"{self.method}: mean scores over {self.rows:,} rows, words that occur at least {self.least}×"
+
+    def __repr__(self) -> str:
+        if not self.words:
+            return f"{self.title}\n  no word occurs so often"
+        lines = [self.title]
+        width = max(len(plain(word.word)) for word in self.words)
+        for target in self.targets:
+            lines += ["", *([plain(target)] if target else [])]
+            lines.append(f"  {'word':<{width}}  {'count':>6}  {'mean |score|':>12}{self._signed('mean score', 12)}")
+            for word in self.of(target):
+                value = self._signed(f"{word.mean:+.4g}", 12)
+                lines.append(f"  {plain(word.word):<{width}}  {word.count:>6,}  {word.mean_size:>12.4g}{value}")
+        return "\n".join(lines)
+
+    def _signed(self, text: str, width: int) -> str:
+        return f"  {text:>{width}}" if self.is_signed else ""
+
+    def _repr_html_(self) -> str:
+        heads = ["word", "count", "mean |score|", *(["mean score"] if self.is_signed else [])]
+        rows = []
+        for word in self.words:
+            row: list[Cell | str] = [word.word, f"{word.count:,}", f"{word.mean_size:.4g}"]
+            rows.append([*row, *([Cell(f"{word.mean:+.4g}", "above" if word.mean > 0 else "below")] * self.is_signed)])
+        groups = [(target, len(self.of(target))) for target in self.targets]
+        return Table("words", "", heads, rows, groups=groups).notebook([self.title])
+
+    def to_documents(self) -> list[dict[str, Any]]:
+        """One plain dictionary per word and class, for JSON."""
+        return [vars(word) for word in self.words]
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per class and word."""
+        import pandas
+
+        columns = ["target", "word", "count", "mean_size", "mean"]
+        return pandas.DataFrame(self.to_documents(), columns=columns)
+
+
+def summarise(maps: "Explanations", *, k: int = 20, least: int | None = None) -> WordSummary:
+    """The `k` words of each explained class with the largest mean |score| over all places where they occur.
+
+    Words are lower-cased; those without a letter or digit, and special tokens, are left out. `least` is how often a
+    word must occur in the rows of a class: 2 by default, or 1 for fewer than 10 rows. Scores of one row count as they
+    are: a method whose scale differs from row to row should be normalised first.
+    """
+    if maps.task == "image":
+        raise UnsupportedError("A summary is of words, and images have none.")
+    if k < 1 or (least is not None and least < 1):
+        raise OptionError(f"summary: k and least must be at least 1, got {k} and {least}.")
+    least = (1 if len(maps) < 10 else 2) if least is None else least
+    words = maps.words()
+    rows = np.repeat(np.arange(len(words)), np.diff(words.bounds)).tolist()
+    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row, token, segment, score in zip(
+        rows, words.tokens, words.segments.tolist(), words.scores.tolist(), strict=True
+    ):
+        word = token.strip().lower()
+        if segment >= 0 and any(sign.isalnum() for sign in word):
+            found[words.targets[row] if maps.classes is not None else ""][word].append(score)
+    best: list[WordScore] = []
+    for target in sorted(found):
+        scored = [
+            WordScore(target, word, len(scores), float(np.abs(scores).mean()), float(np.mean(scores)))
+            for word, scores in found[target].items()
+            if len(scores) >= least
+        ]
+        best += sorted(scored, key=lambda one: (-one.mean_size, one.word))[:k]
+    return WordSummary(maps.method, maps.kind, len(maps), least, tuple(best))

@@ -1,0 +1,73 @@
+"""Pieces of words joined to whole words. No torch."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from didact.errors import OptionError
+
+LEVELS = ("word", "token")
+
+
+class Units(NamedTuple):
+    """Scored units in order. `rows` is the number of the row that each belongs to."""
+
+    rows: Int[np.ndarray, " unit"]
+    tokens: tuple[str, ...]
+    segments: Int[np.ndarray, " unit"]
+    word_index: Int[np.ndarray, " unit"]
+    offsets: Int[np.ndarray, "unit side"]
+    scores: Float[np.ndarray, " unit"]
+
+    def columns(self) -> dict[str, object]:
+        """The columns of the units by their names, without the rows they belong to."""
+        return {name: getattr(self, name) for name in UNIT_COLUMNS}
+
+
+UNIT_COLUMNS: Final = Units._fields[1:]
+
+
+def check_level(level: str) -> None:
+    if level not in LEVELS:
+        raise OptionError(f"Option 'level' is 'word' (whole words) or 'token' (the method's units), not {level!r}.")
+
+
+def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_image: bool = False) -> Units:
+    """The same with the pieces of each word joined. Pieces that belong to no word stay as they are.
+
+    Signed scores and distributions add up, magnitudes as the root of their summed squares; a word with any marked
+    piece is marked. `texts` are those of each row.
+    """
+    # One number for (row, segment, word); what belongs to no word gets a negative number that nothing shares.
+    high, wide = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
+    keys = (units.rows * high + units.segments + 1) * wide + units.word_index
+    keys = np.where(units.word_index >= 0, keys, -1 - np.arange(len(units.tokens)))
+    _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    group, first, sizes = place[group], first[order], sizes[order]
+    half = units.offsets.shape[1] // 2
+    offsets = units.offsets[first]
+    for side in range(2 * half):
+        (np.minimum if side < half else np.maximum).at(offsets[:, side], group, units.offsets[:, side])
+    tokens = [units.tokens[position] for position in first.tolist()]
+    rows = units.rows[first]
+    if not is_image:
+        for word in np.flatnonzero((units.word_index[first] >= 0) & (units.segments[first] >= 0)).tolist():
+            start, end = offsets[word]
+            tokens[word] = texts[rows[word]][units.segments[first[word]]][start:end]
+    scores = np.where(sizes == 1, units.scores[first], _summed(units.scores, kind, group, len(first)))
+    return Units(rows, tuple(tokens), units.segments[first], units.word_index[first], offsets, scores)
+
+
+def _summed(
+    scores: Float[np.ndarray, " unit"], kind: str, group: Int[np.ndarray, " unit"], groups: int
+) -> Float[np.ndarray, " group"]:
+    if kind == "magnitude":
+        return np.sqrt(np.bincount(group, scores**2, minlength=groups))
+    if kind == "binary":
+        return (np.bincount(group, scores != 0, minlength=groups) > 0).astype(np.float64)
+    return np.bincount(group, scores, minlength=groups).astype(np.float64)
