@@ -107,8 +107,8 @@ def explanations() -> None:
     import torch
 
     from didact.data.load import load_data
-    from didact.experiment.explain import Work, explain_shards, resolve
-    from didact.experiment.shard_jobs import SharedExplaining
+    from didact.explaining.explain import Work, explain_shards, resolve
+    from didact.explaining.shard_jobs import SharedExplaining
     from didact.models.pretrained import new_head
     from didact.records.parquet import to_parquet
 

@@ -34,9 +34,9 @@ import didact
 from didact.core.dataset import Dataset, Split
 from didact.experiment.agree import agreements
 from didact.experiment.agreement import CAUTION, Agreement
-from didact.experiment.explain import COMMON
 from didact.explainers.build import knows_option
 from didact.explainers.presets import preset_named
+from didact.explaining.explain import COMMON
 from didact.records.explanations import Explanations
 from didact.registry import Spec
 from didact.stats.contrast import crossed_contrast

@@ -16,7 +16,7 @@ from didact.core.row import Row
 from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError, UnsupportedError
 from didact.experiment.agree import agree, agreements
 from didact.experiment.agreement import CAUTION, Agreement, draw
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics.agreement import AGREEMENT
 from didact.metrics.prediction import Prediction
 from scored import maps_of

@@ -14,7 +14,7 @@ from didact.core.dataset import Dataset, Split
 from didact.core.row import Row, Span
 from didact.errors import DataError, OptionError
 from didact.experiment.evaluate import COLUMNS, Evaluation, evaluated
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics import METRICS, plausibility
 from didact.metrics.plausibility import RocAuc
 

@@ -14,11 +14,12 @@ from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.task import CLASSIFICATION
 from didact.experiment import cell as cells_module
-from didact.experiment import explained, train_jobs
+from didact.experiment import train_jobs
 from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.run import Run
 from didact.experiment.subset import subset
+from didact.explaining import cache as explained
 from didact.records.store import Store
 from didact.records.table import read_table
 

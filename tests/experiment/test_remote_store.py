@@ -93,7 +93,8 @@ class TestRuns:
         assert str(tmp_path) not in Remote(place).read("plan.toml").decode()
 
     def test_explanations_and_answers_are_not_made_again(self, compare, url, tmp_path, monkeypatch):
-        from didact.experiment import explained, run
+        from didact.experiment import run
+        from didact.explaining import cache as explained
 
         compare(out=url, cache=tmp_path / "first")
 
@@ -282,7 +283,8 @@ class TestRuns:
 
     @pytest.mark.slow
     def test_what_was_learned_is_not_learned_again(self, compare, counted, url, tmp_path, monkeypatch):
-        from didact.experiment import explained, run
+        from didact.experiment import run
+        from didact.explaining import cache as explained
 
         options = {"explainers": ["smat"], "train_sizes": [16], "training": {"epochs": 1, "batch_size": 8}}
         compare(out=tmp_path / "local", **options)

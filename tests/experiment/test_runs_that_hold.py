@@ -22,7 +22,7 @@ from didact.experiment import run as run_module
 from didact.experiment.answers import AnswerFile
 from didact.experiment.compare import forecast
 from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.learning.fit import Training
 from didact.metrics import METRICS
 from didact.models.native import NativeModel

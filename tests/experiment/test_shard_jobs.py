@@ -12,14 +12,14 @@ from didact import teacher_from_function
 from didact.core.row import Box, Row, Span, fingerprint_of
 from didact.errors import DataError, DidactError, OptionError, UnsupportedError
 from didact.execution.in_process import InProcess
-from didact.experiment.explain import Work, explain, explain_shards, resolve
-from didact.experiment.saved_teacher import save_copy
-from didact.experiment.shard_jobs import SharedExplaining
-from didact.experiment.whole_rows import read_answers, read_whole_rows, write_whole_rows
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.lime import Lime
 from didact.explainers.mix import AttentionMix
+from didact.explaining.explain import Work, explain, explain_shards, resolve
+from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
+from didact.explaining.saved_teacher import save_copy
+from didact.explaining.shard_jobs import SharedExplaining
 from didact.models.load import load_teacher
 from didact.records.parquet import to_parquet
 from didact.records.sealed import read_json, write_json
@@ -69,7 +69,7 @@ class Sharing:
 
 @pytest.fixture
 def sharing(tmp_path, monkeypatch):
-    monkeypatch.setattr("didact.experiment.explain._SHARD", 8)
+    monkeypatch.setattr("didact.explaining.explain._SHARD", 8)
     found = Sharing(tmp_path / "run")
     with found.jobs:
         yield found
@@ -184,7 +184,7 @@ class TestSameNumbers:
     def test_the_teacher_is_saved_once(self, sharing, teacher, rows, monkeypatch):
         saved, plain = [], save_copy
         monkeypatch.setattr(
-            "didact.experiment.shard_jobs.save_copy", lambda *args: saved.append(args[1]) or plain(*args)
+            "didact.explaining.shard_jobs.save_copy", lambda *args: saved.append(args[1]) or plain(*args)
         )
         for method in ("gradient_input", "gradient_norm"):
             sharing.explain(teacher, rows, method)
@@ -269,7 +269,7 @@ class TestWhatStays:
 class TestHuggingFace:
     @pytest.mark.parametrize("name", sorted({*tiny.TEXT_ARCHITECTURES, *tiny.IMAGE_ARCHITECTURES} - {"qwen2"}))
     def test_a_live_model_is_copied_and_left_as_it_was(self, sharing, name, monkeypatch):
-        monkeypatch.setattr("didact.experiment.explain._SHARD", 1)
+        monkeypatch.setattr("didact.explaining.explain._SHARD", 1)
         is_image = name in tiny.IMAGE_ARCHITECTURES
         rows = tiny.images() if is_image else tiny.rows()
         model = tiny.huggingface(name, "ForImageClassification" if is_image else "ForSequenceClassification")
@@ -289,7 +289,7 @@ class TestHuggingFace:
         assert list(tmp_path.iterdir()) == []
 
     def test_one_in_a_folder(self, sharing, tmp_path, monkeypatch):
-        monkeypatch.setattr("didact.experiment.explain._SHARD", 1)
+        monkeypatch.setattr("didact.explaining.explain._SHARD", 1)
         load_teacher(tiny.huggingface("bert")).save(tmp_path)
         teacher = load_teacher(tmp_path, truncate=True, max_length=8)
         rows = tiny.rows()

@@ -20,10 +20,10 @@ from didact.experiment.answers import AnswerFile
 from didact.experiment.cell import load_outputs
 from didact.experiment.classroom import read_rows
 from didact.experiment.compare import compare
-from didact.experiment.stream import explain_stream
 from didact.experiment.train_jobs import TrainRunner
-from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.explainers.learned import load_explainer
+from didact.explaining.row_io import read_whole_rows, write_whole_rows
+from didact.explaining.stream import explain_stream
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record
 from didact.models.student_init import StudentInit

@@ -24,7 +24,7 @@ def cost(config: CostConfig, as_json: options.Json = False) -> None:
     options.check_methods(config.methods)
 
     from didact.experiment.cost import cost_of
-    from didact.experiment.rows import asks_for_gold
+    from didact.explaining.input_rows import asks_for_gold
 
     loaded = options.loaded_data(config, seed=config.seed, uses_splits=config.split not in (None, "all"))
     teacher = options.teacher_of(config)

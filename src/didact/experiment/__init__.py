@@ -1,7 +1,6 @@
-"""What users ask for as a whole: explain a data set, compare methods by what they teach.
+"""Methods compared by what they teach, measured and learned.
 
-This room composes the others. `explain.py` hands back explanations. A comparison goes from `plan.py` (what was asked)
-over `roster.py` (who takes part) to `run.py` (what is done and kept): `cell.py` is one student, `classroom.py` what
-worker processes read, `train_jobs.py` and `shard_jobs.py` are the jobs that `didact.execution` runs, `shard_store.py`
-is what a stopped run resumes from, `summary.py` what comes out (`results.Comparison`).
+This room composes the others. A comparison goes from `plan.py` (what was asked) over `roster.py` (who takes part) to
+`run.py` (what is done and kept): `cell.py` is one student, `classroom.py` what worker processes read, `train_jobs.py`
+are its jobs for `didact.execution`, `summary.py` what comes out (`results.Comparison`).
 """

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from didact.errors import OptionError, ShapeError
 from didact.experiment.agreement import Agreement
-from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched
+from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched
 from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
 from didact.records.explanations import Explanations
 from didact.records.parquet import is_ours
@@ -156,7 +156,7 @@ def _probes(
 def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
     """How the teacher was asked, and whether it is the one that was explained."""
     from didact.core.model import Model
-    from didact.experiment.explain import model_fingerprint
+    from didact.explaining.explain import model_fingerprint
 
     said = [f"What is taken away is {probe.masked.description}."]
     marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}

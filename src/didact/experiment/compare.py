@@ -23,11 +23,11 @@ from didact.execution.process_pool import ProcessPool
 from didact.execution.remote_sync import open_run_dir
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.config import CompareConfig
-from didact.experiment.config_checks import Method
 from didact.experiment.config_fields import CompareFields
 from didact.experiment.forecast import Forecast
 from didact.experiment.prepare import prepare
 from didact.experiment.run import Run
+from didact.explaining.cache import Method
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
 from didact.records.remote import is_url

@@ -8,25 +8,20 @@ from typing import Any, Final
 import torch
 
 from didact.config import check_word, each
-from didact.core.explainer import Explainer
 from didact.core.precision import SINGLE, check_precision, no_gradients
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment.config import SEARCHED
-from didact.experiment.explain import COMMON, Asked
 from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
+from didact.explaining.explain import COMMON, Asked
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO
-from didact.records.explanations import Explanations
 from didact.registry import Spec, check_types, checked_options, parse_spec, unknown
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
-
-# How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
-Method = str | Explainer | Explanations | Callable[..., Any]
 
 
 def check_method(text: str) -> str:

@@ -12,11 +12,11 @@ from didact.core.row import Row
 from didact.core.seeds import seed_from
 from didact.errors import DidactError
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explain import explain
-from didact.experiment.explained import batches_of
-from didact.experiment.judge import unjudged
 from didact.experiment.roster import Roster
 from didact.experiment.subset import subset
+from didact.explaining.cache import batches_of
+from didact.explaining.explain import explain
+from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, answers
 from didact.learning.teach import teach
 from didact.records.explanations import Explanations

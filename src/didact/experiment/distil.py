@@ -27,16 +27,16 @@ from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import DataError, OptionError, RecordError, TrainingError
-from didact.experiment.explain import explain
-from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
-from didact.experiment.judge import unjudged
 from didact.experiment.learn import METRICS, checked_training, plain_numbers
-from didact.experiment.rows import asks_for_gold
 from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
 from didact.explainers.learned import load_explainer, name_of
+from didact.explaining.cache import chosen, keep_explanations, teacher_fingerprint
+from didact.explaining.explain import explain
+from didact.explaining.input_rows import asks_for_gold
+from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Training
 from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network

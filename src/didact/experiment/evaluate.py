@@ -23,9 +23,9 @@ from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError
 from didact.experiment.bring import opened
-from didact.experiment.explain import model_fingerprint
-from didact.experiment.rows import named_rows
-from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, without_special
+from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched, without_special
+from didact.explaining.explain import model_fingerprint
+from didact.explaining.input_rows import named_rows
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in

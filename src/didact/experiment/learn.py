@@ -21,13 +21,13 @@ from didact.data.load import load_data
 from didact.errors import OptionError, RecordError
 from didact.experiment.cell import answers_in_order
 from didact.experiment.defaults import default_student
-from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.learner import Learner, learner_of
-from didact.experiment.parts import parts_of
-from didact.experiment.rows import asks_for_gold
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
+from didact.explaining.cache import teacher_fingerprint
+from didact.explaining.component_scores import parts_of
+from didact.explaining.input_rows import asks_for_gold
 from didact.learning.choose import choose_by_new_students
 from didact.learning.fit import Examples, Training
 from didact.learning.smat import learn_mix

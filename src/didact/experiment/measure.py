@@ -19,13 +19,12 @@ from didact.errors import DidactError, RecordError
 from didact.experiment.agree import agreements
 from didact.experiment.agreement import Agreement
 from didact.experiment.classroom import Labelled
-from didact.experiment.config_checks import Method
 from didact.experiment.cost import cost_of
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explain import FillStore
-from didact.experiment.explained import keep_explanations
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.subset import subset
+from didact.explaining.cache import Method, keep_explanations
+from didact.explaining.explain import FillStore
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
 from didact.records.atomic import write_bytes

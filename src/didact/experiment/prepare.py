@@ -30,11 +30,16 @@ from didact.experiment.budget import TARGET, fit_plan, metric_rows
 from didact.experiment.cell import finished
 from didact.experiment.classroom import Labelled
 from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.config_checks import Method
 from didact.experiment.costs import Costs, measure_costs
 from didact.experiment.estimate import EXPLAINING, SCORING, Workload, stages, total
-from didact.experiment.explained import (
+from didact.experiment.forecast import Forecast, Stage, in_words
+from didact.experiment.measure import Measuring
+from didact.experiment.roster import Roster, check_fit
+from didact.experiment.run import Run
+from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
+from didact.explaining.cache import (
     Kept,
+    Method,
     chosen,
     given_maps,
     kept_as,
@@ -43,11 +48,6 @@ from didact.experiment.explained import (
     teacher_fingerprint,
     unexplained,
 )
-from didact.experiment.forecast import Forecast, Stage, in_words
-from didact.experiment.measure import Measuring
-from didact.experiment.roster import Roster, check_fit
-from didact.experiment.run import Run
-from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
 from didact.records.store import Store, key_of
 from didact.render.progress import announce
 

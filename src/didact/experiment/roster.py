@@ -15,11 +15,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
 from didact.experiment.config import CONTROLS, CompareConfig
-from didact.experiment.config_checks import Method
 from didact.experiment.defaults import TRAIN_SIZE, default_methods, default_student, student_sentence
-from didact.experiment.explain import explain, resolve
-from didact.experiment.explained import chosen
-from didact.experiment.judge import unjudged
 from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.experiment.sampling import Answers, Sample
 from didact.experiment.subset import balanced_counts, balanced_subset, subset
@@ -27,6 +23,9 @@ from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
+from didact.explaining.cache import Method, chosen
+from didact.explaining.explain import explain, resolve
+from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models.student_init import StudentInit, student_init

@@ -23,17 +23,17 @@ from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, 
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.cell import VERSION, Cell, finished
 from didact.experiment.classroom import Labelled, read_rows, write_rows
-from didact.experiment.explain import FillStore
-from didact.experiment.explained import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
 from didact.experiment.learnedness import Floor, judge_columns
 from didact.experiment.measure import Measuring
 from didact.experiment.roster import Entrant, Roster
-from didact.experiment.shard_jobs import SharedExplaining
 from didact.experiment.summary import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
 from didact.experiment.train_jobs import TrainJobs
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
+from didact.explaining.cache import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
+from didact.explaining.explain import FillStore
+from didact.explaining.shard_jobs import SharedExplaining
 from didact.models.student_init import StudentInit
 from didact.records.atomic import new_folder, sweep, write_text
 from didact.records.parts import Parts

@@ -17,13 +17,13 @@ from didact.data.stream import check_source, stream_rows
 from didact.errors import DataError, OptionError
 from didact.execution.base import Executor
 from didact.execution.process_pool import WORKER, ProcessPool
-from didact.experiment.explain import Work, check_learned, look_again, resolve
-from didact.experiment.judge import warn_of_scores
-from didact.experiment.rows import rows_of
-from didact.experiment.saved_teacher import TeacherSource
-from didact.experiment.shard_jobs import ShardExplainer, ShardQueue
-from didact.experiment.shard_store import ShardStore
 from didact.explainers.default import default_method
+from didact.explaining.explain import Work, check_learned, look_again, resolve
+from didact.explaining.input_rows import rows_of
+from didact.explaining.saved_teacher import TeacherSource
+from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.shard_jobs import ShardExplainer, ShardQueue
+from didact.explaining.shard_store import ShardStore
 from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, write_through

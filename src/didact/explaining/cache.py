@@ -2,13 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from didact.core.explainer import Explainer
 from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
@@ -16,9 +17,12 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
-from didact.experiment.columns import gold_labels
-from didact.experiment.config_checks import Method
-from didact.experiment.explain import (
+from didact.explainers import EXPLAINERS
+from didact.explainers.learned import name_of
+from didact.explainers.mix import Mix
+from didact.explainers.parts import blended
+from didact.explaining.component_scores import parts_of
+from didact.explaining.explain import (
     FillStore,
     Work,
     check_learned,
@@ -28,18 +32,16 @@ from didact.experiment.explain import (
     look_again,
     resolve,
 )
-from didact.experiment.judge import warn_of_scores
-from didact.experiment.parts import parts_of
-from didact.explainers import EXPLAINERS
-from didact.explainers.learned import name_of
-from didact.explainers.mix import Mix
-from didact.explainers.parts import blended
+from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.to_columns import gold_labels
 from didact.models.native import NativeModel
 from didact.records.explanations import Explanations
 from didact.records.parquet import to_parquet
 from didact.records.parts import Parts
 from didact.records.store import key_of
 
+# How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
+Method = str | Explainer | Explanations | Callable[..., Any]
 # Larger batches of a large model spend their time in page faults: MiniLM, 128 pieces, 64 rows against 16: 1.3 to 1.5x.
 _ON_CPU: Final = 16
 

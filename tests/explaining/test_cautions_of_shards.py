@@ -8,10 +8,10 @@ import pytest
 import didact
 from didact.errors import ExplanationWarning, RecordError
 from didact.execution.in_process import InProcess
-from didact.experiment.explain import Work
-from didact.experiment.shard_jobs import ShardExplainer
-from didact.experiment.shard_store import ShardStore
-from didact.experiment.stream import _Shards, explain_stream
+from didact.explaining.explain import Work
+from didact.explaining.shard_jobs import ShardExplainer
+from didact.explaining.shard_store import ShardStore
+from didact.explaining.stream import _Shards, explain_stream
 from didact.records.explanations import Explanations
 from didact.records.parquet import cautions_in
 from tiny import huggingface
@@ -61,7 +61,7 @@ class PoolHere(InProcess):
 @pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_path, monkeypatch, is_process):
     if not is_process:
-        monkeypatch.setattr("didact.experiment.stream.ProcessPool", PoolHere)
+        monkeypatch.setattr("didact.explaining.stream.ProcessPool", PoolHere)
     teacher = didact.load_teacher(model)
     expected = warned(didact.explain, teacher, TEXTS, METHOD)
     assert [message.partition(" do not determine")[0] for message in expected] == ["kernel_shap: 4 samples"]

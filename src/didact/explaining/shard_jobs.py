@@ -25,14 +25,14 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.errors import DidactError, OptionError, error_of, kind_of
 from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, Manifest
-from didact.experiment.explain import Asked, Work, model_fingerprint
-from didact.experiment.rows import rows_of
-from didact.experiment.saved_teacher import TeacherSource, save_copy
-from didact.experiment.shard_store import ShardStore, shard_settings
-from didact.experiment.whole_rows import read_answers, read_whole_rows, write_whole_rows
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer
 from didact.explainers.learned import Learned, load_explainer, save_explainer
+from didact.explaining.explain import Asked, Work, model_fingerprint
+from didact.explaining.input_rows import rows_of
+from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
+from didact.explaining.saved_teacher import TeacherSource, save_copy
+from didact.explaining.shard_store import ShardStore, shard_settings
 from didact.records.atomic import with_folder
 from didact.records.explanations import Explanations
 from didact.records.sealed import read_json, write_json

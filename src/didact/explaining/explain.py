@@ -34,16 +34,16 @@ from didact.errors import (
     ShapeError,
     UnsupportedError,
 )
-from didact.experiment.columns import answers_of, columns_of, in_words, probabilities_of
-from didact.experiment.judge import warn_of_scores
-from didact.experiment.rows import labelled_rows, rows_of
-from didact.experiment.shard_store import ShardStore, shard_settings
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
 from didact.explainers.default import default_method
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.presets import preset_named
+from didact.explaining.input_rows import labelled_rows, rows_of
+from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.shard_store import ShardStore, shard_settings
+from didact.explaining.to_columns import answers_of, columns_of, in_words, probabilities_of
 from didact.records.atomic import check_new_file
 from didact.records.by_class import ByClass
 from didact.records.explanations import Explanations

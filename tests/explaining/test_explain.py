@@ -14,11 +14,11 @@ from didact.core.human import HumanTeacher
 from didact.core.row import Row, Span
 from didact.core.task import CLASSIFICATION
 from didact.errors import DataError, DidactError, OptionError, ShapeError, UnknownNameError, UnsupportedError
-from didact.experiment import explain as module
-from didact.experiment.explain import explain
-from didact.experiment.shard_store import ShardStore
 from didact.explainers import EXPLAINERS
 from didact.explainers.presets import PRESETS
+from didact.explaining import explain as module
+from didact.explaining.explain import explain
+from didact.explaining.shard_store import ShardStore
 from teachers import black_box, examples, teacher
 
 TEXTS = ["a good film", "the plot is not very good, but the music was great!", "bad"]
@@ -108,7 +108,7 @@ class TestWhatIsKnownOfRows:
         )
 
     def test_a_label_that_changed_is_not_taken_from_an_older_file(self, tmp_path):
-        from didact.experiment.explained import keep_explanations, teacher_fingerprint
+        from didact.explaining.cache import keep_explanations, teacher_fingerprint
 
         model, rows = teacher("native", "classification"), [Row("a", ("good",), label=0), Row("b", ("bad",), label=1)]
         mark = teacher_fingerprint(model, rows)
@@ -375,8 +375,8 @@ class TestPresets:
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_name_methods_and_options_that_exist(self, preset):
-        from didact.experiment.explain import Asked
         from didact.explainers.build import knows_option
+        from didact.explaining.explain import Asked
 
         for method, options in PRESETS[preset].methods.items():
             assert method in EXPLAINERS

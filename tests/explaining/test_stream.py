@@ -29,11 +29,11 @@ from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError
 from didact.execution.process_pool import _Pool
-from didact.experiment.shard_jobs import ShardExplainer
-from didact.experiment.stream import explain_stream
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.controls import Random
+from didact.explaining.shard_jobs import ShardExplainer
+from didact.explaining.stream import explain_stream
 from didact.learning.train import train_teacher
 from didact.records.explanations import Explanations
 from didact.render.progress import Progress
@@ -435,7 +435,7 @@ WORKER = """
 import json, os, sys
 from pathlib import Path
 from didact.execution import worker
-from didact.experiment import shard_jobs
+from didact.explaining import shard_jobs
 
 class Runner(shard_jobs.ExplainRunner):
     def run(self, key):
@@ -456,7 +456,7 @@ def quick(tmp_path, monkeypatch):
         notes.mkdir()
         (tmp_path / "quick_shards.py").write_text(WORKER.format(notes=str(notes), body=body))
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        monkeypatch.setattr("didact.experiment.stream._MODULE", "quick_shards")
+        monkeypatch.setattr("didact.explaining.stream._MODULE", "quick_shards")
         return notes
 
     return made
