@@ -36,7 +36,7 @@ from didact.experiment.agree import agreements
 from didact.experiment.agreement import CAUTION, Agreement
 from didact.explainers.build import knows_option
 from didact.explainers.presets import preset_named
-from didact.explaining.explain import COMMON
+from didact.explaining.method_options import COMMON
 from didact.records.explanations import Explanations
 from didact.registry import Spec
 from didact.stats.contrast import crossed_contrast

@@ -13,7 +13,8 @@ from didact.errors import OptionError, PlanError, UnsupportedError
 from didact.experiment.config import CompareConfig
 from didact.experiment.cost import cost_of
 from didact.explainers import EXPLAINERS
-from didact.explaining.explain import COMMON, explain
+from didact.explaining.explain import explain
+from didact.explaining.method_options import COMMON
 from didact.learning.fit import Examples, Training, descend, fit
 from didact.learning.teach import teach
 from didact.models.build import build_model

@@ -19,9 +19,11 @@ from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.run import Run
 from didact.experiment.subset import subset
-from didact.explaining import cache as explained
+from didact.explaining import cache
+from didact.explaining.job import DatasetJob
 from didact.records.store import Store
 from didact.records.table import read_table
+from didact.registry import Spec
 
 
 @pytest.fixture
@@ -50,14 +52,13 @@ def done(monkeypatch):
 def asked(monkeypatch):
     """How many rows each method explained, for the run and not for the check before it."""
     found = Counter()
-    for name in ("_work", "explain"):  # methods that are known, and those that are objects
-        plain = getattr(explained, name)
 
-        def counted(teacher, rows, method, *more, plain=plain, **options):
-            found[str(method)] += len(rows)
-            return plain(teacher, rows, method, *more, **options)
+    def counted(job, rows, outputs):
+        drawn = {"seed": job.method.options["seed"]} if job.method.name == "random" else {}
+        found[str(Spec(job.method.name, drawn))] += len(rows)
+        return DatasetJob(job, rows, outputs)
 
-        monkeypatch.setattr(explained, name, counted)
+    monkeypatch.setattr(cache, "DatasetJob", counted)
     return found
 
 

@@ -505,7 +505,7 @@ class TestExplanations:
     @pytest.fixture(autouse=True)
     def _worker(self, seen, tmp_path, monkeypatch):
         (tmp_path / "noted_worker.py").write_text(NOTED.format(seen=str(seen)))
-        monkeypatch.setattr("didact.explaining.explain._SHARD", 8)
+        monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 8)
         plain = module._executor
 
         def noted(*asked):

@@ -155,7 +155,7 @@ class TestComparisons:
         """The teacher explains where it is; its students travel."""
         pytest.importorskip("ray")
         monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        monkeypatch.setattr("didact.explaining.explain._SHARD", 4)
+        monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 4)
         monkeypatch.setattr(
             "didact.explaining.shard_jobs.ShardQueue.write_manifest", lambda *_: pytest.fail("it was sent")
         )

@@ -8,8 +8,7 @@ import pytest
 import didact
 from didact.errors import ExplanationWarning, RecordError
 from didact.execution.in_process import InProcess
-from didact.explaining.explain import Work
-from didact.explaining.shard_jobs import ShardExplainer
+from didact.explaining.job import ExplainJob
 from didact.explaining.shard_store import ShardStore
 from didact.explaining.stream import _Shards, explain_stream
 from didact.records.explanations import Explanations
@@ -72,7 +71,7 @@ def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_pa
     assert warned(explain_stream, model, TEXTS, METHOD, workers=1, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
     stopped_at_the_end(_Shards, "joined", explain_stream, model, TEXTS, METHOD, **asked)
-    monkeypatch.setattr(ShardExplainer, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
+    monkeypatch.setattr(ExplainJob, "explain", lambda *_, **__: pytest.fail("a shard on disk was computed again"))
     assert warned(explain_stream, model, TEXTS, METHOD, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
 
@@ -81,7 +80,7 @@ def test_cautions_of_a_resumed_explanation(model, tmp_path, monkeypatch):
     teacher, out = didact.load_teacher(model), tmp_path / "maps.parquet"
     expected = warned(didact.explain, teacher, TEXTS, METHOD, out=tmp_path / "other.parquet")
     stopped_at_the_end(ShardStore, "clear", didact.explain, teacher, TEXTS, METHOD, out=out)
-    monkeypatch.setattr(Work, "explained", lambda *_: pytest.fail("a shard on disk was computed again"))
+    monkeypatch.setattr(ExplainJob, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
     assert len(expected) == 1
     assert warned(didact.explain, teacher, TEXTS, METHOD, out=out) == expected
     assert out.read_bytes() == (tmp_path / "other.parquet").read_bytes()

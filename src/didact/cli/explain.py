@@ -214,7 +214,7 @@ def needs_labels(
     teacher: "Teacher", methods: Sequence[str | None], said: dict[str, Any], *, preset: str | None = None
 ) -> bool:
     """Whether one of the methods (None: the default) explains the gold label, by an option or by a preset."""
-    from didact.explaining.explain import resolve
+    from didact.explaining.method_options import resolve
 
     common = {name: value for name, value in said.items() if name not in ("preset", "batch_size", "seed")}
     preset = preset or said.get("preset")

@@ -15,7 +15,7 @@ from didact.experiment.config import SEARCHED
 from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
-from didact.explaining.explain import COMMON, Asked
+from didact.explaining.method_options import COMMON, CommonOptions
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO
@@ -41,8 +41,8 @@ def check_method(text: str) -> str:
     own = {name: value for name, value in spec.options.items() if name not in COMMON}
     if "level" in common and knows_option(spec.name, "level"):
         own["level"] = common["level"]
-    check_types(common, Asked, of="every method")
-    precision = Asked(**common).precision
+    check_types(common, CommonOptions, of="every method")
+    precision = CommonOptions(**common).precision
     if precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
         raise no_gradients(spec.name, precision)
     build_explainer(spec.name, **own)

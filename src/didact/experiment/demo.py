@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from didact import __version__
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.model import TooLongError
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
@@ -15,7 +16,6 @@ from didact.experiment.distil import learn_l2e
 from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers.l2e import L2E
 from didact.explainers.learned import load_explainer
-from didact.explaining.cache import teacher_fingerprint
 from didact.explaining.explain import explain
 from didact.models.load import RECORD, read_record
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from didact.core.classes import align_rows
 from didact.core.dataset import Dataset, Split
+from didact.core.fingerprint import remembered_fingerprint
 from didact.core.model import Model
 from didact.core.perturb import DEFAULT, check_replace
 from didact.core.row import Row, Span
@@ -24,7 +25,6 @@ from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError
 from didact.experiment.bring import opened
 from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched, without_special
-from didact.explaining.explain import model_fingerprint
 from didact.explaining.input_rows import named_rows
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
@@ -309,7 +309,7 @@ class _Work:
 
     def _about(self, probe: Probe) -> Iterator[str]:
         """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
-        own = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
+        own = remembered_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
         for name, maps in self.maps.items():
             told = maps.fingerprints.get("teacher")
             if own is not None and told is not None and told != own:

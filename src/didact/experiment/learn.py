@@ -13,6 +13,7 @@ import torch
 
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.measure import measure
 from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
@@ -25,7 +26,6 @@ from didact.experiment.learner import Learner, learner_of
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
-from didact.explaining.cache import teacher_fingerprint
 from didact.explaining.component_scores import parts_of
 from didact.explaining.input_rows import asks_for_gold
 from didact.learning.choose import choose_by_new_students

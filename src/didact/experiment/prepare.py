@@ -17,6 +17,7 @@ import numpy as np
 
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
@@ -45,7 +46,6 @@ from didact.explaining.cache import (
     kept_as,
     located,
     located_parts,
-    teacher_fingerprint,
     unexplained,
 )
 from didact.records.store import Store, key_of

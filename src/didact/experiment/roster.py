@@ -24,7 +24,8 @@ from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
 from didact.explaining.cache import Method, chosen
-from didact.explaining.explain import explain, resolve
+from didact.explaining.explain import explain
+from didact.explaining.method_options import resolve
 from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Training
 from didact.learning.teach import student_training

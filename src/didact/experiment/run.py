@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from didact import __version__
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.human import HumanTeacher
 from didact.core.measure import BALANCED
 from didact.core.model import Model
@@ -31,8 +32,8 @@ from didact.experiment.train_jobs import TrainJobs
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
-from didact.explaining.cache import Kept, is_whole, keep_explanations, keep_parts, slug, teacher_fingerprint
-from didact.explaining.explain import FillStore
+from didact.explaining.cache import Kept, is_whole, keep_explanations, keep_parts, slug
+from didact.explaining.job import FillStore
 from didact.explaining.shard_jobs import SharedExplaining
 from didact.models.student_init import StudentInit
 from didact.records.atomic import new_folder, sweep, write_text

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from didact.core.explainer import Explainer
-from didact.core.function import FunctionTeacher
+from didact.core.fingerprint import forget_fingerprint
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.outputs import Outputs
@@ -22,16 +20,7 @@ from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import blended
 from didact.explaining.component_scores import parts_of
-from didact.explaining.explain import (
-    FillStore,
-    Work,
-    check_learned,
-    explain,
-    explain_shards,
-    explanation_facts,
-    look_again,
-    resolve,
-)
+from didact.explaining.job import DatasetJob, ExplainJob, FillStore
 from didact.explaining.score_checks import warn_of_scores
 from didact.explaining.to_columns import gold_labels
 from didact.models.native import NativeModel
@@ -52,21 +41,6 @@ class Kept:
 
     file: str
     key: str
-
-
-def teacher_fingerprint(teacher: Teacher, rows: Sequence[Row], said: Outputs | None = None) -> str:
-    """A hash of a model; of whatever else answers, of what it answers to these rows (`said`, if that is known)."""
-    if isinstance(teacher, Model):
-        return teacher.fingerprint()  # not the remembered one: changes through .data leave no trace torch counts
-    if isinstance(teacher, FunctionTeacher):
-        return teacher.fingerprint(rows, said)
-    if isinstance(teacher, HumanTeacher):
-        return teacher.name  # its answers are the rows' labels, which rows are known by
-    said = teacher.predict(rows) if said is None else said
-    classes = None if teacher.classes is None else list(teacher.classes)
-    answers = None if said.answers is None else [list(one) for one in said.answers]
-    values = np.round(said.values, 6).tolist()
-    return key_of({"task": teacher.task.name, "classes": classes, "values": values, "answers": answers})
 
 
 def keep_explanations(
@@ -90,19 +64,39 @@ def keep_explanations(
     given = given_maps(method)
     if given is not None:
         return _given(folder, chosen(given, rows, label=label), label, whole=given)
-    found = located(folder, teacher, fingerprint, rows, method, label=label, background=background)
+    job = _job(teacher, method, background)
+    found = _located(folder, job, fingerprint, rows, label)
     if found is None:
-        assert not isinstance(method, Explanations)
-        maps = explain(
-            teacher, rows, method, background_rows=background, outputs=outputs, progress=progress, **batches_of(teacher)
-        )
-        return _given(folder, maps, label)
+        work = DatasetJob(job, rows, outputs)
+        work.check()
+        explanations = work.explain(progress=progress)
+        warn_of_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
+        return _given(folder, explanations, label)
     path = folder / found.kept.file
-    if _loaded(path) is None:
-        known, missing = _taken(rows, found.others)
-        work = _work(teacher, missing, method, outputs) if missing else None
-        _complete(path, teacher, rows, known, work, background, progress=progress, fill=fill)
+    if _loaded(path) is not None:
+        return found.kept
+    known, missing = _taken(rows, found.others)
+    if not missing:
+        _save(path, teacher, rows, known)
+        return found.kept
+    work = DatasetJob(job, missing, outputs)
+    work.check()
+    forget_fingerprint(teacher)
+    store = work.store(path)
+    new = work.explain(store, progress=progress, fill=fill)
+    _save(path, teacher, rows, [*known, new])
+    store.clear()
+    warn_of_scores(job.method, new.residuals, new.cautions, stacklevel=2)
     return found.kept
+
+
+def _save(path: Path, teacher: Teacher, rows: Sequence[Row], parts: Sequence[Explanations]) -> None:
+    """Save the explanations of all rows, in their order, from the parts that hold some of them."""
+    fingerprints = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
+    alike = [replace(part, fingerprints=fingerprints, teacher=teacher.name, images=None) for part in parts]
+    explanations = alike[0] if len(alike) == 1 else Explanations.joined(alike)
+    # The same text may have got another label since.
+    replace(chosen(explanations, rows, label=path.name), labels=gold_labels(teacher, rows)).save(path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,20 +117,28 @@ def located(
     label: str,
     background: Sequence[Row],
 ) -> Located | None:
-    """Where the explanations of a method are kept; None for one whose making is not known."""
-    if isinstance(method, Explanations) or (isinstance(method, str) and method.endswith(".parquet")):
+    """Where the explanations that a method makes are kept; None for one whose making is not known."""
+    return _located(folder, _job(teacher, method, background), fingerprint, rows, label)
+
+
+def _located(folder: Path, job: ExplainJob, fingerprint: str, rows: Sequence[Row], label: str) -> Located | None:
+    if not job.method.is_known:
         return None
-    facts = explanation_facts(teacher, method, background)
-    if facts is None:
-        return None
-    key = key_of({"teacher": fingerprint, **facts})
-    known = {row.id: fingerprint_of([row]) for row in rows}
-    path = folder / f"{slug(label)}-{key}-{key_of(known)}.parquet"
+    key = key_of({"teacher": fingerprint, **job.facts})
+    stem = f"{slug(label)}-{key}"
+    path = folder / f"{stem}-{_rows_key(rows)}.parquet"
     # Where labels or rationales decide the scores, the same text may now have others.
-    is_label = facts["options"]["target"] == "gold" or isinstance(teacher, HumanTeacher)
-    by_text = EXPLAINERS[facts["method"]].needs != "rationales" and not is_label
-    others = sorted(folder.glob(f"{path.stem.rpartition('-')[0]}-*.parquet")) if by_text else []
-    return Located(Kept(path.name, key), others)
+    is_label = job.common.target == "gold" or isinstance(job.teacher, HumanTeacher)
+    by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
+    return Located(Kept(path.name, key), sorted(folder.glob(f"{stem}-*.parquet")) if by_text else [])
+
+
+def _rows_key(rows: Sequence[Row]) -> str:
+    return key_of({row.id: fingerprint_of([row]) for row in rows})
+
+
+def _job(teacher: Teacher, method: Any, background: Sequence[Row]) -> ExplainJob:
+    return ExplainJob.of(teacher, method, background=background, batch_size=batches_of(teacher).get("batch_size"))
 
 
 def unexplained(folder: Path, rows: Sequence[Row], found: Located) -> list[Row]:
@@ -175,7 +177,7 @@ def located_parts(
     name = name_of(explainer)
     facts = {"teacher": fingerprint, "family": name, "version": explainer.version}
     key = key_of(facts | {"members": [(label, kept.key) for label, kept in members]})
-    return Kept(f"parts-{name}-{key}-{key_of({row.id: fingerprint_of([row]) for row in rows})}", key)
+    return Kept(f"parts-{name}-{key}-{_rows_key(rows)}", key)
 
 
 def batches_of(teacher: Teacher) -> dict[str, int]:
@@ -183,34 +185,6 @@ def batches_of(teacher: Teacher) -> dict[str, int]:
     if isinstance(teacher, Model) and not isinstance(teacher, NativeModel) and teacher.device.type == "cpu":
         return {"batch_size": _ON_CPU}
     return {}
-
-
-def _work(teacher: Teacher, rows: Sequence[Row], method: Any, outputs: Outputs | None) -> Work:
-    """The work of explaining these rows, checked."""
-    batch_size = batches_of(teacher).get("batch_size")
-    asked, built = resolve(teacher, method, {}, batch_size=batch_size)
-    work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
-    work.check()
-    check_learned(teacher, built.explainer)
-    look_again(teacher)
-    return work
-
-
-def _complete(
-    path: Path, teacher: Teacher, rows: Sequence[Row], known: Sequence[Explanations], work: Work | None,
-    background: Sequence[Row], *, progress: bool, fill: FillStore | None,
-) -> None:  # fmt: skip
-    """Save the explanations of all rows: those that are known, and those of the work."""
-    store = None if work is None else work.shard_store(path, background)
-    new = [] if work is None else [explain_shards(work, background, store, progress=progress, fill=fill)]
-    parts = [*known, *new]
-    marks = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
-    alike = [replace(part, fingerprints=marks, teacher=teacher.name, images=None) for part in parts]
-    maps = chosen(Explanations.joined(alike), rows, label=path.name)
-    replace(maps, labels=gold_labels(teacher, rows)).save(path)  # the same text may have got another label since
-    if work is not None and store is not None:
-        store.clear()
-        warn_of_scores(work.built.name, work.built.explainer, new[0].residuals, new[0].cautions, stacklevel=3)
 
 
 def _taken(rows: Sequence[Row], others: Sequence[Path]) -> tuple[list[Explanations], list[Row]]:
@@ -231,18 +205,19 @@ def _taken(rows: Sequence[Row], others: Sequence[Path]) -> tuple[list[Explanatio
 
 def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
     """The explanations of these rows, found by id; all must be there and be about the same texts."""
-    places = {name: place for place, name in enumerate(maps.ids)}
-    missing = [row.id for row in rows if row.id not in places]
+    index = {name: number for number, name in enumerate(maps.ids)}
+    missing = [row.id for row in rows if row.id not in index]
     if missing:
         raise DataError(
             f"{len(missing)} of {len(rows)} rows that students see have no explanation in {label!r}. "
             "Explain the whole split 'train', or take smaller sizes. The first are:",
             missing,
         )
-    other = [row.id for row in rows if row.image is None and maps.texts[places[row.id]] != row.texts]
+    other = [row.id for row in rows if row.image is None and maps.texts[index[row.id]] != row.texts]
     if other:
         raise DataError(f"{len(other)} explanations in {label!r} are about other texts than the rows have:", other)
-    return maps.select([places[row.id] for row in rows])
+    order = [index[row.id] for row in rows]
+    return maps if order == list(range(len(maps))) else maps.select(order)
 
 
 def given_maps(method: Method) -> Explanations | None:

@@ -4,11 +4,12 @@ Nothing is pickled. The teacher comes by its name or folder, the method by its n
 it learned, rows and known answers as tables.
 """
 
+import logging
 import os
 import secrets
 import shutil
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,72 +18,23 @@ from typing import Any
 
 import torch
 
-from didact.core.encode import device_of
-from didact.core.explainer import Explainer
-from didact.core.function import FunctionTeacher
-from didact.core.model import Model
 from didact.core.outputs import Outputs
-from didact.core.row import Row
 from didact.errors import DidactError, OptionError, error_of, kind_of
 from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, Manifest
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer
 from didact.explainers.learned import Learned, load_explainer, save_explainer
-from didact.explaining.explain import Asked, Work, model_fingerprint
-from didact.explaining.input_rows import rows_of
+from didact.explaining.job import DatasetJob, ExplainJob, Shard
+from didact.explaining.method_options import CommonOptions
 from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
 from didact.explaining.saved_teacher import TeacherSource, save_copy
-from didact.explaining.shard_store import ShardStore, shard_settings
+from didact.explaining.shard_store import ShardStore
 from didact.records.atomic import with_folder
-from didact.records.explanations import Explanations
 from didact.records.sealed import read_json, write_json
 from didact.records.store import canonical, key_of
 from didact.render.progress import Progress
 
-# -- on both sides ----------------------------------------------------------------------------------------------------
-
-
-class ShardExplainer:
-    """Explains one shard after another. `work` has no rows yet."""
-
-    def __init__(self, work: Work, background: Sequence[Row] | None) -> None:
-        self.work, self.background = work, background
-        self._is_prepared = False
-
-    @property
-    def fingerprint(self) -> str | None:
-        """The teacher's fingerprint; a function has one of its answers, shard by shard."""
-        teacher = self.work.teacher
-        if isinstance(teacher, FunctionTeacher):
-            return None
-        return model_fingerprint(teacher) if isinstance(teacher, Model) else teacher.name
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """What each shard says of its teacher."""
-        return {"teacher": self.fingerprint or "function"}
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """Everything beside the rows that decides the scores."""
-        facts = self.work.facts(self.background or [])
-        return shard_settings(self.work.teacher, self.fingerprint, facts, batch_size=self.work.batch_size)
-
-    def explain(self, rows: Sequence[Row], answers: Outputs | None = None) -> Explanations:
-        work = replace(self.work, rows=rows_of(self.work.teacher, rows), outputs=answers)
-        work.check()
-        with torch.inference_mode(False), Progress("", total=len(rows), shown=False) as bar:
-            self._prepare(work.rows)
-            shard = work.explained(rows, bar)
-        return replace(shard, fingerprints=self.fingerprints)
-
-    def _prepare(self, rows: Sequence[Row]) -> None:
-        """With the background, once. A method that needs none may yet want to see a row: the first one."""
-        explainer = self.work.built.explainer
-        if isinstance(explainer, Explainer) and not self._is_prepared:
-            with self.work.in_precision():
-                explainer.prepare(self.work.teacher, self.background or rows[:1])
-        self._is_prepared = True
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,10 +67,10 @@ class ExplainRunner:
         try:
             rows = read_whole_rows(self.folder / key)
             values = read_answers(self.folder / key)
-            task = self.explainer.work.teacher.task
-            answers = None if values is None else Outputs(task, tuple(row.id for row in rows), values)
-            shard = self.explainer.explain(rows, answers)
-            shard.save(with_folder(self.folder / self.content["shards"] / key))
+            ids = tuple(row.id for row in rows)
+            outputs = None if values is None else Outputs(self.job.teacher.task, ids, values)
+            explanations = self.job.explain(rows, outputs)
+            explanations.save(with_folder(self.folder / self.content["shards"] / key))
         except DidactError as error:
             return JobResult(key, JobStatus.REFUSED, error=str(error), error_kind=kind_of(error))
         except Exception as error:  # of a model or a method
@@ -127,87 +79,88 @@ class ExplainRunner:
         return JobResult(key, JobStatus.DONE)
 
     @cached_property
-    def explainer(self) -> ShardExplainer:
+    def job(self) -> ExplainJob:
         content = self.content
         torch.set_default_dtype(getattr(torch, content["dtype"]))
         source = TeacherSource(**content["teacher"])
         teacher = source.open(self.folder)
         built = ExplainerSource(**content["explainer"]).build(self.folder)
         background = None if content["background"] is None else read_whole_rows(self.folder / content["background"])
-        work = Work(teacher, (), Asked(**content["common"]), built, content["batch_size"])
-        explainer = ShardExplainer(work, background)
-        if key_of(explainer.settings) != content["settings"]:
+        job = ExplainJob(teacher, CommonOptions(**content["common"]), built, content["batch_size"], background)
+        if key_of(job.shard_settings) != content["settings"]:
             raise DidactError(
                 f"A worker reads the teacher {source.source!r} or the method otherwise than the calling process: one "
                 "of them was changed meanwhile, or the worker's machine has other versions of torch and transformers. "
                 "Give the same command again, or explain without workers."
             )
-        return explainer
+        return job
 
 
 # -- in the calling process -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _PendingShard:
-    """A shard that a worker explains: the first and last row, and how many rows."""
-
-    first: str
-    last: str
-    count: int
-
-
 class ShardQueue:
-    """The shards of a store that workers are to explain, and what they read, in a folder below `root`."""
+    """The shards of a store that workers explain, and what they read, in a `folder` below `root`."""
 
     def __init__(
-        self, explainer: ShardExplainer, teacher: TeacherSource, store: ShardStore, folder: Path, root: Path
+        self, job: ExplainJob, teacher: TeacherSource, store: ShardStore, folder: Path, root: Path | None = None
     ) -> None:
-        self.explainer, self.teacher, self.store, self.folder, self.root = explainer, teacher, store, folder, root
-        self.waiting: dict[str, _PendingShard] = {}
+        self.job, self.teacher, self.store, self.folder = job, teacher, store, folder
+        self.root = root or store.folder
+        self.waiting: dict[str, Shard] = {}
+
+    def run(self, executor: Executor, shards: Iterable[tuple[Path, Shard]], bar: Progress) -> None:
+        """Let workers explain the shards into their files. A shard that fails stops the run; others are kept."""
+        manifest = self.write_manifest()
+        results = executor.run(manifest, (self._shard_job(file, shard) for file, shard in shards))
+        with closing(results):  # the number of shards that an error names must not grow afterwards
+            for result in results:
+                if result.traceback:
+                    log.info("%s", result.traceback)
+                bar.advance(self._finish(result))
 
     def write_manifest(self) -> Manifest:
         """Write what all shards have in common."""
-        work, background = self.explainer.work, self.explainer.background
+        job, settings = self.job, self.job.shard_settings
         path = with_folder(self.folder / "manifest.json")
-        if background is not None:
-            write_whole_rows(self.folder / "background.parquet", background)
-        settings = self.explainer.settings
+        if job.background is not None:
+            write_whole_rows(self.folder / "background.parquet", job.background)
         content = {
             "kind": JobKind.EXPLAIN,
             "teacher": asdict(self.teacher),
-            "explainer": asdict(self._explainer_source(work.built)),
-            "common": vars(work.asked),
-            "batch_size": work.batch_size,
+            "explainer": asdict(self._explainer_source()),
+            "common": asdict(job.common),
+            "batch_size": job.batch_size,
             "threads": settings["threads"],
             "dtype": settings["dtype"],
             "settings": key_of(settings),
-            "background": None if background is None else "background.parquet",
+            "background": None if job.background is None else "background.parquet",
             "shards": os.path.relpath(self.store.folder, self.folder),
         }
         write_json(path, content)
-        return Manifest(path, self.root, settings["threads"], on_gpu=device_of(work.teacher).type == "cuda")
+        return Manifest(path, self.root, settings["threads"], on_gpu=settings["device"] == "cuda")
 
     @cached_property
     def _inputs(self) -> tuple[str, ...]:
         """The files that every shard reads."""
         folders = [self.folder] if self.teacher.name is None else [self.folder, self.folder / self.teacher.source]
-        paths = [path.resolve() for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return tuple(sorted(path.relative_to(self.root.resolve()).as_posix() for path in paths))
+        paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return tuple(sorted(map(self._relative, paths)))
 
-    def job(self, file: Path, rows: Sequence[Row], answers: Outputs | None = None) -> Job:
-        """The job that explains these rows into this file of the store."""
+    def _relative(self, path: Path) -> str:
+        return path.resolve().relative_to(self.root.resolve()).as_posix()
+
+    def _shard_job(self, file: Path, shard: Shard) -> Job:
+        """The job that explains a shard into this file of the store."""
         common = self._inputs
-        places = {} if answers is None else {name: place for place, name in enumerate(answers.ids)}
-        values = None if answers is None else answers.values[[places[row.id] for row in rows]]
-        write_whole_rows(self.folder / file.name, rows, values)
-        self.waiting[file.name] = _PendingShard(rows[0].id, rows[-1].id, len(rows))
-        relative = [path.resolve().relative_to(self.root.resolve()) for path in (self.folder / file.name, file)]
-        return Job(file.name, (*common, relative[0].as_posix()), (relative[1].as_posix(),))
+        rows_file = self.folder / file.name
+        write_whole_rows(rows_file, shard.rows, None if shard.outputs is None else shard.outputs.values)
+        self.waiting[file.name] = shard
+        return Job(file.name, (*common, self._relative(rows_file)), (self._relative(file),))
 
-    def finish(self, result: JobResult, resume: Callable[[], str]) -> int:
-        """Keep a shard that is back, and say how many rows it has. A shard that failed is an error."""
-        shard = self.waiting.pop(result.key)
+    def _finish(self, result: JobResult) -> int:
+        """Keep a shard that is back, and return how many rows it has. A shard that failed is an error."""
+        rows = self.waiting.pop(result.key).rows
         (self.folder / result.key).unlink(missing_ok=True)
         if result.status is JobStatus.REFUSED:
             raise error_of(result.error_kind, result.error)
@@ -215,14 +168,14 @@ class ShardQueue:
             hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
             hint = hint if "SIGKILL" in result.error else ""
             raise DidactError(
-                f"{self.explainer.work.built.name!r} could not explain the {shard.count:,} rows from {shard.first!r} "
-                f"to {shard.last!r}. {result.error}\n{hint}{resume()}"
+                f"{self.job.method.name!r} could not explain the {len(rows):,} rows from {rows[0].id!r} "
+                f"to {rows[-1].id!r}. {result.error}\n{hint}{self.store.progress()}"
             )
         result.write_files(self.root)
-        return shard.count
+        return len(rows)
 
-    def _explainer_source(self, built: Built) -> ExplainerSource:
-        explainer, folder = built.explainer, None
+    def _explainer_source(self) -> ExplainerSource:
+        built, explainer, folder = self.job.method, self.job.method.explainer, None
         if isinstance(explainer, Learned) and explainer.is_ready:
             folder = "explainer"
             save_explainer(explainer, self.folder / folder)
@@ -256,34 +209,27 @@ class SharedExplaining:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fill(self, work: Work, background: Sequence[Row], store: ShardStore, progress: bool) -> bool:
+    def fill(self, work: DatasetJob, store: ShardStore, progress: bool) -> bool:
         """Explain the shards that the store lacks. False if this process is to explain them."""
-        files = {start: work.shard_file(store, start) for start in work.starts}
-        missing = [start for start, file in files.items() if store.load(file) is None]
-        if len(missing) < 2 or not _is_costly(work.built) or not _is_named(work.built):
+        job = work.job
+        files = [(store.file(shard.number, shard.rows), shard) for shard in work.shards()]
+        missing = [(file, shard) for file, shard in files if store.load(file) is None]
+        if len(missing) < 2 or not _is_costly(job.method) or not _is_named(job.method):
             return False
         if self.executor.max_concurrency() < 2 or (teacher := self._saved(work)) is None:
             return False
         self._count += 1
         folder = self.folder / f"{self._count:04d}"
         source = replace(teacher, source=os.path.relpath(self.folder / teacher.source, folder))
-        queue = ShardQueue(
-            ShardExplainer(replace(work, rows=(), outputs=None), background), source, store, folder, self.root
-        )
-        manifest = queue.write_manifest()
-        answers = None if work.teacher.task.name == "reading" else work.outputs  # spans are always asked for
-        jobs = (queue.job(files[start], work.rows[start : start + work.shard], answers) for start in missing)
-        with Progress(f"explaining with {work.built.name}", total=len(work.rows), shown=progress) as bar:
-            bar.skip(sum(len(work.rows[start : start + work.shard]) for start in files if start not in missing))
-            with closing(self.executor.run(manifest, jobs)) as results:
-                for result in results:
-                    bar.advance(queue.finish(result, store.progress))
+        with Progress(f"explaining with {job.method.name}", total=len(work.rows), shown=progress) as bar:
+            bar.skip(len(work.rows) - sum(len(shard.rows) for _, shard in missing))
+            ShardQueue(job, source, store, folder, self.root).run(self.executor, missing, bar)
         return True
 
-    def _saved(self, work: Work) -> TeacherSource | None:
+    def _saved(self, work: DatasetJob) -> TeacherSource | None:
         fingerprint = work.fingerprints["teacher"]
         if fingerprint not in self._teachers:
-            self._teachers[fingerprint] = save_copy(work.teacher, fingerprint, self.folder, work.rows)
+            self._teachers[fingerprint] = save_copy(work.job.teacher, fingerprint, self.folder, work.rows)
         return self._teachers[fingerprint]
 
 

@@ -13,28 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
 
-from didact.core.encode import device_of
 from didact.core.row import Row, fingerprint_of
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
 from didact.records.atomic import with_folder
 from didact.records.explanations import Explanations
 from didact.records.store import key_of
-
-
-def shard_settings(teacher: Teacher, fingerprint: str | None, facts: Mapping[str, Any], **sizes: int) -> dict[str, Any]:
-    """Everything beside the rows that decides the scores of a shard, last digits included."""
-    return {
-        "teacher": fingerprint,
-        "threads": torch.get_num_threads(),
-        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-        "device": device_of(teacher).type,
-        **sizes,
-        **facts,
-    }
 
 
 class ShardStore:
@@ -45,8 +30,18 @@ class ShardStore:
     miss. `locked` keeps other runs out instead.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], *, teacher: str, resumable: bool) -> None:
-        self.path, self.teacher, self.resumable = path, teacher, resumable
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        *,
+        method: str,
+        teacher: str,
+        fingerprints: Mapping[str, str],
+        resumable: bool,
+    ) -> None:
+        self.path, self.method, self.resumable = path, method, resumable
+        self.teacher, self.fingerprints = teacher, dict(fingerprints)
         self.folder = path.with_name(f"{path.name}.shards")
         self._settings = key_of(settings)
         self._lock = self.folder / "lock"
@@ -63,8 +58,9 @@ class ShardStore:
             shard = Explanations.load(file)
         except (RecordError, OptionError):
             return None
-        if shard.teacher != self.teacher:  # it has moved since; all shards of a file name it alike
-            shard = replace(shard, teacher=self.teacher)
+        # All shards of a file name the teacher alike: it may have moved, and an older didact left out its fingerprint.
+        if (shard.teacher, shard.fingerprints) != (self.teacher, self.fingerprints):
+            shard = replace(shard, teacher=self.teacher, fingerprints=self.fingerprints)
             self.save(file, shard)
         return shard
 
@@ -76,6 +72,8 @@ class ShardStore:
 
     def progress(self) -> str:
         """What the same command would resume from: looked up, since a worker may finish before it can report."""
+        if not self.resumable:
+            return f"{self.method!r} is an object and not a name, so the same again begins anew."
         count = sum(1 for _ in self.folder.glob(f"*-{self._settings}-*.parquet"))
         shards = "1 shard is kept" if count == 1 else f"{count:,} shards are kept"
         found = f"{shards} in {self.folder}" if count else "Nothing was finished yet"
