@@ -107,7 +107,8 @@ def explanations() -> None:
     import torch
 
     from didact.data.load import load_data
-    from didact.explaining.job import DatasetJob, ExplainJob
+    from didact.explaining.dataset import DatasetJob
+    from didact.explaining.job import ExplainJob
     from didact.explaining.shard_jobs import SharedExplaining
     from didact.models.pretrained import new_head
     from didact.records.parquet import to_parquet

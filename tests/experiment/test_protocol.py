@@ -20,7 +20,7 @@ from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.run import Run
 from didact.experiment.subset import subset
 from didact.explaining import cache
-from didact.explaining.job import DatasetJob
+from didact.explaining.dataset import DatasetJob
 from didact.records.store import Store
 from didact.records.table import read_table
 from didact.registry import Spec

@@ -16,8 +16,9 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.lime import Lime
 from didact.explainers.mix import AttentionMix
+from didact.explaining.dataset import DatasetJob
 from didact.explaining.explain import explain
-from didact.explaining.job import DatasetJob, ExplainJob
+from didact.explaining.job import ExplainJob
 from didact.explaining.method_options import resolve
 from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
 from didact.explaining.saved_teacher import save_copy

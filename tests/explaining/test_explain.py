@@ -486,8 +486,10 @@ class TestKeeping:
     def test_another_model_or_other_rows_are_another_run(self, tmp_path, monkeypatch):
         """The key hashes what decides the scores; the weights of the model are part of it."""
         names = []
-        file = ShardStore.file
-        monkeypatch.setattr(ShardStore, "file", lambda *args: names.append(file(*args).name) or file(*args))
+        save = ShardStore.save
+        monkeypatch.setattr(
+            ShardStore, "save", lambda self, file, shard: names.append(file.name) or save(self, file, shard)
+        )
         for kind, texts, options in [
             ("native", TEXTS, {}), ("native", TEXTS, {}), ("native", TEXTS[:2], {}), ("bilstm", TEXTS, {}),
             ("native", TEXTS, {"samples": 11}), ("native", TEXTS, {"target": "gold"}),

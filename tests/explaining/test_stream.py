@@ -108,11 +108,11 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
 
     real, done = ExplainJob.explain, []
 
-    def broken(self, rows, **options):
+    def broken(self, rows, *more):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(rows)
-        return real(self, rows, **options)
+        return real(self, rows, *more)
 
     monkeypatch.setattr(ExplainJob, "explain", broken)
     with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.shards; do the same again"):
@@ -421,9 +421,9 @@ def counted():
     """The numbers of threads that shards are explained with."""
     real, seen = ExplainJob.explain, []
 
-    def explain(self, rows, **options):
+    def explain(self, rows, *more):
         seen.append(torch.get_num_threads())
-        return real(self, rows, **options)
+        return real(self, rows, *more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ExplainJob, "explain", explain)

@@ -14,7 +14,7 @@ from didact.errors import DidactError
 from didact.experiment.evaluate import evaluated
 from didact.experiment.roster import Roster
 from didact.experiment.subset import subset
-from didact.explaining.cache import batches_of
+from didact.explaining.cache import batch_size_for
 from didact.explaining.explain import explain
 from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, answers
@@ -100,7 +100,7 @@ def _explain_cost(roster: Roster, label: str, rows: Sequence[Row], *, is_late: b
     tried = roster.probe_seconds.get(label, 0.0) / 2 * _length(roster.used) / _length(roster.used[:2])
     if is_late and tried > 0:
         return tried
-    batch_size = batches_of(roster.teacher).get("batch_size")
+    batch_size = batch_size_for(roster.teacher)
 
     def per_row(chosen: Sequence[Row]) -> float:
         began = time.perf_counter()

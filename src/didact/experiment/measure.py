@@ -24,7 +24,7 @@ from didact.experiment.evaluate import evaluated
 from didact.experiment.roster import Entrant, Roster
 from didact.experiment.subset import subset
 from didact.explaining.cache import Method, keep_explanations
-from didact.explaining.job import FillStore
+from didact.explaining.dataset import FillStore
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
 from didact.records.atomic import write_bytes

@@ -38,16 +38,7 @@ from didact.experiment.measure import Measuring
 from didact.experiment.roster import Roster, check_fit
 from didact.experiment.run import Run
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
-from didact.explaining.cache import (
-    Kept,
-    Method,
-    chosen,
-    given_maps,
-    kept_as,
-    located,
-    located_parts,
-    unexplained,
-)
+from didact.explaining.cache import Kept, Method, located_parts, lookup
 from didact.records.store import Store, key_of
 from didact.render.progress import announce
 
@@ -302,18 +293,14 @@ def _located(roster: Roster, run: Run, folder: Path, missing: dict[str, int]) ->
             rows = roster.seed_rows(seed) if entrant.redrawn else roster.used
             method = entrant.for_seed(seed)
             assert method is not None
-            given = given_maps(method)
-            if given is not None:
-                kept[entrant.label, seed] = kept_as(chosen(given, rows, label=label), label, whole=given)
-                continue
-            place = located(
+            found = lookup(
                 folder, roster.teacher, run.fingerprint, rows, method, label=label, background=run.background()
             )
-            if place is None:
+            if found is None:
                 return None
-            if entrant.redrawn or (entrant.label, roster.plan.seeds[0]) not in kept:
-                missing[entrant.label] = missing.get(entrant.label, 0) + len(unexplained(folder, rows, place))
-            kept[entrant.label, seed] = place.kept
+            if found.rows and (entrant.redrawn or (entrant.label, roster.plan.seeds[0]) not in kept):
+                missing[entrant.label] = missing.get(entrant.label, 0) + len(found.missing_rows())
+            kept[entrant.label, seed] = found.kept
     return kept
 
 

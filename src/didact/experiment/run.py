@@ -33,7 +33,7 @@ from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
 from didact.explaining.cache import Kept, is_whole, keep_explanations, keep_parts, slug
-from didact.explaining.job import FillStore
+from didact.explaining.dataset import FillStore
 from didact.explaining.shard_jobs import SharedExplaining
 from didact.models.student_init import StudentInit
 from didact.records.atomic import new_folder, sweep, write_text

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from didact.core.encode import device_of
 from didact.core.explainer import Explainer
 from didact.core.fingerprint import forget_fingerprint
 from didact.core.human import HumanTeacher
@@ -20,7 +21,8 @@ from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import blended
 from didact.explaining.component_scores import parts_of
-from didact.explaining.job import DatasetJob, ExplainJob, FillStore
+from didact.explaining.dataset import DatasetJob, FillStore
+from didact.explaining.job import ExplainJob
 from didact.explaining.score_checks import warn_of_scores
 from didact.explaining.to_columns import gold_labels
 from didact.models.native import NativeModel
@@ -61,30 +63,29 @@ def keep_explanations(
     A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
     `fill` may explain shards elsewhere.
     """
-    given = given_maps(method)
+    given = _as_explanations(method)
     if given is not None:
-        return _given(folder, chosen(given, rows, label=label), label, whole=given)
+        return _keep_given(folder, chosen(given, rows, label=label), label, whole=given)
     job = _job(teacher, method, background)
-    found = _located(folder, job, fingerprint, rows, label)
-    if found is None:
+    if not job.method.is_known:
         work = DatasetJob(job, rows, outputs)
         work.check()
         explanations = work.explain(progress=progress)
         warn_of_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
-        return _given(folder, explanations, label)
-    path = folder / found.kept.file
-    if _loaded(path) is not None:
+        return _keep_given(folder, explanations, label)
+    found = _lookup(folder, job, fingerprint, rows, label)
+    if _loaded(found.path) is not None:
         return found.kept
-    known, missing = _taken(rows, found.others)
+    known, missing = found.parts()
     if not missing:
-        _save(path, teacher, rows, known)
+        _save(found.path, teacher, rows, known)
         return found.kept
     work = DatasetJob(job, missing, outputs)
     work.check()
     forget_fingerprint(teacher)
-    store = work.store(path)
+    store = work.store(found.path)
     new = work.explain(store, progress=progress, fill=fill)
-    _save(path, teacher, rows, [*known, new])
+    _save(found.path, teacher, rows, [*known, new])
     store.clear()
     warn_of_scores(job.method, new.residuals, new.cautions, stacklevel=2)
     return found.kept
@@ -100,14 +101,42 @@ def _save(path: Path, teacher: Teacher, rows: Sequence[Row], parts: Sequence[Exp
 
 
 @dataclass(frozen=True, eq=False)
-class Located:
-    """Where explanations belong, and the files of smaller plans that may hold some of them."""
+class CacheLookup:
+    """Where the explanations of some rows belong, and the files of smaller plans that may hold some of them.
 
-    kept: Kept
-    others: Sequence[Path]
+    Of explanations that were given, no `rows` are left to explain.
+    """
+
+    path: Path
+    key: str
+    rows: Sequence[Row] = ()
+    others: Sequence[Path] = ()
+
+    @property
+    def kept(self) -> Kept:
+        return Kept(self.path.name, self.key)
+
+    def missing_rows(self) -> Sequence[Row]:
+        """The rows that are in none of the files."""
+        return () if _loaded(self.path) is not None else self.parts()[1]
+
+    def parts(self) -> tuple[list[Explanations], list[Row]]:
+        """What the other files hold of the rows, and the rows they do not hold."""
+        parts: list[Explanations] = []
+        have: set[str] = set()
+        for other in self.others:
+            explanations = _loaded(other)
+            if explanations is None or explanations.task == "image":  # texts tell whether a row is the same
+                continue
+            texts = dict(zip(explanations.ids, explanations.texts, strict=True))
+            rows = [row for row in self.rows if row.id not in have and texts.get(row.id) == row.texts]
+            have |= {row.id for row in rows}
+            if rows:
+                parts.append(chosen(explanations, rows, label=other.name))
+        return parts, [row for row in self.rows if row.id not in have]
 
 
-def located(
+def lookup(
     folder: Path,
     teacher: Teacher,
     fingerprint: str,
@@ -116,21 +145,24 @@ def located(
     *,
     label: str,
     background: Sequence[Row],
-) -> Located | None:
-    """Where the explanations that a method makes are kept; None for one whose making is not known."""
-    return _located(folder, _job(teacher, method, background), fingerprint, rows, label)
+) -> CacheLookup | None:
+    """Where the explanations by a method are kept; None for a method whose making is not known."""
+    given = _as_explanations(method)
+    if given is not None:
+        kept = _content_key(chosen(given, rows, label=label), label, whole=given)
+        return CacheLookup(folder / kept.file, kept.key)
+    job = _job(teacher, method, background)
+    return _lookup(folder, job, fingerprint, rows, label) if job.method.is_known else None
 
 
-def _located(folder: Path, job: ExplainJob, fingerprint: str, rows: Sequence[Row], label: str) -> Located | None:
-    if not job.method.is_known:
-        return None
+def _lookup(folder: Path, job: ExplainJob, fingerprint: str, rows: Sequence[Row], label: str) -> CacheLookup:
     key = key_of({"teacher": fingerprint, **job.facts})
     stem = f"{slug(label)}-{key}"
-    path = folder / f"{stem}-{_rows_key(rows)}.parquet"
     # Where labels or rationales decide the scores, the same text may now have others.
     is_label = job.common.target == "gold" or isinstance(job.teacher, HumanTeacher)
     by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
-    return Located(Kept(path.name, key), sorted(folder.glob(f"{stem}-*.parquet")) if by_text else [])
+    others = sorted(folder.glob(f"{stem}-*.parquet")) if by_text else []
+    return CacheLookup(folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, others)
 
 
 def _rows_key(rows: Sequence[Row]) -> str:
@@ -138,12 +170,7 @@ def _rows_key(rows: Sequence[Row]) -> str:
 
 
 def _job(teacher: Teacher, method: Any, background: Sequence[Row]) -> ExplainJob:
-    return ExplainJob.of(teacher, method, background=background, batch_size=batches_of(teacher).get("batch_size"))
-
-
-def unexplained(folder: Path, rows: Sequence[Row], found: Located) -> list[Row]:
-    """The rows that are in none of the files."""
-    return [] if _loaded(folder / found.kept.file) is not None else _taken(rows, found.others)[1]
+    return ExplainJob.of(teacher, method, background=background, batch_size=batch_size_for(teacher))
 
 
 def keep_parts(
@@ -165,8 +192,8 @@ def keep_parts(
         if members:
             blended([(label, Explanations.load(folder / kept.file)) for label, kept in members]).save(path)
         else:
-            asked: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-            parts_of(teacher, rows, explainer, **asked, **batches_of(teacher)).save(path)
+            options: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
+            parts_of(teacher, rows, explainer, batch_size=batch_size_for(teacher), **options).save(path)
     return found
 
 
@@ -180,27 +207,10 @@ def located_parts(
     return Kept(f"parts-{name}-{key}-{_rows_key(rows)}", key)
 
 
-def batches_of(teacher: Teacher) -> dict[str, int]:
-    """Large models on the CPU are asked in smaller batches."""
-    if isinstance(teacher, Model) and not isinstance(teacher, NativeModel) and teacher.device.type == "cpu":
-        return {"batch_size": _ON_CPU}
-    return {}
-
-
-def _taken(rows: Sequence[Row], others: Sequence[Path]) -> tuple[list[Explanations], list[Row]]:
-    """What the files hold of these rows, and the rows they do not hold."""
-    parts: list[Explanations] = []
-    have: set[str] = set()
-    for other in others:
-        maps = _loaded(other)
-        if maps is None or maps.task == "image":  # texts tell whether a row is the same; images are not kept
-            continue
-        texts = dict(zip(maps.ids, maps.texts, strict=True))
-        mine = [row for row in rows if row.id not in have and texts.get(row.id) == row.texts]
-        have |= {row.id for row in mine}
-        if mine:
-            parts.append(chosen(maps, mine, label=other.name))
-    return parts, [row for row in rows if row.id not in have]
+def batch_size_for(teacher: Teacher) -> int | None:
+    """Large models on the CPU are asked in smaller batches; None leaves it to `explain`."""
+    is_large = isinstance(teacher, Model) and not isinstance(teacher, NativeModel)
+    return _ON_CPU if is_large and device_of(teacher).type == "cpu" else None
 
 
 def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
@@ -220,22 +230,22 @@ def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanatio
     return maps if order == list(range(len(maps))) else maps.select(order)
 
 
-def given_maps(method: Method) -> Explanations | None:
+def _as_explanations(method: Method) -> Explanations | None:
     """Explanations that are given as they are, by a file or at hand; None for a method that makes them."""
     if isinstance(method, str) and method.endswith(".parquet"):
         return Explanations.load(method)
     return method if isinstance(method, Explanations) else None
 
 
-def _given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
+def _keep_given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
     """Explanations whose making is not known, in a file: their content is their key."""
-    found = kept_as(maps, label, whole=whole)
-    if _loaded(folder / found.file) is None:
-        replace(maps, images=None).save(folder / found.file)
-    return found
+    kept = _content_key(maps, label, whole=whole)
+    if _loaded(folder / kept.file) is None:
+        replace(maps, images=None).save(folder / kept.file)
+    return kept
 
 
-def kept_as(maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
+def _content_key(maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
     """Where such explanations belong. `whole` is the set they were chosen from: it stays the same when a plan grows."""
     content = _hash(replace(maps, images=None))
     return Kept(f"{slug(label)}-{content}.parquet", content if whole is None else _hash(whole))

@@ -13,8 +13,9 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.build import knows_option
 from didact.explainers.default import default_method
+from didact.explaining.dataset import DatasetJob
 from didact.explaining.input_rows import labelled_rows, rows_of
-from didact.explaining.job import DatasetJob, ExplainJob
+from didact.explaining.job import ExplainJob
 from didact.explaining.method_options import COMMON
 from didact.explaining.score_checks import warn_of_scores
 from didact.records.atomic import check_new_file

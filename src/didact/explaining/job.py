@@ -1,7 +1,7 @@
-"""One method and one teacher, ready to explain rows: a few of them, or a data set shard by shard."""
+"""One method and one teacher, ready to explain rows."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,7 +31,6 @@ from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import Learned
 from didact.explaining.input_rows import rows_of
 from didact.explaining.method_options import CommonOptions, resolve
-from didact.explaining.shard_store import ShardStore
 from didact.explaining.to_columns import Answers, columns_of
 from didact.records.explanations import Explanations
 from didact.records.normalise import absolute_of, normalised
@@ -73,6 +72,11 @@ class ExplainJob:
         return cls(teacher, common, built, batch_size or _BATCH, background)
 
     @property
+    def title(self) -> str:
+        """What the progress bar says."""
+        return f"explaining with {self.method.name}"
+
+    @property
     def shard_rows(self) -> int:
         """How many rows of a data set are explained, and kept, together."""
         samples = self.method.options.get("samples")
@@ -103,10 +107,11 @@ class ExplainJob:
             "background": fingerprint_of(self.background or ()),
         }
 
-    def settings(self, fingerprint: str | None) -> dict[str, Any]:
-        """Everything beside the rows that decides the scores of a shard, last digits included."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything beside the rows that decides the scores, last digits included."""
         return {
-            "teacher": fingerprint,
+            "teacher": self.fingerprint,
             "threads": torch.get_num_threads(),
             "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
             "device": device_of(self.teacher).type,
@@ -114,26 +119,15 @@ class ExplainJob:
             **self.facts,
         }
 
-    @property
-    def shard_settings(self) -> dict[str, Any]:
-        """The settings of a shard whose data set is not known. The answers of a function are then no part of them."""
-        return self.settings(remembered_fingerprint(self.teacher))
-
     @cached_property
+    def fingerprint(self) -> str | None:
+        """The hash of the teacher; None for a function, which is known by its answers."""
+        return remembered_fingerprint(self.teacher)
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """What each shard says of its teacher."""
-        return {"teacher": remembered_fingerprint(self.teacher) or "function"}
-
-    def store(self, path: Path, settings: Mapping[str, Any], *, shard: int) -> ShardStore:
-        """Where finished shards are kept until they become the file `path`."""
-        return ShardStore(
-            path,
-            {"shard": shard, **settings},
-            method=self.method.name,
-            teacher=self.teacher.name,
-            fingerprints=self.fingerprints,
-            resumable=self.method.is_known,
-        )
+        return {"teacher": self.fingerprint or "function"}
 
     def check_origin(self, path: Path, fingerprints: Mapping[str, str], *, advice: str = "") -> None:
         """An error if a file there holds explanations of another model, method or data."""
@@ -253,89 +247,3 @@ def _check_scores(explanation: Any, rows: Sequence[Row], batch: Batch, *, method
             f"{method!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
             "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """Rows that are explained together, and the teacher's answers to them, where they are known."""
-
-    number: int
-    rows: Sequence[Row]
-    outputs: Outputs | None = None
-
-
-@dataclass(eq=False)
-class DatasetJob:
-    """All rows of a data set and the job that explains them. `outputs` are the teacher's answers, where known."""
-
-    job: ExplainJob
-    rows: Sequence[Row]
-    outputs: Outputs | None = None
-
-    def check(self) -> None:
-        """Refuse before any work what would be refused half way."""
-        if self.outputs is not None and not {row.id for row in self.rows} <= set(self.outputs.ids):
-            raise ShapeError("The outputs given are not of all rows to explain. Leave them out: the teacher is asked.")
-        teacher = self.job.teacher
-        if isinstance(teacher, Model) and len(self.rows) > self.job.shard_rows:  # else its one shard is encoded at once
-            teacher.check_rows(self.rows)
-        self.job.check(self.rows)
-        self.job.check_learned()
-
-    @cached_property
-    def answers(self) -> Outputs | None:
-        """The outputs of these rows, in their order."""
-        if self.outputs is None:
-            return None
-        indices = {row: index for index, row in enumerate(self.outputs.ids)}
-        return self.outputs.select(np.array([indices[row.id] for row in self.rows], dtype=np.int64))
-
-    @cached_property
-    def fingerprints(self) -> dict[str, str]:
-        """Of the teacher and of the rows. A function whose answers are not known is asked once more about each row."""
-        teacher, data = self.job.teacher, {"data": fingerprint_of(self.rows)}
-        if isinstance(teacher, FunctionTeacher):
-            return {"teacher": teacher.fingerprint(self.rows, self.answers), **data}
-        return self.job.fingerprints | data
-
-    def shards(self) -> Iterator[Shard]:
-        size = self.job.shard_rows
-        for number, start in enumerate(range(0, len(self.rows), size)):
-            indices = np.arange(start, min(start + size, len(self.rows)))
-            outputs = None if self.answers is None else self.answers.select(indices)
-            yield Shard(number, self.rows[start : start + size], outputs)
-
-    def store(self, path: Path) -> ShardStore:
-        """Where finished shards are kept until they become the file `path`."""
-        settings = self.job.settings(self.fingerprints["teacher"])
-        return self.job.store(path, settings, shard=self.job.shard_rows)
-
-    def explain(
-        self, store: ShardStore | None = None, *, progress: bool = False, fill: "FillStore | None" = None
-    ) -> Explanations:
-        """All rows, shard by shard. With a `store`, finished shards are loaded from it and new ones saved.
-
-        `fill` may explain what the store lacks elsewhere; what it leaves is explained here.
-        """
-        is_filled = fill is not None and store is not None and fill(self, store, progress)
-        title = f"explaining with {self.job.method.name}"
-        with Progress(title, total=len(self.rows), shown=progress and not is_filled) as bar:
-            parts = [self._explained(shard, store, bar) for shard in self.shards()]
-        images = tuple(row.image for row in self.rows if row.image is not None) or None
-        return replace(Explanations.joined(parts), fingerprints=self.fingerprints, images=images)
-
-    def _explained(self, shard: Shard, store: ShardStore | None, bar: Progress) -> Explanations:
-        """A shard: loaded if it was finished before, else explained now."""
-        if store is None:
-            return self.job.explain(shard.rows, shard.outputs, bar)
-        file = store.file(shard.number, shard.rows)
-        explanations = store.load(file)
-        if explanations is not None:
-            bar.skip(len(shard.rows))
-            return explanations
-        explanations = self.job.explain(shard.rows, shard.outputs, bar)
-        store.save(file, explanations)
-        return explanations
-
-
-FillStore = Callable[[DatasetJob, ShardStore, bool], bool]  # explains what the store lacks; the last is `progress`

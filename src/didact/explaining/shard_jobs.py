@@ -24,11 +24,12 @@ from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, 
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built, build_explainer
 from didact.explainers.learned import Learned, load_explainer, save_explainer
-from didact.explaining.job import DatasetJob, ExplainJob, Shard
+from didact.explaining.dataset import DatasetJob
+from didact.explaining.job import ExplainJob
 from didact.explaining.method_options import CommonOptions
 from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
 from didact.explaining.saved_teacher import TeacherSource, save_copy
-from didact.explaining.shard_store import ShardStore
+from didact.explaining.shard_store import Shard, ShardStore
 from didact.records.atomic import with_folder
 from didact.records.sealed import read_json, write_json
 from didact.records.store import canonical, key_of
@@ -87,7 +88,7 @@ class ExplainRunner:
         built = ExplainerSource(**content["explainer"]).build(self.folder)
         background = None if content["background"] is None else read_whole_rows(self.folder / content["background"])
         job = ExplainJob(teacher, CommonOptions(**content["common"]), built, content["batch_size"], background)
-        if key_of(job.shard_settings) != content["settings"]:
+        if key_of(job.settings) != content["settings"]:
             raise DidactError(
                 f"A worker reads the teacher {source.source!r} or the method otherwise than the calling process: one "
                 "of them was changed meanwhile, or the worker's machine has other versions of torch and transformers. "
@@ -102,17 +103,14 @@ class ExplainRunner:
 class ShardQueue:
     """The shards of a store that workers explain, and what they read, in a `folder` below `root`."""
 
-    def __init__(
-        self, job: ExplainJob, teacher: TeacherSource, store: ShardStore, folder: Path, root: Path | None = None
-    ) -> None:
-        self.job, self.teacher, self.store, self.folder = job, teacher, store, folder
-        self.root = root or store.folder
+    def __init__(self, teacher: TeacherSource, store: ShardStore, folder: Path, root: Path) -> None:
+        self.job, self.teacher, self.store, self.folder, self.root = store.job, teacher, store, folder, root
         self.waiting: dict[str, Shard] = {}
 
-    def run(self, executor: Executor, shards: Iterable[tuple[Path, Shard]], bar: Progress) -> None:
-        """Let workers explain the shards into their files. A shard that fails stops the run; others are kept."""
+    def run(self, executor: Executor, shards: Iterable[Shard], bar: Progress) -> None:
+        """Let workers explain the shards. A shard that fails stops the run; others are kept."""
         manifest = self.write_manifest()
-        results = executor.run(manifest, (self._shard_job(file, shard) for file, shard in shards))
+        results = executor.run(manifest, map(self._shard_job, shards))
         with closing(results):  # the number of shards that an error names must not grow afterwards
             for result in results:
                 if result.traceback:
@@ -121,7 +119,7 @@ class ShardQueue:
 
     def write_manifest(self) -> Manifest:
         """Write what all shards have in common."""
-        job, settings = self.job, self.job.shard_settings
+        job, settings = self.job, self.job.settings
         path = with_folder(self.folder / "manifest.json")
         if job.background is not None:
             write_whole_rows(self.folder / "background.parquet", job.background)
@@ -150,9 +148,9 @@ class ShardQueue:
     def _relative(self, path: Path) -> str:
         return path.resolve().relative_to(self.root.resolve()).as_posix()
 
-    def _shard_job(self, file: Path, shard: Shard) -> Job:
-        """The job that explains a shard into this file of the store."""
-        common = self._inputs
+    def _shard_job(self, shard: Shard) -> Job:
+        """The job that explains a shard into its file of the store."""
+        common, file = self._inputs, self.store.file(shard)
         rows_file = self.folder / file.name
         write_whole_rows(rows_file, shard.rows, None if shard.outputs is None else shard.outputs.values)
         self.waiting[file.name] = shard
@@ -211,19 +209,19 @@ class SharedExplaining:
 
     def fill(self, work: DatasetJob, store: ShardStore, progress: bool) -> bool:
         """Explain the shards that the store lacks. False if this process is to explain them."""
-        job = work.job
-        files = [(store.file(shard.number, shard.rows), shard) for shard in work.shards()]
-        missing = [(file, shard) for file, shard in files if store.load(file) is None]
-        if len(missing) < 2 or not _is_costly(job.method) or not _is_named(job.method):
+        method = work.job.method
+        if not _is_costly(method) or not _is_named(method) or self.executor.max_concurrency() < 2:
             return False
-        if self.executor.max_concurrency() < 2 or (teacher := self._saved(work)) is None:
+        with Progress(work.job.title, total=len(work.rows), shown=False) as unseen:
+            missing = list(store.missing(work.shards(), unseen))
+        if len(missing) < 2 or (teacher := self._saved(work)) is None:
             return False
         self._count += 1
         folder = self.folder / f"{self._count:04d}"
         source = replace(teacher, source=os.path.relpath(self.folder / teacher.source, folder))
-        with Progress(f"explaining with {job.method.name}", total=len(work.rows), shown=progress) as bar:
-            bar.skip(len(work.rows) - sum(len(shard.rows) for _, shard in missing))
-            ShardQueue(job, source, store, folder, self.root).run(self.executor, missing, bar)
+        with Progress(work.job.title, total=len(work.rows), shown=progress) as bar:
+            bar.skip(len(work.rows) - sum(len(shard.rows) for shard in missing))
+            ShardQueue(source, store, folder, self.root).run(self.executor, missing, bar)
         return True
 
     def _saved(self, work: DatasetJob) -> TeacherSource | None:

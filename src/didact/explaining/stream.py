@@ -1,5 +1,6 @@
 """Explanations of data that do not fit in memory: shard by shard into one file, going on where it was stopped."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -18,11 +19,11 @@ from didact.errors import DataError, OptionError
 from didact.execution.process_pool import WORKER, ProcessPool
 from didact.explainers.default import default_method
 from didact.explaining.input_rows import rows_of
-from didact.explaining.job import ExplainJob, Shard
+from didact.explaining.job import ExplainJob
 from didact.explaining.saved_teacher import TeacherSource
 from didact.explaining.score_checks import warn_of_scores
 from didact.explaining.shard_jobs import ShardQueue
-from didact.explaining.shard_store import ShardStore
+from didact.explaining.shard_store import Shard, ShardStore
 from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.records.atomic import check_new_file, write_through
@@ -115,7 +116,7 @@ def explain_stream(
     with _threads(stream.threads):
         opened = _opened(teacher, stream)
         job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
-        shards = _Shards(job, job.store(path, job.shard_settings, shard=stream.shard), stream)
+        shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
         if not stream.overwrite:
             job.check_origin(path, job.fingerprints)
         streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
@@ -170,9 +171,9 @@ def _threads(count: int) -> Iterator[None]:
 class _Shards:
     """The shards of a stream, in the order in which they are read."""
 
-    def __init__(self, job: ExplainJob, store: ShardStore, options: StreamOptions) -> None:
-        self.job, self.store, self.options = job, store, options
-        self.rows = self.kept = 0
+    def __init__(self, store: ShardStore, options: StreamOptions) -> None:
+        self.job, self.store, self.options = store.job, store, options
+        self.rows = 0
         self._files: list[Path] = []
         self._data = Fingerprint()
 
@@ -184,34 +185,37 @@ class _Shards:
             called=options.classes, split=options.split, labels=job.common.target == "gold", data_dir=options.data_dir,
             seed=seed, notes=options.notes,
         )  # fmt: skip
-        title, total = f"explaining with {job.method.name}", options.expected(source.total)
-        with self.store.locked(), Progress(title, total=total, shown=options.progress) as bar:
-            missing = self._missing(_first(source, options.rows), bar)
+        total = options.expected(source.total)
+        with self.store.locked(), Progress(job.title, total=total, shown=options.progress) as bar:
+            shards = self._read(_first(source, options.rows))
             try:
                 if options.workers:
-                    self._explain_by_workers(teacher, missing, bar)
+                    self._explain_by_workers(teacher, self.store.missing(shards, bar), bar)
                 else:
-                    for file, shard in missing:
-                        self.store.save(file, job.explain(shard.rows, bar=bar))
+                    for shard in shards:
+                        self.store.explain(shard, bar)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"Stopped. {self.store.progress()}") from None
             return self.joined()
 
-    def _explain_by_workers(self, teacher: str, missing: Iterator[tuple[Path, Shard]], bar: Progress) -> None:
+    def _explain_by_workers(self, teacher: str, missing: Iterator[Shard], bar: Progress) -> None:
         source = TeacherSource.of(teacher, self.options.loading or {})
         pool = ProcessPool(self.options.workers, self.options.threads, module=_MODULE)
         with self.store.job_folder() as folder:
-            ShardQueue(self.job, source, self.store, folder).run(pool, missing, bar)
+            ShardQueue(source, self.store, folder, self.store.folder).run(pool, missing, bar)
 
-    def _missing(self, source: Iterator[list[Row]], bar: Progress) -> Iterator[tuple[Path, Shard]]:
-        """The shards that no earlier run finished, as they are read."""
+    def _read(self, source: Iterator[list[Row]]) -> Iterator[Shard]:
+        """The shards as they are read. What a function answers to the rows of a shard is part of its name."""
+        teacher = self.job.teacher
         for number, rows in enumerate(source):
-            file = self._add(rows)
-            if self.store.load(file) is None:
-                yield file, Shard(number, rows)
-            else:
-                self.kept += 1
-                bar.skip(len(rows))
+            function = teacher.fingerprint(rows) if isinstance(teacher, FunctionTeacher) else None
+            shard = Shard(number, rows, function=function)
+            self.rows += len(rows)
+            self._data.update(rows)
+            if function is not None:
+                self._data.add(function)
+            self._files.append(self.store.file(shard))
+            yield shard
 
     def joined(self) -> Streamed:
         """All shards become one file; then they are removed.
@@ -227,26 +231,13 @@ class _Shards:
         with write_through(path) as draft:
             join_files(self._files, draft, data=str(self._data))
         self.store.clear_all()
-        return Streamed(path, self.rows, len(self._files), self.kept)
-
-    def _add(self, rows: Sequence[Row]) -> Path:
-        """Where the next shard belongs. What a function answers to its rows is part of its name."""
-        self.rows += len(rows)
-        self._data.update(rows)
-        teacher = self.job.teacher
-        answers = {"function": teacher.fingerprint(rows)} if isinstance(teacher, FunctionTeacher) else {}
-        if answers:
-            self._data.add(answers["function"])
-        self._files.append(self.store.file(len(self._files), rows, **answers))
-        return self._files[-1]
+        return Streamed(path, self.rows, len(self._files), self.store.reused)
 
 
 def _first(source: Iterator[list[Row]], most: int | None) -> Iterator[list[Row]]:
-    left = most
+    """The source up to so many rows."""
+    left = sys.maxsize if most is None else most
     for rows in source:
-        if left is None:
-            yield rows
-            continue
         yield rows[:left]
         left -= len(rows)
         if left <= 0:
