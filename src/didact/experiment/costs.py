@@ -10,6 +10,7 @@ import torch
 
 from didact.core.row import Row
 from didact.core.seeds import seed_from
+from didact.core.threads import torch_threads
 from didact.errors import DidactError
 from didact.experiment.evaluate import evaluated
 from didact.experiment.roster import Roster
@@ -123,9 +124,7 @@ def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
     outputs = roster.sample.answers.of(rows)
     start = roster.starts[student.architecture]
     training = replace(roster.training(student), epochs=1)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(roster.plan.threads)
-    try:
+    with torch_threads(roster.plan.threads):
         model = start.build(seed_from("costs")).to(roster.plan.student_device)
         examples = Examples.of(model, rows, outputs, soft=roster.plan.soft_labels)
         few = examples.select(np.arange(min(8, len(rows))))
@@ -136,8 +135,6 @@ def _student_cost(roster: Roster, student: StudentSpec) -> StudentCost:
         teach(model, strategy, maps, examples, few, training)  # the first time is slower
         train = _seconds(lambda: teach(model, build_strategy(student.strategy), maps, examples, few, training))
         predict = _seconds(lambda: answers(model, examples.parts(256)))
-    finally:
-        torch.set_num_threads(threads)
     return StudentCost(train / len(rows), predict / len(rows))
 
 

@@ -293,14 +293,14 @@ def _located(roster: Roster, run: Run, folder: Path, missing: dict[str, int]) ->
             rows = roster.seed_rows(seed) if entrant.redrawn else roster.used
             method = entrant.for_seed(seed)
             assert method is not None
-            found = lookup(
+            cached = lookup(
                 folder, roster.teacher, run.fingerprint, rows, method, label=label, background=run.background()
             )
-            if found is None:
+            if cached is None:
                 return None
-            if found.rows and (entrant.redrawn or (entrant.label, roster.plan.seeds[0]) not in kept):
-                missing[entrant.label] = missing.get(entrant.label, 0) + len(found.missing_rows())
-            kept[entrant.label, seed] = found.kept
+            if cached.rows and (entrant.redrawn or (entrant.label, roster.plan.seeds[0]) not in kept):
+                missing[entrant.label] = missing.get(entrant.label, 0) + len(cached.missing_rows())
+            kept[entrant.label, seed] = cached.kept
     return kept
 
 

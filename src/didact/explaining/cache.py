@@ -73,22 +73,22 @@ def keep_explanations(
         explanations = work.explain(progress=progress)
         warn_of_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
         return _keep_given(folder, explanations, label)
-    found = _lookup(folder, job, fingerprint, rows, label)
-    if _loaded(found.path) is not None:
-        return found.kept
-    known, missing = found.parts()
+    cached = _lookup(folder, job, fingerprint, rows, label)
+    if _loaded(cached.path) is not None:
+        return cached.kept
+    known, missing = cached.parts()
     if not missing:
-        _save(found.path, teacher, rows, known)
-        return found.kept
+        _save(cached.path, teacher, rows, known)
+        return cached.kept
     work = DatasetJob(job, missing, outputs)
     work.check()
     forget_fingerprint(teacher)
-    store = work.store(found.path)
+    store = work.store(cached.path)
     new = work.explain(store, progress=progress, fill=fill)
-    _save(found.path, teacher, rows, [*known, new])
+    _save(cached.path, teacher, rows, [*known, new])
     store.clear()
     warn_of_scores(job.method, new.residuals, new.cautions, stacklevel=2)
-    return found.kept
+    return cached.kept
 
 
 def _save(path: Path, teacher: Teacher, rows: Sequence[Row], parts: Sequence[Explanations]) -> None:
@@ -149,8 +149,8 @@ def lookup(
     """Where the explanations by a method are kept; None for a method whose making is not known."""
     given = _as_explanations(method)
     if given is not None:
-        kept = _content_key(chosen(given, rows, label=label), label, whole=given)
-        return CacheLookup(folder / kept.file, kept.key)
+        cached = _content_key(chosen(given, rows, label=label), label, whole=given)
+        return CacheLookup(folder / cached.file, cached.key)
     job = _job(teacher, method, background)
     return _lookup(folder, job, fingerprint, rows, label) if job.method.is_known else None
 
@@ -186,15 +186,15 @@ def keep_parts(
     progress: bool = False,
 ) -> Kept:
     """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
-    found = located_parts(fingerprint, rows, explainer, members)
-    path = folder / found.file
+    cached = located_parts(fingerprint, rows, explainer, members)
+    path = folder / cached.file
     if not Parts.is_whole(path):
         if members:
             blended([(label, Explanations.load(folder / kept.file)) for label, kept in members]).save(path)
         else:
             options: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
             parts_of(teacher, rows, explainer, batch_size=batch_size_for(teacher), **options).save(path)
-    return found
+    return cached
 
 
 def located_parts(
@@ -239,10 +239,10 @@ def _as_explanations(method: Method) -> Explanations | None:
 
 def _keep_given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
     """Explanations whose making is not known, in a file: their content is their key."""
-    kept = _content_key(maps, label, whole=whole)
-    if _loaded(folder / kept.file) is None:
-        replace(maps, images=None).save(folder / kept.file)
-    return kept
+    cached = _content_key(maps, label, whole=whole)
+    if _loaded(folder / cached.file) is None:
+        replace(maps, images=None).save(folder / cached.file)
+    return cached
 
 
 def _content_key(maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:

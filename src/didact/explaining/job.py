@@ -91,10 +91,10 @@ class ExplainJob:
         is_rated = self.teacher.task.name == "regression"
         shared = {name: value for name, value in vars(self.common).items() if name != "precision" or value != SINGLE}
         shared["scale"] = None if is_rated else self.common.scale or default_scale(self.teacher)
-        own = {name: value for name, value in self.method.options.items() if name != "batch_size"}
-        if "replace" in own and isinstance(self.teacher, FunctionTeacher):
-            own["replace"] = "absent"
-        return shared | own
+        of_method = {name: value for name, value in self.method.options.items() if name != "batch_size"}
+        if "replace" in of_method and isinstance(self.teacher, FunctionTeacher):
+            of_method["replace"] = "absent"
+        return shared | of_method
 
     @property
     def facts(self) -> dict[str, Any]:

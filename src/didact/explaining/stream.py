@@ -2,18 +2,16 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
-
-import torch
 
 from didact.core.explainer import Explainer
 from didact.core.fingerprint import forget_fingerprint
 from didact.core.function import FunctionTeacher
 from didact.core.row import Fingerprint, Row
 from didact.core.teacher import Teacher
+from didact.core.threads import torch_threads
 from didact.data.stream import check_source, stream_rows
 from didact.errors import DataError, OptionError
 from didact.execution.process_pool import WORKER, ProcessPool
@@ -113,7 +111,7 @@ def explain_stream(
         _check_named(teacher, method)
     check_source(data)
     path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
-    with _threads(stream.threads):
+    with torch_threads(stream.threads):
         opened = _opened(teacher, stream)
         job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
         shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
@@ -155,17 +153,6 @@ def _job(
         )
     job.check_learned()
     return job
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """While this lasts torch computes with so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Shards:

@@ -53,7 +53,7 @@ def columns_of(
     teacher: Teacher,
     rows: Sequence[Row],
     batch: Batch,
-    found: Explanation,
+    explanation: Explanation,
     answers: Answers,
     targets: Sequence[str],
     *,
@@ -62,7 +62,7 @@ def columns_of(
     fingerprints: Mapping[str, str],
 ) -> Explanations:
     """The scores of a batch as columns: units only, without padding."""
-    where = found.units.cpu().numpy()
+    where = explanation.units.cpu().numpy()
     segments, words = batch.segments.cpu().numpy()[where], batch.words.cpu().numpy()[where]
     offsets = batch.offsets.cpu().numpy()[where]
     owner = np.nonzero(where)[0]
@@ -76,10 +76,14 @@ def columns_of(
                 owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
             )
         ]
-    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().cpu().double().numpy()
+    residuals = (
+        np.full(len(rows), np.nan)
+        if explanation.residual is None
+        else explanation.residual.detach().cpu().double().numpy()
+    )
     return Explanations(
         method=method,
-        kind=found.kind,
+        kind=explanation.kind,
         options=options,
         task=teacher.task.name,
         classes=teacher.classes,
@@ -92,12 +96,12 @@ def columns_of(
         segments=segments,
         word_index=words,
         offsets=offsets,
-        scores=found.scores.detach().cpu().double().numpy()[where],
+        scores=explanation.scores.detach().cpu().double().numpy()[where],
         targets=tuple(targets),
         predictions=tuple(answers.words),
         residuals=residuals,
-        alignments=found.alignments,
-        cautions=tuple(found.cautions),
+        alignments=explanation.alignments,
+        cautions=tuple(explanation.cautions),
         probabilities=_probabilities(teacher, answers.logits),
         labels=gold_labels(teacher, rows),
     )
