@@ -40,6 +40,13 @@ class CommonOptions:
 COMMON: Final = tuple(field.name for field in fields(CommonOptions))
 
 
+def split_options(options: Mapping[str, Any]) -> tuple[CommonOptions, dict[str, Any]]:
+    """The options that every method shares, and those of one method."""
+    common = {name: value for name, value in options.items() if name in COMMON}
+    check_types(common, CommonOptions, of="every method")
+    return CommonOptions(**common), {name: value for name, value in options.items() if name not in COMMON}
+
+
 def resolve(
     teacher: Teacher,
     method: str | Explainer | Callable[..., Any],
@@ -70,9 +77,7 @@ def resolve(
     made = getattr(method, "level", None)
     if made is not None and given.setdefault("level", made) != made:
         raise OptionError(f"The explainer was made with level={made!r}, and level={given['level']!r} was asked for.")
-    common_given = {name: given.pop(name) for name in COMMON if name in given}
-    check_types(common_given, CommonOptions, of="every method")
-    common = CommonOptions(**common_given)
+    common, given = split_options(given)
     if isinstance(method, str):
         wanted = {"level": common.level} | shared
         given = {name: value for name, value in wanted.items() if knows_option(method, name)} | given

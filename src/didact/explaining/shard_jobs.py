@@ -209,11 +209,9 @@ class SharedExplaining:
 
     def fill(self, work: DatasetJob, store: ShardStore, progress: bool) -> bool:
         """Explain the shards that the store lacks. False if this process is to explain them."""
-        method = work.job.method
-        if not _is_costly(method) or not _is_named(method) or self.executor.max_concurrency() < 2:
+        if not _is_shareable(work.job.method) or self.executor.max_concurrency() < 2:
             return False
-        with Progress(work.job.title, total=len(work.rows), shown=False) as unseen:
-            missing = list(store.missing(work.shards(), unseen))
+        missing = [shard for shard in work.shards() if store.load(store.file(shard)) is None]
         if len(missing) < 2 or (teacher := self._saved(work)) is None:
             return False
         self._count += 1
@@ -231,11 +229,6 @@ class SharedExplaining:
         return self._teachers[fingerprint]
 
 
-def _is_costly(built: Built) -> bool:
-    """Whether the method asks the teacher anything."""
-    return built.name not in EXPLAINERS or not EXPLAINERS[built.name].cost.startswith("nothing")
-
-
-def _is_named(built: Built) -> bool:
-    """Whether a worker can build the method: not if it is an object of a class that is not registered."""
-    return built.is_known and built.name in EXPLAINERS
+def _is_shareable(method: Built) -> bool:
+    """Whether the method asks the teacher anything, and a worker can build it: not so an object of an unknown class."""
+    return method.is_known and method.name in EXPLAINERS and not EXPLAINERS[method.name].cost.startswith("nothing")

@@ -112,7 +112,8 @@ def explain_stream(
     check_source(data)
     path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
     with torch_threads(stream.threads):
-        opened = _opened(teacher, stream)
+        opened = load_teacher(str(teacher), **(stream.loading or {})) if isinstance(teacher, str | Path) else teacher
+        forget_fingerprint(opened)
         job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
         shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
         if not stream.overwrite:
@@ -120,12 +121,6 @@ def explain_stream(
         streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
     warn_of_scores(job.method, residuals_in(path), cautions_in(path), stacklevel=2)
     return streamed
-
-
-def _opened(teacher: Teacher | str | Path, stream: StreamOptions) -> Teacher:
-    opened = load_teacher(str(teacher), **(stream.loading or {})) if isinstance(teacher, str | Path) else teacher
-    forget_fingerprint(opened)
-    return opened
 
 
 def _check_named(teacher: Any, method: Any) -> None:
