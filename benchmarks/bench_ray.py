@@ -107,8 +107,9 @@ def explanations() -> None:
     import torch
 
     from didact.data.load import load_data
-    from didact.experiment.explain import Work, explain_shards, resolve
-    from didact.experiment.shard_jobs import SharedExplaining
+    from didact.explaining.dataset import DatasetJob
+    from didact.explaining.job import ExplainJob
+    from didact.explaining.shard_jobs import SharedExplaining
     from didact.models.pretrained import new_head
     from didact.results.explanations_parquet import to_parquet
 
@@ -123,11 +124,12 @@ def explanations() -> None:
     ):
         seconds, found = [], []
         for name, fill in (("warm", jobs.fill), ("here", None), ("ray", jobs.fill)):
-            asked, built = resolve(teacher, METHOD, {"seed": 1} if name == "warm" else {}, batch_size=16)
-            work = Work(teacher, data["train"].rows[:ROWS], asked, built, 16)
-            store = work.shard_store(Path(place) / "explanations" / f"{name}.parquet", work.rows)
+            rows = data["train"].rows[:ROWS]
+            options = {"seed": 1} if name == "warm" else {}
+            work = DatasetJob(ExplainJob.of(teacher, METHOD, options, background=rows, batch_size=16), rows)
+            store = work.store(Path(place) / "explanations" / f"{name}.parquet")
             began = time.perf_counter()
-            found.append(explain_shards(work, work.rows, store, fill=fill))
+            found.append(work.explain(store, fill=fill))
             seconds.append(time.perf_counter() - began)
     (start, *seconds), (_, *found) = seconds, found
     assert to_parquet(found[0]) == to_parquet(found[1])

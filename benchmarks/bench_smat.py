@@ -30,8 +30,8 @@ import didact
 import didact.errors
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
-from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix
+from didact.explaining.component_scores import parts_of
 from didact.learning.fit import AuxiliaryLoss, Examples, _loss, shuffled
 from didact.learning.smat import SmatLoop
 from didact.learning.smat_options import SmatOptions

@@ -33,9 +33,9 @@ from recipe_tools import loaded, print_table, say
 import didact
 from didact.core.dataset import Dataset, Split
 from didact.experiment.agree import agreements
-from didact.experiment.explain import COMMON
 from didact.explainers.build import knows_option
 from didact.explainers.presets import preset_named
+from didact.explaining.method_options import COMMON
 from didact.registry import Spec
 from didact.results.agreement import CAUTION, Agreement
 from didact.results.explanations import Explanations

@@ -17,9 +17,9 @@ from scipy.stats import rankdata
 import didact
 from didact.core.row import Row
 from didact.core.words import touches, words
-from didact.experiment.parts import parts_of
 from didact.explainers.mix import AttentionMix, Mix
 from didact.explainers.parts import explained_by
+from didact.explaining.component_scores import parts_of
 from didact.results.contrast import Contrast
 from didact.results.explanations import Explanations
 from didact.stats.contrast import crossed_contrast

@@ -10,9 +10,10 @@ from typing import Any
 
 import didact
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.row import Row
 from didact.errors import DidactError
-from didact.experiment.explained import keep_explanations, teacher_fingerprint
+from didact.explaining.cache import keep_explanations
 
 QUICK_ROWS = {"teach": 16, "explain": 8, "train": 24, "dev": 8, "test": 12}
 

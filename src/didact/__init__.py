@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from didact.experiment.config import CompareConfig
     from didact.experiment.distil import learn_l2e
     from didact.experiment.evaluate import evaluate
-    from didact.experiment.explain import explain
     from didact.experiment.learn import learn_smat
     from didact.experiment.sanity import sanity
-    from didact.experiment.stream import explain_stream
+    from didact.explaining.explain import explain
+    from didact.explaining.stream import explain_stream
     from didact.importers.eraser import write_eraser
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
@@ -70,8 +70,8 @@ _PUBLIC = {
     "check_explainer": "didact.experiment.check:check_explainer",
     "compare": "didact.comparing.compare:compare",
     "evaluate": "didact.experiment.evaluate:evaluate",
-    "explain": "didact.experiment.explain:explain",
-    "explain_stream": "didact.experiment.stream:explain_stream",
+    "explain": "didact.explaining.explain:explain",
+    "explain_stream": "didact.explaining.stream:explain_stream",
     "forecast": "didact.comparing.compare:forecast",
     "learn_l2e": "didact.experiment.distil:learn_l2e",
     "learn_smat": "didact.experiment.learn:learn_smat",

@@ -55,7 +55,7 @@ class TestLightness:
 
     def test_streams_of_a_native_teacher_need_no_transformers(self):
         """Every worker would hold it in memory."""
-        assert "transformers" not in imported_by("import didact.experiment.shard_jobs, didact.experiment.stream")
+        assert "transformers" not in imported_by("import didact.explaining.shard_jobs, didact.explaining.stream")
 
 
 class TestData:

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import RequestError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.learning.train import train_teacher
 
 DATA = "planted/sentiment(teach=20, explain=10, train=20, dev=8, test=8)"

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.importers.eraser import write_eraser
 from didact.learning.train import train_teacher
 from didact.results.explanations import Explanations

@@ -12,8 +12,9 @@ from didact.core.precision import answering_in, halved, widened
 from didact.errors import OptionError, PlanError, UnsupportedError
 from didact.experiment.config import CompareConfig
 from didact.experiment.cost import cost_of
-from didact.experiment.explain import COMMON, explain
 from didact.explainers import EXPLAINERS
+from didact.explaining.explain import explain
+from didact.explaining.method_options import COMMON
 from didact.learning.fit import Examples, Training, descend, fit
 from didact.learning.teach import teach
 from didact.models.build import build_model

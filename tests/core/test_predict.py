@@ -13,7 +13,7 @@ from didact.core.row import Row
 from didact.core.rows import as_rows
 from didact.core.task import CLASSIFICATION, REGRESSION
 from didact.errors import DataError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.render.marks import percent
 from teachers import black_box, teacher
 

@@ -15,7 +15,7 @@ import didact
 from didact.core.row import Row
 from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError, UnsupportedError
 from didact.experiment.agree import agree, agreements
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics.agreement import AGREEMENT
 from didact.metrics.prediction import Prediction
 from didact.results.agreement import CAUTION, Agreement, draw

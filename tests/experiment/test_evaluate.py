@@ -14,9 +14,9 @@ from didact.core.dataset import Dataset, Split
 from didact.core.row import Row, Span
 from didact.errors import DataError, OptionError
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explain import explain
 from didact.experiment.metric_table import metric_tests
 from didact.experiment.metrics_frame import COLUMNS, metrics_frame
+from didact.explaining.explain import explain
 from didact.metrics import METRICS, plausibility
 from didact.metrics.plausibility import RocAuc
 

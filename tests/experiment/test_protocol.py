@@ -16,12 +16,15 @@ from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.task import CLASSIFICATION
 from didact.experiment import cell as cells_module
-from didact.experiment import explained, train_jobs
+from didact.experiment import train_jobs
 from didact.experiment.cell import Cell, run_cell
 from didact.experiment.classroom import Classroom, read_rows
 from didact.experiment.subset import subset
+from didact.explaining import cache
+from didact.explaining.dataset import DatasetJob
 from didact.files.store import Store
 from didact.files.table_io import read_table
+from didact.registry import Spec
 
 
 @pytest.fixture
@@ -56,14 +59,13 @@ def done(monkeypatch):
 def asked(monkeypatch):
     """How many rows each method explained, for the run and not for the check before it."""
     found = Counter()
-    for name in ("_work", "explain"):  # methods that are known, and those that are objects
-        plain = getattr(explained, name)
 
-        def counted(teacher, rows, method, *more, plain=plain, **options):
-            found[str(method)] += len(rows)
-            return plain(teacher, rows, method, *more, **options)
+    def counted(job, rows, outputs):
+        drawn = {"seed": job.method.options["seed"]} if job.method.name == "random" else {}
+        found[str(Spec(job.method.name, drawn))] += len(rows)
+        return DatasetJob(job, rows, outputs)
 
-        monkeypatch.setattr(explained, name, counted)
+    monkeypatch.setattr(cache, "DatasetJob", counted)
     return found
 
 

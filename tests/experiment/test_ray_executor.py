@@ -479,7 +479,7 @@ import os, pathlib, signal, sys, time
 import torch
 from didact.execution import worker
 from didact.execution.base import open_runner
-from didact.experiment.shard_jobs import ExplainRunner
+from didact.explaining.shard_jobs import ExplainRunner
 seen = pathlib.Path({seen!r})
 class Runner(ExplainRunner):
     def run(self, key):
@@ -505,7 +505,7 @@ class TestExplanations:
     @pytest.fixture(autouse=True)
     def _worker(self, seen, tmp_path, monkeypatch):
         (tmp_path / "noted_worker.py").write_text(NOTED.format(seen=str(seen)))
-        monkeypatch.setattr("didact.experiment.explain._SHARD", 8)
+        monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 8)
         plain = module._executor
 
         def noted(*asked):

@@ -94,14 +94,14 @@ class TestRuns:
 
     def test_explanations_and_answers_are_not_made_again(self, compare, url, tmp_path, monkeypatch):
         from didact.comparing import runner
-        from didact.experiment import explained
+        from didact.explaining import cache
 
         compare(out=url, cache=tmp_path / "first")
 
         def never(*_, **__):
             raise AssertionError("it was to be fetched")
 
-        monkeypatch.setattr(explained, "explain_shards", never)
+        monkeypatch.setattr(cache, "DatasetJob", never)
         monkeypatch.setattr(runner, "write_rows", never)
         compare(out=url, cache=tmp_path / "second")
 
@@ -284,13 +284,13 @@ class TestRuns:
     @pytest.mark.slow
     def test_what_was_learned_is_not_learned_again(self, compare, counted, url, tmp_path, monkeypatch):
         from didact.comparing import explanations
-        from didact.experiment import explained
+        from didact.explaining import cache
 
         options = {"explainers": ["smat"], "train_sizes": [16], "training": {"epochs": 1, "batch_size": 8}}
         compare(out=tmp_path / "local", **options)
         compare(out=url, cache=tmp_path / "first", **options)
         counted.clear()
-        for place, name in ((explained, "explain_shards"), (explained, "parts_of"), (explanations, "explained_by")):
+        for place, name in ((cache, "DatasetJob"), (cache, "parts_of"), (explanations, "explained_by")):
             monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("it was to be fetched"))
         compare(out=url, cache=tmp_path / "second", **options)
         assert counted == []

@@ -22,7 +22,7 @@ from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError, RecordError
 from didact.experiment.answers import AnswerFile
 from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.files.store import Record, Store, UnreadableError
 from didact.learning.fit import Training
 from didact.metrics import METRICS

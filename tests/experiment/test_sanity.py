@@ -13,8 +13,8 @@ from didact.errors import OptionError, UnsupportedError
 from didact.experiment import cost
 from didact.experiment import sanity as module
 from didact.experiment.cost import cost_of
-from didact.experiment.explain import explain
 from didact.experiment.sanity import SHUFFLED, WHOLE, _redraw, _shuffled, _steps, sanity
+from didact.explaining.explain import explain
 from didact.metrics import METRICS
 
 

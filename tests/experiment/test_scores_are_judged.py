@@ -16,9 +16,9 @@ from didact.core.explanation import Explanation
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import ExplanationWarning
-from didact.experiment.judge import unjudged
-from didact.experiment.stream import explain_stream
 from didact.explainers import EXPLAINERS
+from didact.explaining.score_checks import unjudged
+from didact.explaining.stream import explain_stream
 from didact.models.huggingface import HuggingFaceModel
 from teachers import black_box
 from tiny import huggingface, rows

@@ -12,14 +12,17 @@ from didact import teacher_from_function
 from didact.core.row import Box, Row, Span, fingerprint_of
 from didact.errors import DataError, DidactError, OptionError, UnsupportedError
 from didact.execution.in_process import InProcess
-from didact.experiment.explain import Work, explain, explain_shards, resolve
-from didact.experiment.saved_teacher import save_copy
-from didact.experiment.shard_jobs import SharedExplaining
-from didact.experiment.whole_rows import read_answers, read_whole_rows, write_whole_rows
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.lime import Lime
 from didact.explainers.mix import AttentionMix
+from didact.explaining.dataset import DatasetJob
+from didact.explaining.explain import explain
+from didact.explaining.job import ExplainJob
+from didact.explaining.method_options import resolve
+from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
+from didact.explaining.saved_teacher import save_copy
+from didact.explaining.shard_jobs import SharedExplaining
 from didact.files.sealed import read_json, write_json
 from didact.models.load import load_teacher
 from didact.results.explanations_parquet import to_parquet
@@ -53,23 +56,23 @@ class Sharing:
         self.jobs = SharedExplaining(Elsewhere(), root)
 
     def explain(self, teacher, rows, method, *, background=None, outputs=None, batch_size=None, **options):
-        asked, built = resolve(teacher, method, options, batch_size=batch_size)
-        work = Work(teacher, rows, asked, built, batch_size or 64, outputs)
-        work.check()
         background = rows if background is None else background
-        store = work.shard_store(self.root / "explanations" / "maps.parquet", background)
-        maps = explain_shards(work, background, store, fill=self._fill)
+        job = ExplainJob.of(teacher, method, options, background=background, batch_size=batch_size)
+        work = DatasetJob(job, rows, outputs)
+        work.check()
+        store = work.store(self.root / "explanations" / "maps.parquet")
+        maps = work.explain(store, fill=self._fill)
         store.clear()
         return maps
 
-    def _fill(self, work, background, store, progress):
-        self.shared.append(self.jobs.fill(work, background, store, progress))
+    def _fill(self, work, store, progress):
+        self.shared.append(self.jobs.fill(work, store, progress))
         return self.shared[-1]
 
 
 @pytest.fixture
 def sharing(tmp_path, monkeypatch):
-    monkeypatch.setattr("didact.experiment.explain._SHARD", 8)
+    monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 8)
     found = Sharing(tmp_path / "run")
     with found.jobs:
         yield found
@@ -184,7 +187,7 @@ class TestSameNumbers:
     def test_the_teacher_is_saved_once(self, sharing, teacher, rows, monkeypatch):
         saved, plain = [], save_copy
         monkeypatch.setattr(
-            "didact.experiment.shard_jobs.save_copy", lambda *args: saved.append(args[1]) or plain(*args)
+            "didact.explaining.shard_jobs.save_copy", lambda *args: saved.append(args[1]) or plain(*args)
         )
         for method in ("gradient_input", "gradient_norm"):
             sharing.explain(teacher, rows, method)
@@ -203,7 +206,7 @@ class TestErrors:
         assert said[0] == said[1]
 
     def test_of_a_method_name_its_rows(self, sharing, teacher, rows, monkeypatch):
-        monkeypatch.setattr(Work, "explained", lambda *_: 1 / 0)
+        monkeypatch.setattr(ExplainJob, "explain", lambda *_: 1 / 0)
         with pytest.raises(
             DidactError,
             match=r"'occlusion' could not explain the 6 rows from .* ZeroDivisionError: (.|\n)*again to go on",
@@ -269,7 +272,7 @@ class TestWhatStays:
 class TestHuggingFace:
     @pytest.mark.parametrize("name", sorted({*tiny.TEXT_ARCHITECTURES, *tiny.IMAGE_ARCHITECTURES} - {"qwen2"}))
     def test_a_live_model_is_copied_and_left_as_it_was(self, sharing, name, monkeypatch):
-        monkeypatch.setattr("didact.experiment.explain._SHARD", 1)
+        monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 1)
         is_image = name in tiny.IMAGE_ARCHITECTURES
         rows = tiny.images() if is_image else tiny.rows()
         model = tiny.huggingface(name, "ForImageClassification" if is_image else "ForSequenceClassification")
@@ -289,7 +292,7 @@ class TestHuggingFace:
         assert list(tmp_path.iterdir()) == []
 
     def test_one_in_a_folder(self, sharing, tmp_path, monkeypatch):
-        monkeypatch.setattr("didact.experiment.explain._SHARD", 1)
+        monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 1)
         load_teacher(tiny.huggingface("bert")).save(tmp_path)
         teacher = load_teacher(tmp_path, truncate=True, max_length=8)
         rows = tiny.rows()

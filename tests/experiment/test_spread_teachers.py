@@ -155,9 +155,9 @@ class TestComparisons:
         """The teacher explains where it is; its students travel."""
         pytest.importorskip("ray")
         monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        monkeypatch.setattr("didact.experiment.explain._SHARD", 4)
+        monkeypatch.setattr("didact.explaining.job.SHARD_ROWS", 4)
         monkeypatch.setattr(
-            "didact.experiment.shard_jobs.ShardQueue.write_manifest", lambda *_: pytest.fail("it was sent")
+            "didact.explaining.shard_jobs.ShardQueue.write_manifest", lambda *_: pytest.fail("it was sent")
         )
         asked = {"students": ["pool(width=8)/attention"], **SMALL}
         compare(name, DATA, device="auto", out=tmp_path / "local", **asked)

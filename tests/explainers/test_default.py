@@ -8,9 +8,9 @@ import torch
 import tiny
 from didact.core.trace import Trace
 from didact.errors import OptionError
-from didact.experiment.explain import explain
 from didact.explainers import default
 from didact.explainers.default import default_method
+from didact.explaining.explain import explain
 from didact.models.huggingface import HuggingFaceModel
 from teachers import KINDS, black_box, examples, teacher
 

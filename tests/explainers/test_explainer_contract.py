@@ -178,7 +178,7 @@ def test_words_are_taken_away_whole_and_words_of_two_texts_never_merge(name, kin
 
 def test_a_user_may_pass_any_callable():
     from didact.core.explanation import Explanation
-    from didact.experiment.explain import explain
+    from didact.explaining.explain import explain
 
     def lengths(subject, batch, target):  # noqa: ARG001
         size = (batch.offsets[..., 1] - batch.offsets[..., 0]) * batch.units

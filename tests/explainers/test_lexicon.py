@@ -7,8 +7,8 @@ import pytest
 
 from didact.core.row import Row
 from didact.errors import OptionError, UnsupportedError
-from didact.experiment.explain import explain
 from didact.explainers.lexicon import Lexicon
+from didact.explaining.explain import explain
 from teachers import black_box, examples, teacher
 
 TEXTS = ["a good film", "the good plot is not a good plot", "bad film", "The film was bad, so bad"]

@@ -9,12 +9,12 @@ import torch
 from didact.core.aim import aim
 from didact.core.row import Row
 from didact.errors import OptionError, RecordError, UnsupportedError
-from didact.experiment.explain import explain
-from didact.experiment.parts import parts_of
 from didact.explainers.build import build_explainer
 from didact.explainers.learned import load_explainer
 from didact.explainers.mix import AttentionMix, Blend, GradientMix, Mix
 from didact.explainers.parts import blended, explained_by
+from didact.explaining.component_scores import parts_of
+from didact.explaining.explain import explain
 from didact.files.sealed import read_json, write_json
 from didact.results.component_scores import ComponentScores
 from didact.results.temperature import matching_temperature, mean_entropy, tempered

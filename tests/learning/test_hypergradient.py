@@ -10,8 +10,8 @@ import torch
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import TASKS
-from didact.experiment.parts import parts_of
 from didact.explainers.build import build_explainer
+from didact.explaining.component_scores import parts_of
 from didact.learning.fit import Examples, Training, make_optimiser
 from didact.learning.hypergradient import Step, hypergradient, preview
 from didact.learning.smat import SmatLoop

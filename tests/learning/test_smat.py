@@ -12,9 +12,9 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import TASKS
 from didact.errors import OptionError, TrainingError, UnsupportedError
-from didact.experiment.parts import parts_of
 from didact.explainers.build import build_explainer
 from didact.explainers.parts import explained_by
+from didact.explaining.component_scores import parts_of
 from didact.learning.fit import Examples, Training
 from didact.learning.mixed import MixedLessons
 from didact.learning.outer_adam import OuterAdam

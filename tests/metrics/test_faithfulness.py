@@ -11,7 +11,7 @@ import teachers
 import tiny
 from didact.core.row import Row
 from didact.errors import DataError, OptionError, UnsupportedError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics import faithfulness as module
 from didact.metrics.faithfulness import Ranked, Said, faithfulness
 from didact.metrics.probe import Probe, places_of

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, f1_score, precision_score, 
 import teachers
 from didact.core.row import Box, Row, Span
 from didact.errors import OptionError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics import plausibility as module
 from didact.results.explanations import Explanations
 

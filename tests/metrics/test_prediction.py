@@ -10,7 +10,7 @@ import torch
 
 from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, UnsupportedError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics import prediction as module
 from didact.metrics.agreement import agreement, compared, parsed
 from didact.metrics.prediction import Prediction

@@ -10,7 +10,7 @@ import torch
 import teachers
 from didact.core.row import Row, Span
 from didact.errors import OptionError, UnsupportedError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.metrics.stability import LexicalStability, SemanticStability, lexical, nearest, semantic, shared
 
 TEXTS = ("a good film", "a good play", "a bad film", "the plot", "a good film", "good", "")

@@ -12,7 +12,7 @@ import didact
 from didact.core.row import Row
 from didact.data.load import load_data
 from didact.errors import UnsupportedError
-from didact.experiment.saved_teacher import TeacherSource
+from didact.explaining.saved_teacher import TeacherSource
 from didact.models import selfcheck
 from didact.models.attention import NAME, attend, split_mask
 from didact.models.build import build_model

@@ -11,9 +11,9 @@ from transformers import BertForSequenceClassification
 import didact
 import tiny
 from didact.errors import DidactError, MissingExtraError, OptionError, UnsupportedError
-from didact.experiment.explain import explain
 from didact.experiment.sanity import sanity
 from didact.explainers import EXPLAINERS
+from didact.explaining.explain import explain
 from didact.learning.train import train_teacher
 from didact.models.huggingface import HuggingFaceModel
 from explainers.test_explainer_contract import OPTIONS

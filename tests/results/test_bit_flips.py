@@ -20,10 +20,10 @@ from didact.errors import DidactError
 from didact.experiment.answers import AnswerFile
 from didact.experiment.cell import load_outputs
 from didact.experiment.classroom import read_rows
-from didact.experiment.stream import explain_stream
 from didact.experiment.train_jobs import TrainRunner
-from didact.experiment.whole_rows import read_whole_rows, write_whole_rows
 from didact.explainers.learned import load_explainer
+from didact.explaining.row_io import read_whole_rows, write_whole_rows
+from didact.explaining.stream import explain_stream
 from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
 from didact.files.store import Store
 from didact.learning.train import train_teacher

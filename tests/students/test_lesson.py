@@ -10,7 +10,7 @@ import tiny
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION, PAIR
 from didact.errors import ShapeError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.native import NativeModel
 from didact.models.tokenizer import WordTokenizer

@@ -12,7 +12,7 @@ import tiny
 from didact.core.simplex import sparsemax
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.learning.fit import Examples, Training
 from didact.learning.teach import teach
 from didact.registry import Spec, parse_spec

@@ -86,7 +86,7 @@ def _check(config: AgreeConfig) -> bool:
 
 def _explained(teacher: Any, config: AgreeConfig) -> "list[Explanations]":
     from didact.cli.explain import chosen_rows, needs_labels
-    from didact.experiment.explain import explain
+    from didact.explaining.explain import explain
 
     given = {
         name: value for name, value in config.pick("preset", "level", "batch_size", "seed").items() if value is not None

@@ -24,7 +24,7 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
     inputs.check_methods(config.methods)
 
     from didact.experiment.cost import cost_of
-    from didact.experiment.rows import asks_for_gold
+    from didact.explaining.input_rows import asks_for_gold
 
     loaded = inputs.loaded_data(config, seed=config.seed, uses_splits=config.split not in (None, "all"))
     teacher = inputs.teacher_of(config)

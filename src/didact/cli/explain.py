@@ -96,7 +96,7 @@ def _check(config: ExplainConfig, *, as_json: bool) -> None:
 
 def _explained(config: ExplainConfig) -> "list[Explanations | ByClass]":
     """The explanations by each method."""
-    from didact.experiment.explain import explain as explained
+    from didact.explaining.explain import explain as explained
 
     teacher = inputs.teacher_of(config)
     methods: Sequence[str | None] = config.method or [None]
@@ -162,7 +162,7 @@ def _stream(config: ExplainConfig, *, as_json: bool) -> None:
     assert config.data is not None
     assert config.out is not None
     check_source(config.data)  # a path that is not there is told before torch is loaded
-    from didact.experiment.stream import explain_stream
+    from didact.explaining.stream import explain_stream
 
     background = None
     if config.background is not None:
@@ -215,7 +215,7 @@ def needs_labels(
     teacher: "Teacher", methods: Sequence[str | None], said: dict[str, Any], *, preset: str | None = None
 ) -> bool:
     """Whether one of the methods (None: the default) explains the gold label, by an option or by a preset."""
-    from didact.experiment.explain import resolve
+    from didact.explaining.method_options import resolve
 
     common = {name: value for name, value in said.items() if name not in ("preset", "batch_size", "seed")}
     preset = preset or said.get("preset")

@@ -46,7 +46,7 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     """
     began = time.monotonic()
     from didact.experiment.learner import learner_of
-    from didact.experiment.rows import asks_for_gold
+    from didact.explaining.input_rows import asks_for_gold
 
     settings = config.learner()
     learner = learner_of(settings)  # what cannot be learned is told before anything is loaded
@@ -102,7 +102,7 @@ def l2e(config: L2eConfig, as_json: Json = False) -> None:
     """
     began = time.monotonic()
     from didact.experiment.distil import ImitationWarning, check_l2e, learn_l2e
-    from didact.experiment.rows import asks_for_gold
+    from didact.explaining.input_rows import asks_for_gold
 
     imitate = list(config.imitate)
     learning = config.pick("formulation", "combine", "preset", "training") | config.options

@@ -13,9 +13,9 @@ from didact.core.human import HumanTeacher
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.experiment.config import CompareConfig
-from didact.experiment.config_checks import Method
 from didact.experiment.defaults import TRAIN_SIZE, default_student
 from didact.experiment.sampling import Answers, Sample
+from didact.explaining.cache import Method
 from didact.models.student_init import StudentInit, student_init
 from didact.students.build import StudentSpec
 

@@ -26,8 +26,8 @@ from didact.execution.process_pool import ProcessPool
 from didact.execution.remote_sync import open_run_dir
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.config import CompareConfig
-from didact.experiment.config_checks import Method
 from didact.experiment.config_fields import CompareFields
+from didact.explaining.cache import Method
 from didact.files.remote import is_url
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate

@@ -11,12 +11,13 @@ import torch
 from didact.comparing.setup import Setup
 from didact.core.row import Row
 from didact.core.seeds import seed_from
+from didact.core.threads import torch_threads
 from didact.errors import DidactError
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explain import explain
-from didact.experiment.explained import batches_of
-from didact.experiment.judge import unjudged
 from didact.experiment.subset import subset
+from didact.explaining.cache import batch_size_for
+from didact.explaining.explain import explain
+from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, answers
 from didact.learning.teach import teach
 from didact.render.progress import Progress
@@ -100,7 +101,7 @@ def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: boo
     tried = setup.probe_seconds.get(label, 0.0) / 2 * _length(setup.used) / _length(setup.used[:2])
     if is_late and tried > 0:
         return tried
-    batch_size = batches_of(setup.teacher).get("batch_size")
+    batch_size = batch_size_for(setup.teacher)
 
     def per_row(chosen: Sequence[Row]) -> float:
         began = time.perf_counter()
@@ -123,9 +124,7 @@ def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
     outputs = setup.sample.answers.of(rows)
     start = setup.starts[student.architecture]
     training = replace(setup.training(student), epochs=1)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(setup.config.threads)
-    try:
+    with torch_threads(setup.config.threads):
         model = start.build(seed_from("costs")).to(setup.config.student_device)
         examples = Examples.of(model, rows, outputs, soft=setup.config.soft_labels)
         few = examples.select(np.arange(min(8, len(rows))))
@@ -136,8 +135,6 @@ def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
         teach(model, strategy, maps, examples, few, training)  # the first time is slower
         train = _seconds(lambda: teach(model, build_strategy(student.strategy), maps, examples, few, training))
         predict = _seconds(lambda: answers(model, examples.parts(256)))
-    finally:
-        torch.set_num_threads(threads)
     return StudentCost(train / len(rows), predict / len(rows))
 
 

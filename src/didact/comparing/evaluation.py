@@ -20,12 +20,11 @@ from didact.core.row import Row, fingerprint_of
 from didact.errors import DidactError, RecordError
 from didact.experiment.agree import agreements
 from didact.experiment.classroom import Labelled
-from didact.experiment.config_checks import Method
 from didact.experiment.cost import cost_of
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explain import FillStore
-from didact.experiment.explained import keep_explanations
 from didact.experiment.subset import subset
+from didact.explaining.cache import Method, keep_explanations
+from didact.explaining.dataset import FillStore
 from didact.files.atomic import write_bytes
 from didact.files.store import key_of
 from didact.metrics import METRICS

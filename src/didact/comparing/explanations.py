@@ -11,25 +11,12 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.cell import Cell
-from didact.experiment.config_checks import Method
-from didact.experiment.explain import FillStore
-from didact.experiment.explained import (
-    Kept,
-    chosen,
-    given_maps,
-    is_whole,
-    keep_explanations,
-    keep_parts,
-    kept_as,
-    located,
-    located_parts,
-    slug,
-    unexplained,
-)
 from didact.experiment.learner import Learner
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
+from didact.explaining.cache import Kept, Method, is_whole, keep_explanations, keep_parts, located_parts, lookup, slug
+from didact.explaining.dataset import FillStore
 from didact.files.store import Store
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
@@ -115,26 +102,20 @@ def find_explanations(setup: Setup, folder: Path, fingerprint: str) -> tuple[Exp
     missing: dict[str, int] = {}
     for compared in setup.methods:
         for wanted in _wanted(setup, compared):
-            given = given_maps(wanted.method)
-            if given is not None:
-                selected = chosen(given, wanted.rows, label=compared.file_label)
-                file = kept_as(selected, compared.file_label, whole=given)
-            else:
-                place = located(
-                    folder,
-                    setup.teacher,
-                    fingerprint,
-                    wanted.rows,
-                    wanted.method,
-                    label=compared.file_label,
-                    background=setup.background,
-                )
-                if place is None:
-                    return None
-                file = place.kept
-                count = len(unexplained(folder, wanted.rows, place))
-                missing[compared.label] = missing.get(compared.label, 0) + count
-            files |= {(compared.label, seed): file for seed in wanted.seeds}
+            cached = lookup(
+                folder,
+                setup.teacher,
+                fingerprint,
+                wanted.rows,
+                wanted.method,
+                label=compared.file_label,
+                background=setup.background,
+            )
+            if cached is None:
+                return None
+            if cached.rows:
+                missing[compared.label] = missing.get(compared.label, 0) + len(cached.missing_rows())
+            files |= {(compared.label, seed): cached.kept for seed in wanted.seeds}
     components = {
         learner.label: located_parts(fingerprint, setup.used, learner.explainer(), _members(setup, learner, files))
         for learner in _learners(setup)

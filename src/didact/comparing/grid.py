@@ -8,7 +8,7 @@ from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
 from didact.core.row import Row, fingerprint_of
 from didact.experiment.cell import VERSION, Cell
-from didact.experiment.explained import Kept, slug
+from didact.explaining.cache import Kept, slug
 from didact.files.store import key_of
 from didact.models.student_init import StudentInit
 from didact.registry import Spec

@@ -12,14 +12,14 @@ from didact.core.row import fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
 from didact.experiment.config import CONTROLS, CompareConfig
-from didact.experiment.config_checks import Method
 from didact.experiment.defaults import default_methods
-from didact.experiment.explain import resolve
 from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
+from didact.explaining.cache import Method
+from didact.explaining.method_options import resolve
 from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
 

@@ -10,9 +10,9 @@ from didact.comparing.setup import Setup
 from didact.core.function import FunctionTeacher
 from didact.core.row import Row
 from didact.errors import DidactError
-from didact.experiment.explain import explain
-from didact.experiment.explained import chosen, given_maps
-from didact.experiment.judge import unjudged
+from didact.explaining.cache import as_explanations, chosen
+from didact.explaining.explain import explain
+from didact.explaining.score_checks import unjudged
 from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy, strategy_options
 
@@ -48,7 +48,7 @@ def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Ex
     """The explanations of two rows. Of those that are given, all that will be needed must be there."""
     instance = method.for_seed(setup.config.seeds[0])
     assert instance is not None
-    given = given_maps(instance)
+    given = as_explanations(instance)
     if given is not None:
         return chosen(chosen(given, setup.used, label=method.label), rows, label=method.label)
     is_costly = isinstance(setup.teacher, FunctionTeacher)  # its answers may cost something

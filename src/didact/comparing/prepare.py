@@ -24,6 +24,7 @@ from didact.comparing.runner import rows_file
 from didact.comparing.setup import Setup
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
@@ -32,9 +33,8 @@ from didact.errors import DidactError
 from didact.experiment.answers import RECHECKED, AnswerFile
 from didact.experiment.cell import finished
 from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.config_checks import Method
-from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
+from didact.explaining.cache import Method
 from didact.files.store import Store, key_of
 from didact.render.progress import announce
 

@@ -17,6 +17,7 @@ from didact.comparing.grid import ExplanationFiles, Grid, build_grid, start_name
 from didact.comparing.setup import Setup
 from didact.comparing.summarise import RESULTS, Finished, summarise, write_results
 from didact.comparing.training import TrainingStage
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.outputs import Outputs
@@ -26,9 +27,8 @@ from didact.execution.base import Executor, JobKind, Manifest
 from didact.execution.run_dir import RunDirectory
 from didact.experiment.cell import Cell
 from didact.experiment.classroom import Labelled, read_rows, write_rows
-from didact.experiment.explain import FillStore
-from didact.experiment.explained import teacher_fingerprint
-from didact.experiment.shard_jobs import SharedExplaining
+from didact.explaining.dataset import FillStore
+from didact.explaining.shard_jobs import SharedExplaining
 from didact.files.atomic import new_folder, sweep, write_text
 from didact.files.sealed import write_json
 from didact.files.store import Store, UnreadableError, canonical, key_of

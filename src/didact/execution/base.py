@@ -111,7 +111,7 @@ class JobRunner(Protocol):
 # kind of jobs -> the class that runs them, imported on first use
 RUNNERS: Final[Mapping[JobKind, str]] = {
     JobKind.TRAIN: "didact.experiment.train_jobs:TrainRunner",
-    JobKind.EXPLAIN: "didact.experiment.shard_jobs:ExplainRunner",
+    JobKind.EXPLAIN: "didact.explaining.shard_jobs:ExplainRunner",
 }
 
 

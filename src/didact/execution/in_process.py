@@ -4,8 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
+from didact.core.threads import torch_threads
 from didact.execution.base import Job, JobResult, JobRunner, Manifest, open_runner
 
 
@@ -22,10 +21,6 @@ class InProcess:
 
     def run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
         runner = self.open_runner(manifest.path)
-        before = torch.get_num_threads()
-        torch.set_num_threads(runner.threads)
-        try:
+        with torch_threads(runner.threads):
             for job in jobs:
                 yield runner.run(job.key)
-        finally:
-            torch.set_num_threads(before)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError, ShapeError
-from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched
+from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched
 from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
 from didact.registry import Spec
 from didact.results.agreement import Agreement
@@ -158,12 +158,12 @@ def _probes(
 
 def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
     """How the teacher was asked, and whether it is the one that was explained."""
+    from didact.core.fingerprint import remembered_fingerprint
     from didact.core.model import Model
-    from didact.experiment.explain import model_fingerprint
 
     said = [f"What is taken away is {probe.masked.description}."]
     marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}
-    if isinstance(probe.teacher, Model) and marks - {model_fingerprint(probe.teacher)}:
+    if isinstance(probe.teacher, Model) and marks - {remembered_fingerprint(probe.teacher)}:
         said.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")
     return said
 

@@ -14,8 +14,8 @@ from didact.core.task import task_named
 from didact.core.teacher import Teacher
 from didact.core.words import word_index
 from didact.errors import DataError, OptionError
-from didact.experiment.columns import in_words
-from didact.experiment.rows import named_rows
+from didact.explaining.input_rows import named_rows
+from didact.explaining.to_columns import in_words
 from didact.files.paths import check_readable, kind_at, short
 from didact.importers import FORMATS
 from didact.importers.align_rows import AlignedRows, align_rows

@@ -7,26 +7,21 @@ from typing import Any, Final
 
 import torch
 
-from didact.core.explainer import Explainer
 from didact.core.precision import SINGLE, check_precision, no_gradients
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.experiment.config import SEARCHED
-from didact.experiment.explain import COMMON, Asked
 from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
+from didact.explaining.method_options import split_options
 from didact.field_types import check_word, each
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO
-from didact.registry import Spec, check_types, checked_options, parse_spec, unknown
-from didact.results.explanations import Explanations
+from didact.registry import Spec, checked_options, parse_spec, unknown
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
-
-# How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
-Method = str | Explainer | Explanations | Callable[..., Any]
 
 
 def check_method(text: str) -> str:
@@ -42,15 +37,12 @@ def check_method(text: str) -> str:
         return parse_learner(text).label
     spec = parse_spec(text)
     EXPLAINERS[spec.name]
-    common = {name: value for name, value in spec.options.items() if name in COMMON}
-    own = {name: value for name, value in spec.options.items() if name not in COMMON}
-    if "level" in common and knows_option(spec.name, "level"):
-        own["level"] = common["level"]
-    check_types(common, Asked, of="every method")
-    precision = Asked(**common).precision
-    if precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
-        raise no_gradients(spec.name, precision)
-    build_explainer(spec.name, **own)
+    common, options = split_options(spec.options)
+    if "level" in spec.options and knows_option(spec.name, "level"):
+        options["level"] = common.level
+    if common.precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
+        raise no_gradients(spec.name, common.precision)
+    build_explainer(spec.name, **options)
     return str(spec)
 
 

@@ -16,9 +16,9 @@ import torch
 
 from didact.core.model import Model
 from didact.core.teacher import Teacher
-from didact.experiment.explain import explain
-from didact.experiment.judge import unjudged
-from didact.experiment.rows import asks_for_gold, labelled_rows, rows_of
+from didact.explaining.explain import explain
+from didact.explaining.input_rows import asks_for_gold, labelled_rows, rows_of
+from didact.explaining.score_checks import unjudged
 from didact.models.load import load_teacher
 from didact.results.measured import Cost
 

@@ -20,6 +20,7 @@ from didact.core.batch import Batch
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.encode import encoded
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
@@ -27,16 +28,16 @@ from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import DataError, OptionError, RecordError, TrainingError
-from didact.experiment.explain import explain
-from didact.experiment.explained import chosen, keep_explanations, teacher_fingerprint
-from didact.experiment.judge import unjudged
 from didact.experiment.learn import METRICS, checked_training
-from didact.experiment.rows import asks_for_gold
 from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
 from didact.explainers.learned import load_explainer, name_of
+from didact.explaining.cache import chosen, keep_explanations
+from didact.explaining.explain import explain
+from didact.explaining.input_rows import asks_for_gold
+from didact.explaining.score_checks import unjudged
 from didact.files.atomic import check_new_folder, write_text
 from didact.files.sealed import read_json, write_json
 from didact.learning.fit import Training

@@ -18,8 +18,8 @@ from didact.errors import DataError, OptionError
 from didact.experiment.bring import opened
 from didact.experiment.metrics_frame import metrics_frame
 from didact.experiment.metrics_job import RANDOM, MetricsJob
-from didact.experiment.rows import named_rows
-from didact.experiment.sets import LEVELS, Set, check_given, labelled, matched, without_special
+from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched, without_special
+from didact.explaining.input_rows import named_rows
 from didact.metrics import METRICS
 from didact.metrics.probe import PRESETS
 from didact.models.load import load_teacher

@@ -12,6 +12,7 @@ import torch
 
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import teacher_fingerprint
 from didact.core.measure import measure
 from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
@@ -20,13 +21,12 @@ from didact.data.load import load_data
 from didact.errors import OptionError, RecordError
 from didact.experiment.cell import answers_in_order
 from didact.experiment.defaults import default_student
-from didact.experiment.explained import teacher_fingerprint
 from didact.experiment.learner import Learner, learner_of
-from didact.experiment.parts import parts_of
-from didact.experiment.rows import asks_for_gold
 from didact.experiment.scale import Scale
 from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
+from didact.explaining.component_scores import parts_of
+from didact.explaining.input_rows import asks_for_gold
 from didact.files.atomic import check_new_folder, write_bytes, write_text
 from didact.files.store import key_of
 from didact.learning.choose import choose_by_new_students

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from didact.core.dataset import Dataset
+from didact.core.fingerprint import remembered_fingerprint
 from didact.core.model import Model
 from didact.core.row import Row, Span
 from didact.core.task import task_named
@@ -15,7 +16,6 @@ from didact.core.words import marked_words
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import OptionError
-from didact.experiment.explain import model_fingerprint
 from didact.experiment.metric_table import metric_rows, metric_tests
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
@@ -166,7 +166,7 @@ class MetricsJob:
 
     def _about(self, probe: Probe) -> Iterator[str]:
         """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
-        own = model_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
+        own = remembered_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
         for name, maps in self.maps.items():
             told = maps.fingerprints.get("teacher")
             if own is not None and told is not None and told != own:

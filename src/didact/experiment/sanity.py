@@ -25,11 +25,11 @@ from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, UnsupportedError
 from didact.experiment.evaluate import evaluated
-from didact.experiment.explain import explain
-from didact.experiment.judge import unjudged
-from didact.experiment.rows import asks_for_gold
-from didact.experiment.sets import without_special
 from didact.explainers import is_learned
+from didact.explaining.align_sets import without_special
+from didact.explaining.explain import explain
+from didact.explaining.input_rows import asks_for_gold
+from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, Training, fit
 from didact.learning.train import training_of
 from didact.metrics import METRICS

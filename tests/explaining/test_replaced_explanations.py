@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import OptionError
-from didact.experiment.stream import explain_stream
 from didact.explainers.controls import Random
+from didact.explaining.stream import explain_stream
 from didact.models.huggingface import HuggingFaceModel
 from didact.results.explanations import Explanations
 from teachers import black_box

@@ -3,18 +3,18 @@
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from didact.core.explainer import Explainer
 from didact.errors import ExplanationWarning
+from didact.explainers.build import Built
 from didact.render.marks import INCOMPLETE
 
 
 def warn_of_scores(
-    method: str, explainer: Any, residuals: Float[np.ndarray, " row"], cautions: Iterable[str], *, stacklevel: int
+    method: Built, residuals: Float[np.ndarray, " row"], cautions: Iterable[str], *, stacklevel: int
 ) -> None:
     """Warn once where the median residual exceeds 5 %, and once for each caution of the explainer.
 
@@ -23,15 +23,15 @@ def warn_of_scores(
     known = residuals[~np.isnan(residuals)]
     median = float(np.median(known)) if len(known) else 0.0
     if median > INCOMPLETE:
-        remedy = explainer.remedy if isinstance(explainer, Explainer) else Explainer.remedy
+        remedy = method.explainer.remedy if isinstance(method.explainer, Explainer) else Explainer.remedy
         warnings.warn(
-            f"{method}: scores do not add up. They are off by {100 * median:.3g} % of what they explain in the median "
-            f"of {len(known)} rows, and by {100 * known.max():.3g} % at most. {remedy}",
+            f"{method.name}: scores do not add up. They are off by {100 * median:.3g} % of what they explain in the "
+            f"median of {len(known)} rows, and by {100 * known.max():.3g} % at most. {remedy}",
             ExplanationWarning,
             stacklevel=stacklevel + 1,
         )
     for caution in cautions:
-        warnings.warn(f"{method}: {caution}", ExplanationWarning, stacklevel=stacklevel + 1)
+        warnings.warn(f"{method.name}: {caution}", ExplanationWarning, stacklevel=stacklevel + 1)
 
 
 @contextmanager

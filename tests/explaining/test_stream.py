@@ -29,11 +29,11 @@ from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError
 from didact.execution.process_pool import _Pool
-from didact.experiment.shard_jobs import ShardExplainer
-from didact.experiment.stream import explain_stream
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.controls import Random
+from didact.explaining.job import ExplainJob
+from didact.explaining.stream import explain_stream
 from didact.learning.train import train_teacher
 from didact.render.progress import Progress
 from didact.results.explanations import Explanations
@@ -106,19 +106,19 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
     asked = {"method": "gradient_input", "shard": 8}
     whole = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "whole.parquet", **asked)
 
-    real, done = ShardExplainer.explain, []
+    real, done = ExplainJob.explain, []
 
-    def broken(self, rows):
+    def broken(self, rows, *more):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(rows)
-        return real(self, rows)
+        return real(self, rows, *more)
 
-    monkeypatch.setattr(ShardExplainer, "explain", broken)
+    monkeypatch.setattr(ExplainJob, "explain", broken)
     with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.shards; do the same again"):
         explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert not (tmp_path / "maps.parquet").exists()
-    monkeypatch.setattr(ShardExplainer, "explain", real)
+    monkeypatch.setattr(ExplainJob, "explain", real)
     again = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert (again.kept, again.shards) == (2, 4)
     assert again.path.read_bytes() == whole.path.read_bytes()
@@ -419,14 +419,14 @@ class TestThreads:
 @contextlib.contextmanager
 def counted():
     """The numbers of threads that shards are explained with."""
-    real, seen = ShardExplainer.explain, []
+    real, seen = ExplainJob.explain, []
 
-    def explain(self, rows):
+    def explain(self, rows, *more):
         seen.append(torch.get_num_threads())
-        return real(self, rows)
+        return real(self, rows, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ShardExplainer, "explain", explain)
+        patch.setattr(ExplainJob, "explain", explain)
         yield seen
 
 
@@ -435,7 +435,7 @@ WORKER = """
 import json, os, sys
 from pathlib import Path
 from didact.execution import worker
-from didact.experiment import shard_jobs
+from didact.explaining import shard_jobs
 
 class Runner(shard_jobs.ExplainRunner):
     def run(self, key):
@@ -456,7 +456,7 @@ def quick(tmp_path, monkeypatch):
         notes.mkdir()
         (tmp_path / "quick_shards.py").write_text(WORKER.format(notes=str(notes), body=body))
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        monkeypatch.setattr("didact.experiment.stream._MODULE", "quick_shards")
+        monkeypatch.setattr("didact.explaining.stream._MODULE", "quick_shards")
         return notes
 
     return made
@@ -549,7 +549,7 @@ print(found.rows)
 
     def test_what_a_method_raises_is_told_with_its_rows(self, world, tmp_path, quick):
         folder, _ = world
-        quick("self.explainer.work.built.explainer.forward = None")
+        quick("self.job.method.explainer.forward = None")
         with pytest.raises(DidactError, match=r"could not explain the 30 rows from .* TypeError"):
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1

@@ -8,52 +8,78 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
 
-from didact.core.encode import device_of
+from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
-from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
+from didact.explaining.job import ExplainJob
 from didact.files.atomic import with_folder
 from didact.files.store import key_of
+from didact.render.progress import Progress
 from didact.results.explanations import Explanations
 
 
-def shard_settings(teacher: Teacher, fingerprint: str | None, facts: Mapping[str, Any], **sizes: int) -> dict[str, Any]:
-    """Everything beside the rows that decides the scores of a shard, last digits included."""
-    return {
-        "teacher": fingerprint,
-        "threads": torch.get_num_threads(),
-        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-        "device": device_of(teacher).type,
-        **sizes,
-        **facts,
-    }
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Rows that are explained together, and the teacher's answers to them, where they are known.
+
+    `function` is the hash of a function's answers, where the store does not have it: the rows come some at a time.
+    """
+
+    number: int
+    rows: Sequence[Row]
+    outputs: Outputs | None = None
+    function: str | None = None
+
+    @cached_property
+    def key(self) -> str:
+        answers = {} if self.function is None else {"function": self.function}
+        return key_of({**answers, "rows": fingerprint_of(self.rows)})
 
 
 class ShardStore:
-    """The finished shards of one file of explanations.
+    """The finished shards of one file of explanations: `shard` rows each, all made by one job.
 
-    Shards of a method that is an object, whose settings are not known, are not `resumable`: they are stored and never
-    loaded. Several runs may share a store; the first to finish removes the shards, and the others compute what they
-    miss. `locked` keeps other runs out instead.
+    `teacher` is its hash, of a function that of its answers to all rows. Shards of a method that is an object, whose
+    settings are not known, are not `resumable`: they are stored and never loaded. Several runs may share a store; the
+    first to finish removes the shards, and the others compute what they miss. `locked` keeps other runs out instead.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], *, teacher: str, resumable: bool) -> None:
-        self.path, self.teacher, self.resumable = path, teacher, resumable
+    def __init__(self, path: Path, job: ExplainJob, *, shard: int, teacher: str | None) -> None:
+        self.path, self.job, self.resumable = path, job, job.method.is_known
         self.folder = path.with_name(f"{path.name}.shards")
-        self._settings = key_of(settings)
+        self.reused = 0  # shards that an earlier run had finished
+        self._settings = key_of({**job.settings, "teacher": teacher, "shard": shard})
         self._lock = self.folder / "lock"
 
-    def file(self, number: int, rows: Sequence[Row], **facts: str) -> Path:
-        """Where the shard of these rows belongs."""
-        return self.folder / f"{number:09d}-{self._settings}-{key_of({**facts, 'rows': fingerprint_of(rows)})}.parquet"
+    def file(self, shard: Shard) -> Path:
+        """Where the shard belongs."""
+        return self.folder / f"{shard.number:09d}-{self._settings}-{shard.key}.parquet"
+
+    def explain(self, shard: Shard, bar: Progress) -> Explanations:
+        """The shard: loaded if an earlier run finished it, else explained now and saved."""
+        explanations = self._finished(shard, bar)
+        if explanations is None:
+            explanations = self.job.explain(shard.rows, shard.outputs, bar)
+            self.save(self.file(shard), explanations)
+        return explanations
+
+    def missing(self, shards: Iterable[Shard], bar: Progress) -> Iterator[Shard]:
+        """The shards that no earlier run finished."""
+        return (shard for shard in shards if self._finished(shard, bar) is None)
+
+    def _finished(self, shard: Shard, bar: Progress) -> Explanations | None:
+        explanations = self.load(self.file(shard))
+        if explanations is not None:
+            self.reused += 1
+            bar.skip(len(shard.rows))
+        return explanations
 
     def load(self, file: Path) -> Explanations | None:
         """A finished shard. None if it is missing or damaged, or if another run has just removed it."""
@@ -63,8 +89,10 @@ class ShardStore:
             shard = Explanations.load(file)
         except (RecordError, OptionError):
             return None
-        if shard.teacher != self.teacher:  # it has moved since; all shards of a file name it alike
-            shard = replace(shard, teacher=self.teacher)
+        # All shards of a file name the teacher alike: it may have moved, and an older didact left out its fingerprint.
+        teacher, fingerprints = self.job.teacher.name, self.job.fingerprints
+        if (shard.teacher, shard.fingerprints) != (teacher, fingerprints):
+            shard = replace(shard, teacher=teacher, fingerprints=fingerprints)
             self.save(file, shard)
         return shard
 
@@ -76,6 +104,8 @@ class ShardStore:
 
     def progress(self) -> str:
         """What the same command would resume from: looked up, since a worker may finish before it can report."""
+        if not self.resumable:
+            return f"{self.job.method.name!r} is an object and not a name, so the same again begins anew."
         count = sum(1 for _ in self.folder.glob(f"*-{self._settings}-*.parquet"))
         shards = "1 shard is kept" if count == 1 else f"{count:,} shards are kept"
         found = f"{shards} in {self.folder}" if count else "Nothing was finished yet"

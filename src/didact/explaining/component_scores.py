@@ -13,9 +13,9 @@ from didact.core.explanation import Explanation
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
-from didact.experiment.explain import explain
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
+from didact.explaining.explain import explain
 from didact.results.component_scores import ComponentScores as Parts
 from didact.results.explanations import Explanations
 

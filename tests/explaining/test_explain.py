@@ -14,11 +14,11 @@ from didact.core.human import HumanTeacher
 from didact.core.row import Row, Span
 from didact.core.task import CLASSIFICATION
 from didact.errors import DataError, DidactError, OptionError, ShapeError, UnknownNameError, UnsupportedError
-from didact.experiment import explain as module
-from didact.experiment.explain import explain
-from didact.experiment.shard_store import ShardStore
 from didact.explainers import EXPLAINERS
 from didact.explainers.presets import PRESETS
+from didact.explaining import job as module
+from didact.explaining.explain import explain
+from didact.explaining.shard_store import ShardStore
 from teachers import black_box, examples, teacher
 
 TEXTS = ["a good film", "the plot is not very good, but the music was great!", "bad"]
@@ -108,7 +108,8 @@ class TestWhatIsKnownOfRows:
         )
 
     def test_a_label_that_changed_is_not_taken_from_an_older_file(self, tmp_path):
-        from didact.experiment.explained import keep_explanations, teacher_fingerprint
+        from didact.core.fingerprint import teacher_fingerprint
+        from didact.explaining.cache import keep_explanations
 
         model, rows = teacher("native", "classification"), [Row("a", ("good",), label=0), Row("b", ("bad",), label=1)]
         mark = teacher_fingerprint(model, rows)
@@ -375,8 +376,8 @@ class TestPresets:
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_name_methods_and_options_that_exist(self, preset):
-        from didact.experiment.explain import Asked
         from didact.explainers.build import knows_option
+        from didact.explaining.method_options import CommonOptions as Asked
 
         for method, options in PRESETS[preset].methods.items():
             assert method in EXPLAINERS
@@ -396,36 +397,38 @@ class TestKeeping:
 
     def test_of_slow_methods_few_rows_are_kept_together(self, monkeypatch):
         """A thousand questions a row: 256 rows would be half an hour that a stop loses."""
-        monkeypatch.setattr(module, "_ASKED", 160)
-        parts, plain = [], module.Work.explained
+        monkeypatch.setattr(module, "_SHARD_CALLS", 160)
+        parts, plain = [], module.ExplainJob.explain
         monkeypatch.setattr(
-            module.Work, "explained", lambda self, shard, bar: parts.append(len(shard)) or plain(self, shard, bar)
+            module.ExplainJob,
+            "explain",
+            lambda self, shard, *more: parts.append(len(shard)) or plain(self, shard, *more),
         )
         rows = [Row(f"n{index}", (text,)) for index, text in enumerate(TEXTS * 3)]
         few = explain(teacher("native", "classification"), rows, "lime", samples=20)
         assert parts == [8, 1]
-        monkeypatch.setattr(module, "_ASKED", 16_384)
+        monkeypatch.setattr(module, "_SHARD_CALLS", 16_384)
         np.testing.assert_allclose(
             few.scores, explain(teacher("native", "classification"), rows, "lime", samples=20).scores
         )
         assert parts == [8, 1, 9]
 
     def test_a_stopped_run_goes_on_and_ends_in_the_same_bytes(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "_SHARD", 2)
+        monkeypatch.setattr(module, "SHARD_ROWS", 2)
         rows = [Row(f"n{index}", (text,)) for index, text in enumerate(TEXTS * 2)]
         model = teacher("native", "classification")
         asked = {"samples": 20, "seed": 1}
         explain(model, rows, "lime", out=tmp_path / "whole.parquet", **asked)
         calls = []
-        plain = module.Work.explained
+        plain = module.ExplainJob.explain
 
-        def stopped(self, shard, bar):
+        def stopped(self, shard, *more):
             if len(calls) == 2:
                 raise KeyboardInterrupt
             calls.append(shard[0].id)
-            return plain(self, shard, bar)
+            return plain(self, shard, *more)
 
-        monkeypatch.setattr(module.Work, "explained", stopped)
+        monkeypatch.setattr(module.ExplainJob, "explain", stopped)
         with pytest.raises(KeyboardInterrupt):
             explain(model, rows, "lime", out=tmp_path / "halves.parquet", **asked)
         assert not (tmp_path / "halves.parquet").exists()
@@ -437,7 +440,7 @@ class TestKeeping:
         assert (tmp_path / "halves.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
     def test_a_damaged_part_is_computed_anew(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "_SHARD", 2)
+        monkeypatch.setattr(module, "SHARD_ROWS", 2)
         model = teacher("native", "classification")
         whole = explain(model, TEXTS, "lime", samples=20)
         clear = ShardStore.clear
@@ -452,7 +455,7 @@ class TestKeeping:
     @pytest.mark.parametrize("moment", ["load", "save"])
     def test_another_run_of_the_same_clears_up_first(self, moment, tmp_path, monkeypatch):
         """Two runs share the folder of finished parts; the first to finish removes it under the other's hands."""
-        monkeypatch.setattr(module, "_SHARD", 2)
+        monkeypatch.setattr(module, "SHARD_ROWS", 2)
         model = teacher("native", "classification")
         clear = ShardStore.clear
         monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
@@ -483,8 +486,10 @@ class TestKeeping:
     def test_another_model_or_other_rows_are_another_run(self, tmp_path, monkeypatch):
         """The key hashes what decides the scores; the weights of the model are part of it."""
         names = []
-        file = ShardStore.file
-        monkeypatch.setattr(ShardStore, "file", lambda *args: names.append(file(*args).name) or file(*args))
+        save = ShardStore.save
+        monkeypatch.setattr(
+            ShardStore, "save", lambda self, file, shard: names.append(file.name) or save(self, file, shard)
+        )
         for kind, texts, options in [
             ("native", TEXTS, {}), ("native", TEXTS, {}), ("native", TEXTS[:2], {}), ("bilstm", TEXTS, {}),
             ("native", TEXTS, {"samples": 11}), ("native", TEXTS, {"target": "gold"}),
@@ -514,7 +519,7 @@ class TestKeeping:
         assert cut[0] == cut[1] != cut[2]
 
     def test_parts_of_a_teacher_that_was_moved_are_still_good(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "_SHARD", 2)
+        monkeypatch.setattr(module, "SHARD_ROWS", 2)
         model = teacher("native", "classification")
         clear = ShardStore.clear
         monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
@@ -524,11 +529,28 @@ class TestKeeping:
         monkeypatch.setattr(model, "name", "elsewhere")
         assert explain(model, TEXTS, "lime", samples=20, out=tmp_path / "maps.parquet").teacher == "elsewhere"
 
+    def test_shards_that_do_not_name_the_teacher_s_hash_are_still_good(self, tmp_path, monkeypatch):
+        """As an older didact wrote them, while its workers wrote the hash."""
+        monkeypatch.setattr(module, "SHARD_ROWS", 2)
+        model, out = teacher("native", "classification"), tmp_path / "maps.parquet"
+        clear = ShardStore.clear
+        monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
+        explain(model, TEXTS, "lime", samples=20, out=out)
+        whole = out.read_bytes()
+        monkeypatch.setattr(ShardStore, "clear", clear)
+        first, *_ = sorted((tmp_path / "maps.parquet.shards").iterdir())
+        shard = Explanations.load(first)
+        assert shard.fingerprints == {"teacher": model.fingerprint()}
+        replace(shard, fingerprints={}).save(first)
+        monkeypatch.setattr(module.ExplainJob, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
+        explain(model, TEXTS, "lime", samples=20, out=out)
+        assert out.read_bytes() == whole
+
     @pytest.mark.parametrize("place", [".", "", "folder"])
     def test_a_place_where_no_file_can_be_is_refused_before_the_work(self, tmp_path, monkeypatch, place):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "folder").mkdir()
-        monkeypatch.setattr(module.Work, "explained", lambda *_: pytest.fail("work began"))
+        monkeypatch.setattr(module.ExplainJob, "explain", lambda *_: pytest.fail("work began"))
         with pytest.raises(OptionError, match="is a folder"):
             explain(teacher("native", "classification"), TEXTS, "lime", out=place)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]

@@ -1,6 +1,8 @@
 """From a batch of scores to columns that need no torch: units only, in words people read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,16 +19,25 @@ from didact.core.teacher import Teacher
 from didact.results.explanations import Explanations
 
 
-def answers_of(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], list[str]]:
-    """What the teacher answers: as tensors, and in words."""
-    if isinstance(teacher, Model):
-        with evaluating(teacher), torch.no_grad():
-            logits = teacher(batch).logits
-        outputs = teacher.outputs_of(rows, batch, logits)
-    else:
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the teacher answers to a batch: as tensors, and in words."""
+
+    logits: Float[Tensor, "batch *output"]
+    words: Sequence[str]
+
+    @classmethod
+    def of(cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known: Outputs | None = None) -> "Answers":
+        """Those that are `known`, else asked for now. Known spans are of characters, so a reading teacher is asked."""
+        if known is not None and teacher.task.name != "reading":
+            values = torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype())
+            return cls(values, in_words(teacher, known))
+        if isinstance(teacher, Model):
+            with evaluating(teacher), torch.no_grad():
+                logits = teacher(batch).logits
+            return cls(logits, in_words(teacher, teacher.outputs_of(rows, batch, logits)))
         outputs = teacher.predict(rows)
-        logits = torch.from_numpy(outputs.values)
-    return logits, in_words(teacher, outputs)
+        return cls(torch.from_numpy(outputs.values), in_words(teacher, outputs))
 
 
 def in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
@@ -40,17 +51,18 @@ def in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
 
 def columns_of(
     teacher: Teacher,
-    method: str,
     rows: Sequence[Row],
     batch: Batch,
-    found: Explanation,
+    explanation: Explanation,
+    answers: Answers,
     targets: Sequence[str],
-    predictions: Sequence[str],
-    probabilities: Float[np.ndarray, " row"],
+    *,
+    method: str,
+    options: Mapping[str, Any],
+    fingerprints: Mapping[str, str],
 ) -> Explanations:
     """The scores of a batch as columns: units only, without padding."""
-    units = found.units.cpu()
-    where = units.numpy()
+    where = explanation.units.cpu().numpy()
     segments, words = batch.segments.cpu().numpy()[where], batch.words.cpu().numpy()[where]
     offsets = batch.offsets.cpu().numpy()[where]
     owner = np.nonzero(where)[0]
@@ -64,15 +76,19 @@ def columns_of(
                 owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
             )
         ]
-    residuals = np.full(len(rows), np.nan) if found.residual is None else found.residual.detach().cpu().double().numpy()
+    residuals = (
+        np.full(len(rows), np.nan)
+        if explanation.residual is None
+        else explanation.residual.detach().cpu().double().numpy()
+    )
     return Explanations(
         method=method,
-        kind=found.kind,
-        options={},
+        kind=explanation.kind,
+        options=options,
         task=teacher.task.name,
         classes=teacher.classes,
         teacher=teacher.name,
-        fingerprints={},
+        fingerprints=fingerprints,
         ids=batch.ids,
         texts=tuple(row.texts for row in rows),
         bounds=np.concatenate([[0], np.cumsum(where.sum(1))]).astype(np.int64),
@@ -80,18 +96,18 @@ def columns_of(
         segments=segments,
         word_index=words,
         offsets=offsets,
-        scores=found.scores.detach().cpu().double().numpy()[where],
+        scores=explanation.scores.detach().cpu().double().numpy()[where],
         targets=tuple(targets),
-        predictions=tuple(predictions),
+        predictions=tuple(answers.words),
         residuals=residuals,
-        alignments=found.alignments,
-        cautions=tuple(found.cautions),
-        probabilities=probabilities,
+        alignments=explanation.alignments,
+        cautions=tuple(explanation.cautions),
+        probabilities=_probabilities(teacher, answers.logits),
         labels=gold_labels(teacher, rows),
     )
 
 
-def probabilities_of(teacher: Teacher, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, " batch"]:
+def _probabilities(teacher: Teacher, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, " batch"]:
     """The probability of each predicted class; NaN for answers that are no classes, and for people's labels."""
     if teacher.classes is None or isinstance(teacher, HumanTeacher):
         return np.full(len(logits), np.nan)

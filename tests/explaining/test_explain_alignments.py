@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from didact.core.row import Span
-from didact.experiment.explain import explain
+from didact.explaining.explain import explain
 from didact.results.explanations import Explanations
 from teachers import examples, teacher
 

@@ -8,10 +8,9 @@ import pytest
 import didact
 from didact.errors import ExplanationWarning, RecordError
 from didact.execution.in_process import InProcess
-from didact.experiment.explain import Work
-from didact.experiment.shard_jobs import ShardExplainer
-from didact.experiment.shard_store import ShardStore
-from didact.experiment.stream import _Shards, explain_stream
+from didact.explaining.job import ExplainJob
+from didact.explaining.shard_store import ShardStore
+from didact.explaining.stream import _Shards, explain_stream
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import cautions_in
 from tiny import huggingface
@@ -61,7 +60,7 @@ class PoolHere(InProcess):
 @pytest.mark.parametrize("is_process", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_path, monkeypatch, is_process):
     if not is_process:
-        monkeypatch.setattr("didact.experiment.stream.ProcessPool", PoolHere)
+        monkeypatch.setattr("didact.explaining.stream.ProcessPool", PoolHere)
     teacher = didact.load_teacher(model)
     expected = warned(didact.explain, teacher, TEXTS, METHOD)
     assert [message.partition(" do not determine")[0] for message in expected] == ["kernel_shap: 4 samples"]
@@ -72,7 +71,7 @@ def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_pa
     assert warned(explain_stream, model, TEXTS, METHOD, workers=1, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
     stopped_at_the_end(_Shards, "joined", explain_stream, model, TEXTS, METHOD, **asked)
-    monkeypatch.setattr(ShardExplainer, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
+    monkeypatch.setattr(ExplainJob, "explain", lambda *_, **__: pytest.fail("a shard on disk was computed again"))
     assert warned(explain_stream, model, TEXTS, METHOD, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
 
@@ -81,7 +80,7 @@ def test_cautions_of_a_resumed_explanation(model, tmp_path, monkeypatch):
     teacher, out = didact.load_teacher(model), tmp_path / "maps.parquet"
     expected = warned(didact.explain, teacher, TEXTS, METHOD, out=tmp_path / "other.parquet")
     stopped_at_the_end(ShardStore, "clear", didact.explain, teacher, TEXTS, METHOD, out=out)
-    monkeypatch.setattr(Work, "explained", lambda *_: pytest.fail("a shard on disk was computed again"))
+    monkeypatch.setattr(ExplainJob, "explain", lambda *_: pytest.fail("a shard on disk was computed again"))
     assert len(expected) == 1
     assert warned(didact.explain, teacher, TEXTS, METHOD, out=out) == expected
     assert out.read_bytes() == (tmp_path / "other.parquet").read_bytes()

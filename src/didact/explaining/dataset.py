@@ -1,0 +1,84 @@
+"""All rows of a data set explained shard by shard."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from didact.core.function import FunctionTeacher
+from didact.core.model import Model
+from didact.core.outputs import Outputs
+from didact.core.row import Row, fingerprint_of
+from didact.errors import ShapeError
+from didact.explaining.job import ExplainJob
+from didact.explaining.shard_store import Shard, ShardStore
+from didact.render.progress import Progress
+from didact.results.explanations import Explanations
+
+
+@dataclass(eq=False)
+class DatasetJob:
+    """All rows of a data set and the job that explains them. `outputs` are the teacher's answers, where known."""
+
+    job: ExplainJob
+    rows: Sequence[Row]
+    outputs: Outputs | None = None
+
+    def check(self) -> None:
+        """Refuse before any work what would be refused half way."""
+        if self.outputs is not None and not {row.id for row in self.rows} <= set(self.outputs.ids):
+            raise ShapeError("The outputs given are not of all rows to explain. Leave them out: the teacher is asked.")
+        teacher = self.job.teacher
+        if isinstance(teacher, Model) and len(self.rows) > self.job.shard_rows:  # else its one shard is encoded at once
+            teacher.check_rows(self.rows)
+        self.job.check(self.rows)
+        self.job.check_learned()
+
+    @cached_property
+    def answers(self) -> Outputs | None:
+        """The outputs of these rows, in their order."""
+        if self.outputs is None:
+            return None
+        indices = {row: index for index, row in enumerate(self.outputs.ids)}
+        return self.outputs.select(np.array([indices[row.id] for row in self.rows], dtype=np.int64))
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """Of the teacher and of the rows. A function whose answers are not known is asked once more about each row."""
+        teacher, data = self.job.teacher, {"data": fingerprint_of(self.rows)}
+        if isinstance(teacher, FunctionTeacher):
+            return {"teacher": teacher.fingerprint(self.rows, self.answers), **data}
+        return self.job.fingerprints | data
+
+    def shards(self) -> Iterator[Shard]:
+        size = self.job.shard_rows
+        for number, start in enumerate(range(0, len(self.rows), size)):
+            indices = np.arange(start, min(start + size, len(self.rows)))
+            outputs = None if self.answers is None else self.answers.select(indices)
+            yield Shard(number, self.rows[start : start + size], outputs)
+
+    def store(self, path: Path) -> ShardStore:
+        """Where finished shards are kept until they become the file `path`."""
+        return ShardStore(path, self.job, shard=self.job.shard_rows, teacher=self.fingerprints["teacher"])
+
+    def explain(
+        self, store: ShardStore | None = None, *, progress: bool = False, fill: "FillStore | None" = None
+    ) -> Explanations:
+        """All rows, shard by shard. With a `store`, finished shards are loaded from it and new ones saved.
+
+        `fill` may explain what the store lacks elsewhere; what it leaves is explained here.
+        """
+        is_filled = fill is not None and store is not None and fill(self, store, progress)
+        with Progress(self.job.title, total=len(self.rows), shown=progress and not is_filled) as bar:
+            explain = self._explain if store is None else store.explain
+            parts = [explain(shard, bar) for shard in self.shards()]
+        images = tuple(row.image for row in self.rows if row.image is not None) or None
+        return replace(Explanations.joined(parts), fingerprints=self.fingerprints, images=images)
+
+    def _explain(self, shard: Shard, bar: Progress) -> Explanations:
+        return self.job.explain(shard.rows, shard.outputs, bar)
+
+
+FillStore = Callable[[DatasetJob, ShardStore, bool], bool]  # explains what the store lacks; the last is `progress`

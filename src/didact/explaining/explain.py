@@ -1,0 +1,124 @@
+"""One call explains a whole data set with any method, and resumes where it was stopped."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from didact.core.aim import ALL, TARGETS, ClassIndex
+from didact.core.explainer import Explainer
+from didact.core.fingerprint import forget_fingerprint
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.teacher import Teacher
+from didact.errors import OptionError
+from didact.explainers.build import knows_option
+from didact.explainers.default import default_method
+from didact.explaining.dataset import DatasetJob
+from didact.explaining.input_rows import labelled_rows, rows_of
+from didact.explaining.job import ExplainJob
+from didact.explaining.method_options import COMMON
+from didact.explaining.score_checks import warn_of_scores
+from didact.files.atomic import check_new_file
+from didact.results.by_class import ByClass
+from didact.results.explanations import Explanations
+from didact.results.explanations_parquet import is_explanations
+
+
+@overload
+def explain(teacher: Teacher, data: Any, method: Any = ..., *, target: Literal["all"], **options: Any) -> ByClass: ...
+@overload
+def explain(teacher: Teacher, data: Any, method: Any = ..., **options: Any) -> Explanations: ...
+def explain(
+    teacher: Teacher,
+    data: Any,
+    method: str | Explainer | Callable[..., Any] | None = None,
+    *,
+    preset: str | None = None,
+    background_rows: Any = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    outputs: Outputs | None = None,
+    classes: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> Explanations | ByClass:
+    """Explain rows, texts, pairs of texts or images with one method.
+
+    Without a `method`, `didact.explainers.default.default_method` chooses: `lrp` for models on which its scores add up,
+    `integrated_gradients` for other models, `occlusion` for functions. The result's `method` names it.
+    Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
+    `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
+    softmax(temperature=0.1), top(k=0.1)), `precision` (single, bfloat16, float16: of a model's passes, for methods that
+    take no gradient). All others are the method's own; docs/explainers.md lists them. `target="all"` explains every
+    class, one after another, and returns the explanations by class (`ByClass`, a mapping that shows them side by side).
+    `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
+    are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
+    what the teacher answered to these rows, where that is known already: it is not asked again. Gold labels of a split
+    are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where the
+    names differ. A data set that came from one file without splits is explained as a whole. With `out` the result is
+    also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
+    explanations, or those of another model, method, options or data, is replaced only with `overwrite`.
+
+    Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
+    """
+    rows = rows_of(teacher, data)
+    method = _chosen_method(teacher, rows, options) if method is None else method
+    resolving: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}
+    if options.get("target") == ALL and ALL not in (teacher.classes or ()):
+        given = {**options, **resolving, "background_rows": background_rows, "outputs": outputs, "progress": progress}
+        return _every_class(teacher, rows, method, out, given)
+    job = ExplainJob.of(teacher, method, options, **resolving)
+    rows = labelled_rows(teacher, data, rows, classes=classes, required=job.common.target == "gold")
+    job.background = rows if background_rows is None else rows_of(teacher, background_rows)
+    work = DatasetJob(job, rows, outputs)
+    work.check()
+    explanations = work.explain(progress=progress) if out is None else _saved(work, out, overwrite, progress)
+    warn_of_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
+    return explanations
+
+
+def _saved(work: DatasetJob, out: str | Path, overwrite: bool, progress: bool) -> Explanations:
+    """Explain into a file, from where a stopped run left off."""
+    if not isinstance(out, str | Path):
+        raise OptionError(f"out must be the path of a file, not {out!r}.")
+    path = check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
+    forget_fingerprint(work.job.teacher)
+    if not overwrite:
+        work.job.check_origin(path, work.fingerprints if path.exists() else {})
+    store = work.store(path)
+    explanations = work.explain(store, progress=progress)
+    explanations.save(path)
+    store.clear()
+    return explanations
+
+
+def _every_class(
+    teacher: Teacher, rows: Sequence[Row], method: Any, out: str | Path | None, options: Mapping[str, Any]
+) -> ByClass:
+    """The rows explained once for each class."""
+    if teacher.classes is None:
+        raise OptionError(f"Target 'all' explains every class, and task {teacher.task} has none: leave target out.")
+    if out is not None:
+        raise OptionError(
+            "Target 'all' explains several classes, and a file holds one: leave out (--out) out and save each, "
+            "found['CLASS'].save(path), or name one class as the target."
+        )
+    by_class = {}
+    for index, name in enumerate(teacher.classes):
+        target = ClassIndex(index) if name in TARGETS else name  # a class that is named like a kind of target
+        by_class[name] = explain(teacher, rows, method, **{**options, "target": target})
+    return ByClass(by_class)
+
+
+def _chosen_method(teacher: Teacher, rows: Sequence[Row], options: Mapping[str, Any]) -> str:
+    """The default method, where none was named. An option of another method is an error."""
+    method = default_method(teacher, rows)
+    strange = [name for name in options if name not in COMMON and not knows_option(method, name)]
+    if strange:
+        raise OptionError(
+            f"No method was named, so this teacher is explained with {method!r}, which has no option {strange[0]!r}. "
+            "Name the method that has it: method='integrated_gradients'."
+        )
+    return method

@@ -1,0 +1,249 @@
+"""One method and one teacher, ready to explain rows."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from didact.core.aim import aim, default_scale, target_names
+from didact.core.batch import Batch
+from didact.core.batching import row_batches
+from didact.core.encode import device_of, encoded
+from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation
+from didact.core.fingerprint import remembered_fingerprint
+from didact.core.function import FunctionTeacher
+from didact.core.model import Model, TooLongError
+from didact.core.outputs import Outputs
+from didact.core.precision import SINGLE, answering_in, check_gradients
+from didact.core.row import Row, fingerprint_of
+from didact.core.teacher import Teacher
+from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError, UnsupportedError
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import Built
+from didact.explainers.kernel_shap import AUTO_SAMPLES
+from didact.explainers.learned import Learned
+from didact.explaining.input_rows import rows_of
+from didact.explaining.method_options import CommonOptions, resolve
+from didact.explaining.to_columns import Answers, columns_of
+from didact.render.progress import Progress
+from didact.results.explanations import Explanations
+from didact.results.origin import check_same_origin
+from didact.results.transforms import absolute_of, normalised
+
+SHARD_ROWS: Final = 256  # rows that are kept together, at most: what a killed run loses
+_SHARD_CALLS: Final = 16_384  # altered rows that are kept together, about: fewer rows where each is altered many times
+_BATCH: Final = 64
+
+
+@dataclass(eq=False)
+class ExplainJob:
+    """A method with its options, and a teacher: everything beside the rows that decides their scores.
+
+    The method is prepared once, with the `background`; without one, with the first row that is explained.
+    """
+
+    teacher: Teacher
+    common: CommonOptions
+    method: Built
+    batch_size: int = _BATCH
+    background: Sequence[Row] | None = None
+    _is_prepared: bool = field(default=False, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        teacher: Teacher,
+        method: Any,
+        options: Mapping[str, Any] | None = None,
+        *,
+        background: Sequence[Row] | None = None,
+        batch_size: int | None = None,
+        **given: Any,
+    ) -> "ExplainJob":
+        """The job for a method as users give it. More options are those of `resolve`."""
+        common, built = resolve(teacher, method, options or {}, batch_size=batch_size, **given)
+        return cls(teacher, common, built, batch_size or _BATCH, background)
+
+    @property
+    def title(self) -> str:
+        """What the progress bar says."""
+        return f"explaining with {self.method.name}"
+
+    @property
+    def shard_rows(self) -> int:
+        """How many rows of a data set are explained, and kept, together."""
+        samples = self.method.options.get("samples")
+        samples = AUTO_SAMPLES if samples == "auto" else samples
+        if not isinstance(samples, int) or samples <= 0:
+            return SHARD_ROWS
+        return min(SHARD_ROWS, max(8, _SHARD_CALLS // samples))
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """All options, the common and the method's own, as they were in force."""
+        is_rated = self.teacher.task.name == "regression"
+        shared = {name: value for name, value in vars(self.common).items() if name != "precision" or value != SINGLE}
+        shared["scale"] = None if is_rated else self.common.scale or default_scale(self.teacher)
+        of_method = {name: value for name, value in self.method.options.items() if name != "batch_size"}
+        if "replace" in of_method and isinstance(self.teacher, FunctionTeacher):
+            of_method["replace"] = "absent"
+        return shared | of_method
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What decides the scores beside teacher and rows."""
+        explainer = self.method.explainer
+        return {
+            "method": self.method.name,
+            "version": explainer.version if isinstance(explainer, Explainer) else 0,
+            "options": self.options,
+            "background": fingerprint_of(self.background or ()),
+        }
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything beside the rows that decides the scores, last digits included."""
+        return {
+            "teacher": self.fingerprint,
+            "threads": torch.get_num_threads(),
+            "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+            "device": device_of(self.teacher).type,
+            "batch_size": self.batch_size,
+            **self.facts,
+        }
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """The hash of the teacher; None for a function, which is known by its answers."""
+        return remembered_fingerprint(self.teacher)
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What each shard says of its teacher."""
+        return {"teacher": self.fingerprint or "function"}
+
+    def check_origin(self, path: Path, fingerprints: Mapping[str, str], *, advice: str = "") -> None:
+        """An error if a file there holds explanations of another model, method or data."""
+        check_same_origin(
+            path,
+            teacher=self.teacher.name,
+            method=self.method.name,
+            options=self.options,
+            fingerprints=fingerprints,
+            is_known=self.method.is_known,
+            advice=advice,
+        )
+
+    def check(self, rows: Sequence[Row]) -> None:
+        """Refuse before any work what would be refused half way."""
+        precision, name = self.common.precision, self.method.name
+        if isinstance(self.teacher, Model):
+            if name in EXPLAINERS and EXPLAINERS[name].needs == "gradients":
+                check_gradients(self.teacher, precision, method=name)
+        elif precision != SINGLE:
+            raise UnsupportedError(
+                f"precision={precision!r} is about models; teacher {self.teacher.name!r} computes as it does."
+            )
+        unmarked = [row.id for row in rows if row.rationale is None] if name == "human" else []
+        if unmarked:
+            raise DataError(
+                f"{len(unmarked)} of {len(rows)} rows have no rationale, and the explainer 'human' has "
+                "nothing else to show. Leave them out, or choose another method:",
+                unmarked,
+            )
+
+    def check_learned(self) -> None:
+        """Warn where an explainer was learned for another teacher, however alike it looks."""
+        explainer = self.method.explainer
+        if not isinstance(explainer, Learned) or not isinstance(self.teacher, Model):
+            return
+        learned_for = explainer.learned.get("teacher_fingerprint")
+        if learned_for is not None and learned_for != remembered_fingerprint(self.teacher):
+            warnings.warn(
+                f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it "
+                f"weighs may mean something else in {self.teacher.name!r}. Learn it anew (didact learn).",
+                ExplanationWarning,
+                stacklevel=4,
+            )
+
+    def explain(self, rows: Sequence[Row], outputs: Outputs | None = None, bar: Progress | None = None) -> Explanations:
+        """Explain the rows in batches of similar length. `outputs` are the teacher's answers to them, in order."""
+        self.check(rows_of(self.teacher, rows))
+        groups = row_batches(rows, self.batch_size)
+        parts = []
+        with torch.inference_mode(False), self._in_precision():  # a caller's mode would leave nothing to derive
+            self._prepare(rows)
+            for indices, batch in zip(groups, self._encoded(rows, groups), strict=True):
+                known = None if outputs is None else outputs.select(np.array(indices))
+                parts.append(self._batch([rows[index] for index in indices], batch.to(device_of(self.teacher)), known))
+                if bar is not None:
+                    bar.advance(len(indices))
+        explanations = Explanations.joined(parts).select(np.argsort(np.concatenate(groups)))
+        if self.common.level == "word":
+            explanations = explanations.words()
+        if self.common.absolute:
+            explanations = absolute_of(explanations)
+        return normalised(explanations, self.common.normalise)
+
+    def _in_precision(self) -> AbstractContextManager[None]:
+        """While this lasts the teacher answers in the precision that was asked for."""
+        if not isinstance(self.teacher, Model):
+            return nullcontext()
+        return answering_in(self.teacher, self.common.precision, method=self.method.name)
+
+    def _prepare(self, rows: Sequence[Row]) -> None:
+        if isinstance(self.method.explainer, Explainer) and not self._is_prepared:
+            self.method.explainer.prepare(self.teacher, self.background or rows[:1])
+        self._is_prepared = True
+
+    def _encoded(self, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
+        try:
+            return [encoded(self.teacher, [rows[index] for index in indices]) for indices in groups]
+        except TooLongError:  # of one batch; the caller wants to know of all
+            assert isinstance(self.teacher, Model)
+            self.teacher.check_rows(rows)
+            raise
+
+    def _batch(self, rows: Sequence[Row], batch: Batch, outputs: Outputs | None) -> Explanations:
+        if self.common.special:
+            batch = replace(batch, units=batch.mask)
+        answers = Answers.of(self.teacher, rows, batch, outputs)
+        target = aim(self.teacher, rows, batch, answers.logits, target=self.common.target, scale=self.common.scale)
+        explanation = self.method.explainer(self.teacher, batch, target)
+        _check_scores(explanation, rows, batch, method=self.method.name)
+        return columns_of(
+            self.teacher,
+            rows,
+            batch,
+            explanation,
+            answers,
+            target_names(self.teacher, rows, batch, target),
+            method=self.method.name,
+            options=self.options,
+            fingerprints=self.fingerprints,
+        )
+
+
+def _check_scores(explanation: Any, rows: Sequence[Row], batch: Batch, *, method: str) -> None:
+    """Refuse what is no explanation of the batch."""
+    if not isinstance(explanation, Explanation):
+        raise ShapeError(f"Explainer {method!r} must return an Explanation, not {type(explanation).__name__}.")
+    if explanation.scores.shape != batch.mask.shape or (explanation.units & ~batch.mask).any():
+        raise ShapeError(
+            f"Explainer {method!r} must score the positions of its batch, {tuple(batch.mask.shape)}, and "
+            f"none that is padding; it gave scores of shape {tuple(explanation.scores.shape)}."
+        )
+    is_finite = explanation.scores.isfinite().all(-1).tolist()
+    if not all(is_finite):
+        broken = [row.id for row, fine in zip(rows, is_finite, strict=True) if not fine]
+        raise DidactError(
+            f"{method!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
+            "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
+        )

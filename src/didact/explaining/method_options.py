@@ -1,0 +1,97 @@
+"""The options of explaining: those that every method shares, and those of one method."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from didact.core.aim import refusal
+from didact.core.explainer import Explainer
+from didact.core.players import LEVELS
+from didact.core.precision import SINGLE, check_precision
+from didact.core.teacher import Teacher
+from didact.errors import OptionError
+from didact.explainers import EXPLAINERS, is_learned
+from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
+from didact.explainers.learned import load_explainer
+from didact.explainers.presets import preset_named
+from didact.registry import check_types, parse_spec, plain
+from didact.results.transforms import parse_normalisation
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """The options that every method shares, each with its one default."""
+
+    target: str | int = "predicted"
+    scale: str | None = None
+    level: str = "token"
+    special: bool = False
+    absolute: bool = False
+    normalise: str = "raw"
+    precision: str = SINGLE
+
+    def __post_init__(self) -> None:
+        check_precision(self.precision)
+        if self.level not in LEVELS:
+            raise OptionError(f"Option 'level' is 'token' or 'word', not {self.level!r}.")
+        parse_normalisation(self.normalise)
+
+
+COMMON: Final = tuple(field.name for field in fields(CommonOptions))
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[CommonOptions, dict[str, Any]]:
+    """The options that every method shares, and those of one method."""
+    common = {name: value for name, value in options.items() if name in COMMON}
+    check_types(common, CommonOptions, of="every method")
+    return CommonOptions(**common), {name: value for name, value in options.items() if name not in COMMON}
+
+
+def resolve(
+    teacher: Teacher,
+    method: str | Explainer | Callable[..., Any],
+    options: Mapping[str, Any],
+    *,
+    preset: str | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+) -> tuple[CommonOptions, Built]:
+    """Options sorted into those common to all and the method's own; unknown ones are refused."""
+    shared = {"batch_size": plain(batch_size), "seed": plain(seed)}
+    shared = {name: value for name, value in shared.items() if value is not None}
+    given = {name: plain(value) for name, value in options.items()}
+    if is_learned(method):
+        method = load_explainer(str(method))
+    if isinstance(method, str):
+        method, given = _with_options_of_spec(method, given, shared)
+    for name, value in given.items():
+        reason = refusal(teacher, name, value)
+        if reason is not None:
+            raise OptionError(reason)
+    if preset is not None:
+        if not isinstance(method, str):
+            raise OptionError("A preset sets options of a named method, and this explainer is already made.")
+        for name, value in preset_named(preset).options(method).items():
+            if (name in COMMON or knows_option(method, name)) and refusal(teacher, name, value) is None:
+                given.setdefault(name, value)
+    made = getattr(method, "level", None)
+    if made is not None and given.setdefault("level", made) != made:
+        raise OptionError(f"The explainer was made with level={made!r}, and level={given['level']!r} was asked for.")
+    common, given = split_options(given)
+    if isinstance(method, str):
+        wanted = {"level": common.level} | shared
+        given = {name: value for name, value in wanted.items() if knows_option(method, name)} | given
+    check_types(shared, resolve, of="explain")
+    return common, build_explainer(method, **given)
+
+
+def _with_options_of_spec(
+    method: str, given: Mapping[str, Any], shared: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The name of a spec like `lime(samples=200)`, and its options with those given beside it."""
+    spec = parse_spec(method)
+    EXPLAINERS[spec.name]  # an unknown method is told before an unknown option
+    twice = sorted(spec.options.keys() & (given.keys() | shared.keys()))
+    if twice:
+        raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
+    return spec.name, in_new_names(spec.name, {**given, **spec.options})

@@ -1,0 +1,234 @@
+"""Shards of explanations as jobs: what a worker must know, the runner that explains, and who hands the shards out.
+
+Nothing is pickled. The teacher comes by its name or folder, the method by its name and options or as the folder of what
+it learned, rows and known answers as tables.
+"""
+
+import logging
+import os
+import secrets
+import shutil
+import traceback
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from didact.core.outputs import Outputs
+from didact.errors import DidactError, OptionError, error_of, kind_of
+from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, Manifest
+from didact.explainers import EXPLAINERS
+from didact.explainers.build import Built, build_explainer
+from didact.explainers.learned import Learned, load_explainer, save_explainer
+from didact.explaining.dataset import DatasetJob
+from didact.explaining.job import ExplainJob
+from didact.explaining.method_options import CommonOptions
+from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
+from didact.explaining.saved_teacher import TeacherSource, save_copy
+from didact.explaining.shard_store import Shard, ShardStore
+from didact.files.atomic import with_folder
+from didact.files.sealed import read_json, write_json
+from didact.files.store import canonical, key_of
+from didact.render.progress import Progress
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ExplainerSource:
+    """How a worker builds the method: from its name and options, or from the folder of what it learned."""
+
+    name: str
+    options: Mapping[str, Any]
+    folder: str | None = None
+
+    def build(self, base: Path) -> Built:
+        if self.folder is None:
+            return build_explainer(self.name, **self.options)
+        return Built(load_explainer(base / self.folder), self.name, self.options)
+
+
+# -- in a worker ------------------------------------------------------------------------------------------------------
+
+
+class ExplainRunner:
+    """Explains the shards of a manifest. A key is the name of a shard's file; its rows are beside the manifest."""
+
+    def __init__(self, manifest: Path) -> None:
+        self.folder = manifest.parent
+        self.content: dict[str, Any] = read_json(manifest, advice="Run the same command again.")
+        self.threads: int = self.content["threads"]
+
+    def run(self, key: str) -> JobResult:
+        """Explain a shard and keep it, or say what stands in the way."""
+        try:
+            rows = read_whole_rows(self.folder / key)
+            values = read_answers(self.folder / key)
+            ids = tuple(row.id for row in rows)
+            outputs = None if values is None else Outputs(self.job.teacher.task, ids, values)
+            explanations = self.job.explain(rows, outputs)
+            explanations.save(with_folder(self.folder / self.content["shards"] / key))
+        except DidactError as error:
+            return JobResult(key, JobStatus.REFUSED, error=str(error), error_kind=kind_of(error))
+        except Exception as error:  # of a model or a method
+            message = f"{type(error).__name__}: {error}"
+            return JobResult(key, JobStatus.FAILED, error=message, traceback=traceback.format_exc())
+        return JobResult(key, JobStatus.DONE)
+
+    @cached_property
+    def job(self) -> ExplainJob:
+        content = self.content
+        torch.set_default_dtype(getattr(torch, content["dtype"]))
+        source = TeacherSource(**content["teacher"])
+        teacher = source.open(self.folder)
+        built = ExplainerSource(**content["explainer"]).build(self.folder)
+        background = None if content["background"] is None else read_whole_rows(self.folder / content["background"])
+        job = ExplainJob(teacher, CommonOptions(**content["common"]), built, content["batch_size"], background)
+        if key_of(job.settings) != content["settings"]:
+            raise DidactError(
+                f"A worker reads the teacher {source.source!r} or the method otherwise than the calling process: one "
+                "of them was changed meanwhile, or the worker's machine has other versions of torch and transformers. "
+                "Give the same command again, or explain without workers."
+            )
+        return job
+
+
+# -- in the calling process -------------------------------------------------------------------------------------------
+
+
+class ShardQueue:
+    """The shards of a store that workers explain, and what they read, in a `folder` below `root`."""
+
+    def __init__(self, teacher: TeacherSource, store: ShardStore, folder: Path, root: Path) -> None:
+        self.job, self.teacher, self.store, self.folder, self.root = store.job, teacher, store, folder, root
+        self.waiting: dict[str, Shard] = {}
+
+    def run(self, executor: Executor, shards: Iterable[Shard], bar: Progress) -> None:
+        """Let workers explain the shards. A shard that fails stops the run; others are kept."""
+        manifest = self.write_manifest()
+        results = executor.run(manifest, map(self._shard_job, shards))
+        with closing(results):  # the number of shards that an error names must not grow afterwards
+            for result in results:
+                if result.traceback:
+                    log.info("%s", result.traceback)
+                bar.advance(self._finish(result))
+
+    def write_manifest(self) -> Manifest:
+        """Write what all shards have in common."""
+        job, settings = self.job, self.job.settings
+        path = with_folder(self.folder / "manifest.json")
+        if job.background is not None:
+            write_whole_rows(self.folder / "background.parquet", job.background)
+        content = {
+            "kind": JobKind.EXPLAIN,
+            "teacher": asdict(self.teacher),
+            "explainer": asdict(self._explainer_source()),
+            "common": asdict(job.common),
+            "batch_size": job.batch_size,
+            "threads": settings["threads"],
+            "dtype": settings["dtype"],
+            "settings": key_of(settings),
+            "background": None if job.background is None else "background.parquet",
+            "shards": os.path.relpath(self.store.folder, self.folder),
+        }
+        write_json(path, content)
+        return Manifest(path, self.root, settings["threads"], on_gpu=settings["device"] == "cuda")
+
+    @cached_property
+    def _inputs(self) -> tuple[str, ...]:
+        """The files that every shard reads."""
+        folders = [self.folder] if self.teacher.name is None else [self.folder, self.folder / self.teacher.source]
+        paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return tuple(sorted(map(self._relative, paths)))
+
+    def _relative(self, path: Path) -> str:
+        return path.resolve().relative_to(self.root.resolve()).as_posix()
+
+    def _shard_job(self, shard: Shard) -> Job:
+        """The job that explains a shard into its file of the store."""
+        common, file = self._inputs, self.store.file(shard)
+        rows_file = self.folder / file.name
+        write_whole_rows(rows_file, shard.rows, None if shard.outputs is None else shard.outputs.values)
+        self.waiting[file.name] = shard
+        return Job(file.name, (*common, self._relative(rows_file)), (self._relative(file),))
+
+    def _finish(self, result: JobResult) -> int:
+        """Keep a shard that is back, and return how many rows it has. A shard that failed is an error."""
+        rows = self.waiting.pop(result.key).rows
+        (self.folder / result.key).unlink(missing_ok=True)
+        if result.status is JobStatus.REFUSED:
+            raise error_of(result.error_kind, result.error)
+        if result.status is not JobStatus.DONE:
+            hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
+            hint = hint if "SIGKILL" in result.error else ""
+            raise DidactError(
+                f"{self.job.method.name!r} could not explain the {len(rows):,} rows from {rows[0].id!r} "
+                f"to {rows[-1].id!r}. {result.error}\n{hint}{self.store.progress()}"
+            )
+        result.write_files(self.root)
+        return len(rows)
+
+    def _explainer_source(self) -> ExplainerSource:
+        built, explainer, folder = self.job.method, self.job.method.explainer, None
+        if isinstance(explainer, Learned) and explainer.is_ready:
+            folder = "explainer"
+            save_explainer(explainer, self.folder / folder)
+        for name, value in built.options.items():
+            try:
+                canonical({name: value})
+            except (TypeError, ValueError) as error:
+                raise OptionError(
+                    f"Option {name!r} is a {type(value).__name__}, and workers are told plain values alone. Give one, "
+                    "or workers=0."
+                ) from error
+        return ExplainerSource(built.name, dict(built.options), folder)
+
+
+class SharedExplaining:
+    """Lets an executor explain the shards of a comparison. The teacher is saved once, for all methods.
+
+    What is as fast here, or cannot be given by name or folder, is left to this process.
+    """
+
+    def __init__(self, executor: Executor, root: Path) -> None:
+        self.executor, self.root = executor, root
+        # As drafts are named: the sweep of a later run removes what a killed one left.
+        self.folder = root / "explanations" / f"jobs.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+        self._teachers: dict[str, TeacherSource | None] = {}
+        self._count = 0
+
+    def __enter__(self) -> "SharedExplaining":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fill(self, work: DatasetJob, store: ShardStore, progress: bool) -> bool:
+        """Explain the shards that the store lacks. False if this process is to explain them."""
+        if not _is_shareable(work.job.method) or self.executor.max_concurrency() < 2:
+            return False
+        missing = [shard for shard in work.shards() if store.load(store.file(shard)) is None]
+        if len(missing) < 2 or (teacher := self._saved(work)) is None:
+            return False
+        self._count += 1
+        folder = self.folder / f"{self._count:04d}"
+        source = replace(teacher, source=os.path.relpath(self.folder / teacher.source, folder))
+        with Progress(work.job.title, total=len(work.rows), shown=progress) as bar:
+            bar.skip(len(work.rows) - sum(len(shard.rows) for shard in missing))
+            ShardQueue(source, store, folder, self.root).run(self.executor, missing, bar)
+        return True
+
+    def _saved(self, work: DatasetJob) -> TeacherSource | None:
+        fingerprint = work.fingerprints["teacher"]
+        if fingerprint not in self._teachers:
+            self._teachers[fingerprint] = save_copy(work.job.teacher, fingerprint, self.folder, work.rows)
+        return self._teachers[fingerprint]
+
+
+def _is_shareable(method: Built) -> bool:
+    """Whether the method asks the teacher anything, and a worker can build it: not so an object of an unknown class."""
+    return method.is_known and method.name in EXPLAINERS and not EXPLAINERS[method.name].cost.startswith("nothing")

@@ -1,0 +1,226 @@
+"""Explanations of data that do not fit in memory: shard by shard into one file, going on where it was stopped."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from didact.core.explainer import Explainer
+from didact.core.fingerprint import forget_fingerprint
+from didact.core.function import FunctionTeacher
+from didact.core.row import Fingerprint, Row
+from didact.core.teacher import Teacher
+from didact.core.threads import torch_threads
+from didact.data.stream import check_source, stream_rows
+from didact.errors import DataError, OptionError
+from didact.execution.process_pool import WORKER, ProcessPool
+from didact.explainers.default import default_method
+from didact.explaining.input_rows import rows_of
+from didact.explaining.job import ExplainJob
+from didact.explaining.saved_teacher import TeacherSource
+from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.shard_jobs import ShardQueue
+from didact.explaining.shard_store import Shard, ShardStore
+from didact.files.atomic import check_new_file, write_through
+from didact.limits import most_threads, shown
+from didact.models.load import load_teacher
+from didact.render.progress import Progress
+from didact.results.explanations_parquet import cautions_in, is_explanations, join_files, residuals_in
+
+_MODULE: Final = WORKER
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How a stream is read, cut into shards and shared among workers: the options of `explain_stream` alone."""
+
+    overwrite: bool = False
+    split: str = "train"
+    columns: Mapping[str, str | None] | None = None
+    classes: Sequence[str] | None = None
+    data_dir: str | Path | None = None
+    shard: int = 256
+    rows: int | None = None
+    workers: int = 0
+    threads: int = 1
+    total: int | None = None
+    loading: Mapping[str, Any] | None = None
+    notes: Callable[[str], None] | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        counts = self.workers, self.threads, self.shard, self.rows
+        if self.workers < 0 or self.threads < 1 or self.shard < 1 or (self.rows is not None and self.rows < 1):
+            values = "{}, {}, {} and {}".format(*counts)
+            raise OptionError(f"workers is at least 0, threads, shard and rows at least 1, not {values}.")
+        if max(self.workers, self.threads) > most_threads():
+            raise OptionError(
+                f"workers and threads are at most {most_threads()}, got {shown(self.workers)} and "
+                f"{shown(self.threads)}."
+            )
+
+    def expected(self, known: int | None) -> int | None:
+        """How many rows there will be, if the data hold so many; None if nobody knows."""
+        known = self.total or known
+        return self.rows if known is None else min(known, self.rows or known)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What was written: how many rows and shards, and how many shards had been kept by a run before."""
+
+    path: Path
+    rows: int
+    shards: int
+    kept: int
+
+
+def explain_stream(
+    teacher: Teacher | str | Path,
+    data: Any,
+    method: Any = None,
+    *,
+    out: str | Path,
+    background_rows: Any = None,
+    preset: str | None = None,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    **options: Any,
+) -> Streamed:
+    """Explain rows as they are read, and write them to one Parquet file in their order. Memory does not grow with rows.
+
+    `data` is a Parquet or JSON-lines file, a `split` ("train") of a data set that didact knows or the hub has, or
+    anything to iterate over; `columns`, `data_dir` and `notes` are those of `didact.data.stream.stream_rows`. Of the
+    data the first `rows` are explained. `shard` (256) rows are explained and kept together; a run that was stopped
+    goes on after the last of them, to the same file. With `workers` (0) so many processes explain, each with a
+    teacher and a method of its own: both are then given by name or folder (with `loading`, what `load_teacher` takes).
+    This process and each of the others compute with `threads` (1) threads, so that the bytes do not depend on how many
+    processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
+    names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is
+    called with what was guessed about the data. A file at `out` that holds no explanations, or those of another model,
+    method, options or data, is replaced only with `overwrite`; the data are compared when all are read, and the shards
+    stay. Other options are those of `didact.explain`. The file is read as others (`Explanations.load`), or shard by
+    shard (`Explanations.shards`). Without a `method` it is chosen as `didact.explain` does. Warns as `didact.explain`
+    does where scores do not add up.
+    """
+    names = [field.name for field in fields(StreamOptions) if field.name in options]
+    stream = StreamOptions(**{name: options.pop(name) for name in names})
+    method = str(method) if isinstance(method, Path) else method
+    if stream.workers:
+        _check_named(teacher, method)
+    check_source(data)
+    path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
+    with torch_threads(stream.threads):
+        opened = load_teacher(str(teacher), **(stream.loading or {})) if isinstance(teacher, str | Path) else teacher
+        forget_fingerprint(opened)
+        job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
+        shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
+        if not stream.overwrite:
+            job.check_origin(path, job.fingerprints)
+        streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
+    warn_of_scores(job.method, residuals_in(path), cautions_in(path), stacklevel=2)
+    return streamed
+
+
+def _check_named(teacher: Any, method: Any) -> None:
+    """An error for a teacher or a method that workers cannot make for themselves."""
+    if not isinstance(teacher, str | Path):
+        raise OptionError("Workers load the teacher themselves: give its folder or its name on the hub, or workers=0.")
+    if method is not None and not isinstance(method, str):
+        raise OptionError(
+            "Workers make the explainer themselves: give its name with its options, the folder of one that was "
+            "learned, or workers=0."
+        )
+
+
+def _job(
+    teacher: Teacher, method: Any, options: Mapping[str, Any], background_rows: Any, **resolving: Any
+) -> ExplainJob:
+    """What is done to every shard."""
+    background = None if background_rows is None else rows_of(teacher, background_rows)
+    method = default_method(teacher) if method is None else method
+    job = ExplainJob.of(teacher, method, options, background=background, **resolving)
+    if background is None and isinstance(job.method.explainer, Explainer) and job.method.explainer.compares:
+        raise OptionError(
+            f"{job.method.name!r} compares with other rows, and a stream has none to choose from beforehand. Give some "
+            "(background_rows=…, --background)."
+        )
+    job.check_learned()
+    return job
+
+
+class _Shards:
+    """The shards of a stream, in the order in which they are read."""
+
+    def __init__(self, store: ShardStore, options: StreamOptions) -> None:
+        self.job, self.store, self.options = store.job, store, options
+        self.rows = 0
+        self._files: list[Path] = []
+        self._data = Fingerprint()
+
+    def explain(self, data: Any, teacher: str, seed: int) -> Streamed:
+        """Explain what no earlier run finished, here or by workers that open the `teacher`, and write the file."""
+        options, job = self.options, self.job
+        source = stream_rows(
+            data, size=options.shard, task=job.teacher.task, columns=options.columns, classes=job.teacher.classes,
+            called=options.classes, split=options.split, labels=job.common.target == "gold", data_dir=options.data_dir,
+            seed=seed, notes=options.notes,
+        )  # fmt: skip
+        total = options.expected(source.total)
+        with self.store.locked(), Progress(job.title, total=total, shown=options.progress) as bar:
+            shards = self._read(_first(source, options.rows))
+            try:
+                if options.workers:
+                    self._explain_by_workers(teacher, self.store.missing(shards, bar), bar)
+                else:
+                    for shard in shards:
+                        self.store.explain(shard, bar)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"Stopped. {self.store.progress()}") from None
+            return self.joined()
+
+    def _explain_by_workers(self, teacher: str, missing: Iterator[Shard], bar: Progress) -> None:
+        source = TeacherSource.of(teacher, self.options.loading or {})
+        pool = ProcessPool(self.options.workers, self.options.threads, module=_MODULE)
+        with self.store.job_folder() as folder:
+            ShardQueue(source, self.store, folder, self.store.folder).run(pool, missing, bar)
+
+    def _read(self, source: Iterator[list[Row]]) -> Iterator[Shard]:
+        """The shards as they are read. What a function answers to the rows of a shard is part of its name."""
+        teacher = self.job.teacher
+        for number, rows in enumerate(source):
+            function = teacher.fingerprint(rows) if isinstance(teacher, FunctionTeacher) else None
+            shard = Shard(number, rows, function=function)
+            self.rows += len(rows)
+            self._data.update(rows)
+            if function is not None:
+                self._data.add(function)
+            self._files.append(self.store.file(shard))
+            yield shard
+
+    def joined(self) -> Streamed:
+        """All shards become one file; then they are removed.
+
+        Only now all data are known. If a file of other data is there, the shards stay.
+        """
+        if not self._files:
+            raise DataError("There is nothing to explain: no rows were given.")
+        path = self.store.path
+        if not self.options.overwrite:
+            fingerprints = self.job.fingerprints | {"data": str(self._data)}
+            self.job.check_origin(path, fingerprints, advice=f" {self.store.progress()}")
+        with write_through(path) as draft:
+            join_files(self._files, draft, data=str(self._data))
+        self.store.clear_all()
+        return Streamed(path, self.rows, len(self._files), self.store.reused)
+
+
+def _first(source: Iterator[list[Row]], most: int | None) -> Iterator[list[Row]]:
+    """The source up to so many rows."""
+    left = sys.maxsize if most is None else most
+    for rows in source:
+        yield rows[:left]
+        left -= len(rows)
+        if left <= 0:
+            return
