@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from didact.errors import OptionError, UnsupportedError
 from didact.files.paths import check_readable, kind_at
 from didact.files.sealed import damaged, hash_of_file
 from didact.models.hub import check_folder
-from didact.models.native import native_from
+from didact.models.native import NativeModel, native_from
 from didact.models.spread import AUTO, check_accelerate
 from didact.results.documents import VERSION, load_document
 
@@ -30,6 +31,16 @@ WEIGHTS = "weights"  # the entry of that file with a SHA-256 of each file of wei
 _RESTORE = "Train the model again, or restore the file."
 _DEVICES = "cpu, cuda, cuda:1 and so on, mps"
 _BRIEF = 120  # characters of what torch says that people want to read
+
+
+@dataclass(frozen=True)
+class HeadOptions:
+    """What a model is to answer and how much it may read; None where the model itself says it."""
+
+    task: Task | None
+    classes: Sequence[str] | None
+    max_length: int | None
+    truncate: bool
 
 
 def load_teacher(
@@ -60,13 +71,14 @@ def load_teacher(
         raise OptionError(f"task must be the name of a task, not {task!r}.")
     check_class_names(classes)
     kind = task_named(task) if isinstance(task, str) else task
+    wanted = HeadOptions(kind, classes, max_length, truncate)
     source = _live_pair(source)
     if isinstance(source, tuple):
         if device is not None:
             raise OptionError(
                 "A live model stays where it is: move it yourself, model.to(device), and leave device out."
             )
-        pair = _from_pair(source, kind, classes, max_length, truncate)
+        pair = _from_pair(source, wanted)
         return _checked(pair) if check else pair
     if not isinstance(source, str | Path):
         if isinstance(source, Teacher):
@@ -88,14 +100,12 @@ def load_teacher(
     if spread:
         check_accelerate()
     target = None if device is None or spread else checked_device(device)
-    teacher = _kept(str(source), kind, classes, max_length, truncate, revision, trust_remote_code, spread=spread)
+    teacher = _kept(str(source), wanted, spread=spread, revision=revision, trust_remote_code=trust_remote_code)
     teacher = teacher if target is None else teacher.to(target)
     return _checked(teacher) if check else teacher
 
 
-def _from_pair(
-    pair: tuple[Any, ...], task: Task | None, classes: Sequence[str] | None, max_length: int | None, truncate: bool
-) -> Model:
+def _from_pair(pair: tuple[Any, ...], wanted: HeadOptions) -> Model:
     """A live model with its tokenizer as a teacher."""
     from transformers import PreTrainedModel
 
@@ -103,18 +113,16 @@ def _from_pair(
 
     if len(pair) != 2 or not isinstance(pair[0], PreTrainedModel):
         raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
-    return HuggingFaceModel(*pair, task=task, classes=classes, max_length=max_length, truncate=truncate)
+    return HuggingFaceModel(*pair, **vars(wanted))
 
 
 def _checked(model: Model) -> Model:
     """The model, if what didact computes in it is what transformers answers. Native models need no check."""
-    if "didact.models.huggingface" not in sys.modules:  # importing transformers takes seconds
-        return model
-    from didact.models.huggingface import HuggingFaceModel
-
-    if isinstance(model, HuggingFaceModel):
+    if not isinstance(model, NativeModel):  # importing transformers takes seconds
+        from didact.models.huggingface import HuggingFaceModel
         from didact.models.selfcheck import check_model
 
+        assert isinstance(model, HuggingFaceModel)
         check_model(model)
     return model
 
@@ -149,17 +157,7 @@ def plain_model(model: Any) -> Any:
     return inside if type(model).__name__ == "OptimizedModule" and isinstance(inside, nn.Module) else model
 
 
-def _kept(
-    source: str,
-    task: Task | None,
-    classes: Sequence[str] | None,
-    max_length: int | None,
-    truncate: bool,
-    revision: str | None,
-    trust_remote_code: bool,
-    *,
-    spread: bool,
-) -> Model:
+def _kept(source: str, wanted: HeadOptions, *, spread: bool, **options: Any) -> Model:
     record = read_record(Path(source))
     if not record:
         check_folder(source)  # before transformers is imported, which takes seconds
@@ -171,22 +169,19 @@ def _kept(
                 "one. Name its device: cpu, cuda or mps."
             )
         model: Model = native_from(Path(source))
-        _check_native(model, source, task, classes, max_length)
-        model.max_length = max_length or model.max_length
-        model.truncate = model.truncate or truncate
+        _check_native(model, source, wanted)
+        model.max_length = wanted.max_length or model.max_length
+        model.truncate = model.truncate or wanted.truncate
     else:
         from didact.models.pretrained import trained
 
-        model = trained(
-            source,
-            task=task or (task_named(record["task"]) if "task" in record else None),
-            classes=classes,
-            max_length=max_length or record.get("max_length"),
-            truncate=truncate or bool(record.get("truncate")),
-            spread=spread,
-            revision=revision,
-            trust_remote_code=trust_remote_code,
+        wanted = replace(
+            wanted,
+            task=wanted.task or (task_named(record["task"]) if "task" in record else None),
+            max_length=wanted.max_length or record.get("max_length"),
+            truncate=wanted.truncate or bool(record.get("truncate")),
         )
+        model = trained(source, wanted, spread=spread, **options)
     model.name = source
     model.record = record
     return model
@@ -257,13 +252,12 @@ def usual_device() -> str:
     return "cpu" if found is None else found.type
 
 
-def _check_native(
-    model: Model, source: str, task: Task | None, classes: Sequence[str] | None, max_length: int | None
-) -> None:
+def _check_native(model: Model, source: str, wanted: HeadOptions) -> None:
     """A native model knows its task, classes and length: what is asked must fit them."""
-    if task is not None and task != model.task:
-        raise OptionError(f"Model {source!r} does {model.task}, not {task}.")
-    if classes is not None and tuple(classes) != model.classes:
-        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(classes)}.")
-    if max_length is not None and not 1 <= max_length <= model.max_length:
-        raise OptionError(f"max_length {max_length} was asked for; model {source!r} reads 1 to {model.max_length}.")
+    if wanted.task is not None and wanted.task != model.task:
+        raise OptionError(f"Model {source!r} does {model.task}, not {wanted.task}.")
+    if wanted.classes is not None and tuple(wanted.classes) != model.classes:
+        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(wanted.classes)}.")
+    length = wanted.max_length
+    if length is not None and not 1 <= length <= model.max_length:
+        raise OptionError(f"max_length {length} was asked for; model {source!r} reads 1 to {model.max_length}.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from didact.models import MODELS
 from didact.models.heads import task_of
 from didact.models.hub import base_folder, hub_errors, unreachable
 from didact.models.huggingface import HuggingFaceModel
+from didact.models.load import HeadOptions
 from didact.models.spread import AUTO
 
 _HEADS = {
@@ -40,16 +42,7 @@ def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool
     )
 
 
-def trained(
-    source: str,
-    *,
-    task: Task | None,
-    classes: Sequence[str] | None,
-    max_length: int | None,
-    truncate: bool,
-    spread: bool = False,
-    **options: Any,
-) -> HuggingFaceModel:
+def trained(source: str, wanted: HeadOptions, *, spread: bool = False, **options: Any) -> HuggingFaceModel:
     """A model that was saved with its head; `spread`, over all devices there are."""
     if source in MODELS and not Path(source).is_dir():
         raise UnknownNameError(
@@ -75,11 +68,9 @@ def trained(
         if loaded["missing_keys"]:
             missing = ", ".join(sorted(loaded["missing_keys"])[:3])
             raise RecordError(f"The weights of {source!r} lack {missing}; with random ones it would be no teacher.")
-        task = task or task_of(model)
+        task = wanted.task or task_of(model)
         tokenizer = tokenizer_of(source, task, source, **options)
-    return HuggingFaceModel(
-        model.eval(), tokenizer, task=task, classes=classes, name=source, max_length=max_length, truncate=truncate
-    )
+    return HuggingFaceModel(model.eval(), tokenizer, name=source, **vars(replace(wanted, task=task)))
 
 
 @contextmanager
