@@ -3,6 +3,7 @@
 Import from the modules, not from here. Without torch: `task`, `row`, `rows`, `dataset`, `classes`, `words`, `outputs`,
 `measure`, `seeds`, and the teachers `teacher`, `function` and `human`. With torch: `model`, `batch`, `batching` (rows
 of similar length), `encode`, `trace`, `target`, `aim` (from a target's name to numbers), `explainer`, `explanation`,
-`encoder_layer`, `normalise`, `loss`, `precision`, `simplex`, and for perturbation `baseline`, `players` and `perturb`.
+`encoder_layer`, `normalise`, `loss`, `precision`, `threads`, `simplex`, `fingerprint` (which tells teachers apart), and
+for perturbation `baseline`, `players` and `perturb`.
 To add a value: one frozen dataclass, one file, shapes in the annotations.
 """
