@@ -23,6 +23,7 @@ from didact.explaining.method_options import resolve
 from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
 from didact.explaining.saved_teacher import save_copy
 from didact.explaining.shard_jobs import SharedExplaining
+from didact.explaining.shard_store import ShardStore
 from didact.files.sealed import read_json, write_json
 from didact.models.load import load_teacher
 from didact.results.explanations_parquet import to_parquet
@@ -192,6 +193,19 @@ class TestSameNumbers:
         for method in ("gradient_input", "gradient_norm"):
             sharing.explain(teacher, rows, method)
         assert (sharing.shared, len(saved)) == ([True, True], 1)
+
+
+def test_the_last_shard_of_a_stopped_run_is_explained_here(sharing, teacher, rows, tmp_path, monkeypatch):
+    """One shard is not worth a worker; it joins those that workers made."""
+    clear = ShardStore.clear
+    monkeypatch.setattr(ShardStore, "clear", lambda *_: None)
+    whole = sharing.explain(teacher, rows, "occlusion")
+    monkeypatch.setattr(ShardStore, "clear", clear)
+    *_, last = sorted(tmp_path.rglob("*.shards/*.parquet"))
+    last.unlink()
+    again = sharing.explain(teacher, rows, "occlusion")
+    assert sharing.shared == [True, False]
+    assert to_parquet(again) == to_parquet(whole)
 
 
 class TestErrors:

@@ -4,6 +4,6 @@ Import from the modules, not from here; `explainer` and `model` also give out th
 torch: `task`, `row`, `rows`, `dataset`, `classes`, `words`, `outputs`, `measure`, `seeds`, and the teachers `teacher`,
 `function` and `human`. With torch: `model`, `batch`, `batching` (rows of similar length), `encode`, `trace`, `target`,
 `aim` (from a target's name to numbers), `explainer`, `explanation`, `encoder_layer`, `normalise`, `loss`, `precision`,
-`simplex`, and for perturbation `baseline`, `players` and `perturb`.
+`threads`, `simplex`, `fingerprint` (which tells teachers apart), and for perturbation `baseline`, `players`, `perturb`.
 To add a value: one frozen dataclass, one file, shapes in the annotations.
 """

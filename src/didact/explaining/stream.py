@@ -50,10 +50,11 @@ class StreamOptions:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        counts = self.workers, self.threads, self.shard, self.rows
         if self.workers < 0 or self.threads < 1 or self.shard < 1 or (self.rows is not None and self.rows < 1):
-            values = "{}, {}, {} and {}".format(*counts)
-            raise OptionError(f"workers is at least 0, threads, shard and rows at least 1, not {values}.")
+            raise OptionError(
+                f"workers is at least 0, threads, shard and rows at least 1, not {self.workers}, {self.threads}, "
+                f"{self.shard} and {self.rows}."
+            )
         if max(self.workers, self.threads) > most_threads():
             raise OptionError(
                 f"workers and threads are at most {most_threads()}, got {shown(self.workers)} and "
