@@ -349,7 +349,7 @@ class Run:
             maps.save(folder / file)
             self.place.push(f"explanations/{file}")
 
-    def _prepared(self, student: StudentSpec) -> tuple[str, dict[str, Any]]:
+    def _prepared(self, student: StudentSpec) -> tuple[str, dict[str, object]]:
         """Where the student's start is kept, and how it is trained."""
         start = self.roster.starts[student.architecture]
         name = key_of(dict(start.facts))

@@ -81,7 +81,7 @@ class L2E(Learned):
         self._reads: NetworkSpec | None = None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in inspect.signature(L2E).parameters}
 
     @property
@@ -234,7 +234,7 @@ class L2E(Learned):
         return self._reads is not None
 
     @property
-    def shape(self) -> dict[str, Any]:
+    def shape(self) -> dict[str, object]:
         return {"reads": self.reads.plain()}
 
     def weights_kept(self) -> dict[str, Tensor]:

@@ -117,7 +117,7 @@ class Mix(Learned):
         return NORMALISERS[self.normaliser](self.coefficients)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         return {
             "normaliser": self.normaliser,
             "temperature": self.temperature,
@@ -135,7 +135,7 @@ class Mix(Learned):
         return bool(self.names)
 
     @property
-    def shape(self) -> dict[str, Any]:
+    def shape(self) -> dict[str, object]:
         return {"names": list(self.names)}
 
     def weights_kept(self) -> dict[str, Tensor]:
@@ -220,7 +220,7 @@ class Blend(Mix):
         self._built: tuple[Explainer, ...] = ()
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         return {"members": self.members, **super().options}
 
     def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
