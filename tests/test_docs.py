@@ -34,7 +34,7 @@ def test_every_native_model_is_in_the_docs():
     assert [name for name in MODELS if f"| `{name}` |" not in page] == []
 
 
-@pytest.mark.parametrize("package", ["core", "explaining", "learning", "metrics", "stats"])
+@pytest.mark.parametrize("package", ["core", "explaining", "files", "learning", "metrics", "results", "stats"])
 def test_a_package_names_all_its_modules(package):
     folder = ROOT / "src" / "didact" / package
     said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))

@@ -131,7 +131,7 @@ class Config(BaseModel):
         cls.RENAMED = {old: new for base in reversed(cls.__mro__) for old, new in getattr(base, "RENAMED", {}).items()}
 
     @classmethod
-    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, Any]:
+    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, object]:
         """The entries under their present names, without those that are None or retired."""
         fields = {name: value for name, value in entries.items() if value is not None}
         for old, new in cls.RENAMED.items():
@@ -152,7 +152,7 @@ class Config(BaseModel):
         """A copy with some fields changed, which are not checked."""
         return self.model_copy(update=changes)
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, object]:
         """The fields that were given, by name."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
@@ -255,7 +255,7 @@ class TrainingOptions(Config):
     """Learning rate."""
 
     @property
-    def training(self) -> dict[str, Any]:
+    def training(self) -> dict[str, object]:
         """The fields that were given."""
         values = self.pick("epochs", "batch_size", "learning_rate")
         return {name: value for name, value in values.items() if value is not None}

@@ -238,7 +238,7 @@ def split_list(text: str, sign: str = ",") -> list[str]:
     return [part.strip() for part in [*parts, text[start:]] if part.strip()]
 
 
-def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> dict[str, Any]:
+def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> dict[str, object]:
     """`options`, if the class or function `allowed` takes each of them as a keyword-only argument."""
     parameters = inspect.signature(allowed).parameters
     known = [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -292,7 +292,7 @@ def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: 
         raise OptionError(f"Option 'batch_size' of {of} must be an integer from 1 to {MOST_AT_ONCE:,}, got {got}.")
 
 
-def _annotations(allowed: Callable[..., Any]) -> dict[str, Any]:
+def _annotations(allowed: Callable[..., Any]) -> dict[str, object]:
     """The kind of each option, from its annotation or else its default."""
     try:
         hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009

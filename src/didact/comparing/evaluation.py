@@ -225,7 +225,7 @@ class Measuring:
         return found
 
 
-def versions() -> dict[str, Any]:
+def versions() -> dict[str, object]:
     """The versions of everything that decides the stored scores, beside the explanations. Part of their key."""
     measures = {name: AGREEMENT[parse_spec(name).name].version for name in _MEASURES}
     return {"version": VERSION, "metrics": {name: METRICS[name].version for name in METRICS}, "agreement": measures}

@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import asdict, dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Forecast:
         """The seconds of what is left to do."""
         return sum(stage.seconds for stage in self.stages)
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """Plain JSON."""
         return asdict(self) | {"seconds": self.seconds}
 

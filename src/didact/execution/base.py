@@ -65,7 +65,7 @@ class JobResult:
     traceback: str = ""  # may hold hosts and process ids, which differ from run to run
     files: Mapping[str, bytes] = field(default_factory=dict)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The result as JSON has it, without files."""
         return {name: value for name, value in asdict(self).items() if name != "files"}
 

@@ -195,7 +195,7 @@ class RayExecutor:
             for reference in running:
                 self.ray.cancel(reference, force=True)
 
-    def _sent(self, root: Path, job: Job) -> dict[str, Any]:
+    def _sent(self, root: Path, job: Job) -> dict[str, object]:
         """By name the references to the files. In a dictionary, so that Ray leaves them until a node asks for them."""
         for name in job.inputs:
             if root / name not in self._objects:

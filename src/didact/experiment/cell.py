@@ -67,7 +67,7 @@ class Cell:
     extra: bool = False
     balanced: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         found = asdict(self)
         if not self.balanced:  # described as before there was a choice
             del found["balanced"]

@@ -197,7 +197,7 @@ class CompareConfig(DataOptions, ModelOptions):
         return Integer(0, most_threads())(value) if value is not None and info.data.get("engine") != "ray" else value
 
     @classmethod
-    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, Any]:
+    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, object]:
         """The entries with those of the file `plan` and of the table `training`; what is given beside them wins."""
         fields = super().current(cls._flat(entries, faults), faults, warns=warns)
         path = fields.pop("plan", None)
@@ -209,7 +209,7 @@ class CompareConfig(DataOptions, ModelOptions):
         return super().current(cls._flat(written, faults), faults, warns=warns) | fields
 
     @classmethod
-    def _flat(cls, entries: Mapping[str, object], faults: list[str]) -> dict[str, Any]:
+    def _flat(cls, entries: Mapping[str, object], faults: list[str]) -> dict[str, object]:
         """The entries of the table `training` beside all others."""
         fields = dict(entries)
         table = fields.pop("training", None)
@@ -237,7 +237,7 @@ class CompareConfig(DataOptions, ModelOptions):
 
         return usual_device() if self.device == AUTO else self.device
 
-    def trials(self, strategy: Spec) -> list[dict[str, Any]]:
+    def trials(self, strategy: Spec) -> list[dict[str, object]]:
         """What is tried with this strategy: one set of changes per trial; one empty set where nothing is searched."""
         from didact.students.build import alike, strategy_options
 
@@ -262,7 +262,7 @@ class CompareConfig(DataOptions, ModelOptions):
             entries["training"] = self.training
         return tomli_w.dumps(entries)
 
-    def entries(self) -> dict[str, Any]:
+    def entries(self) -> dict[str, object]:
         """What was asked for, as TOML can hold it."""
         values = self.pick(*(name for name in WRITTEN if name != "training"))
         values["training"] = {name: value for name, value in self.pick(*TRAINED).items() if value is not None}
@@ -288,7 +288,7 @@ WRITTEN: Final = (
 )
 
 
-def read_plan(path: Path, *, trust_remote_code: bool = False) -> dict[str, Any]:
+def read_plan(path: Path, *, trust_remote_code: bool = False) -> dict[str, object]:
     """What a plan file says, not yet checked.
 
     A file cannot allow code of a model to run: only the caller can, with `trust_remote_code`.

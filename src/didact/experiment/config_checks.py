@@ -156,7 +156,7 @@ def _base(value: Any, fields: Mapping[str, Any]) -> str:
     )
 
 
-def _reported(check: Callable[[Any, Mapping[str, Any]], Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
+def _reported(check: Callable[[Any, Mapping[str, Any]], Any]) -> Callable[[Any, Mapping[str, object]], Any]:
     """The check with errors of every kind as pydantic collects them."""
 
     def run(value: Any, fields: Mapping[str, Any]) -> Any:

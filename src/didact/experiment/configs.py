@@ -10,7 +10,7 @@ from didact.limits import MOST_ROWS
 from didact.registry import parse_spec, split_list
 
 
-def parse_options(text: str) -> dict[str, Any]:
+def parse_options(text: str) -> dict[str, object]:
     """`name=value,name=value`, as in the brackets of a spec."""
     return dict(parse_spec(f"options({text})").options)
 

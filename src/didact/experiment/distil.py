@@ -263,7 +263,7 @@ class _Work:
         self.notes: list[str] = []
         self.skipped = 0
 
-    def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[LearnedL2E, dict[str, Any]]:
+    def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[LearnedL2E, dict[str, object]]:
         """Learn from several first weights; the network whose loss on held-out rows is lowest is kept."""
         outputs = self.teacher.predict(self.rows)
         maps, spent = self._collected(place, outputs, progress)

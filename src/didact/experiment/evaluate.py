@@ -89,7 +89,7 @@ def evaluated(
 # -- what is asked for ------------------------------------------------------------------------------------------------
 
 
-def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, Any]:
+def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, object]:
     """Metrics by what they are called, with their options; those of the caller's own by their names."""
     found: dict[str, object] = {}
     for one in asked:

@@ -128,7 +128,7 @@ def _split(data: Dataset) -> str:
     return "explain" if "explain" in data and len(data["explain"]) else "train"
 
 
-def checked_training(training: Mapping[str, Any] | None) -> dict[str, Any]:
+def checked_training(training: Mapping[str, Any] | None) -> dict[str, object]:
     """Entries of a training as people give them, under the names of `Training`; unknown ones are refused."""
     asked = dict(training or {})
     names = {one.name: one.name for one in fields(Training) if one.name not in ("seed", "rate")}
@@ -181,7 +181,7 @@ class _Work:
         places = subset([row.id for row in pool], size=size, seed=self.seed)
         return tuple(pool[place] for place in places)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """What it was learned from, and how. `rows` are the fingerprints of all rows whose answers it saw."""
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
@@ -191,7 +191,7 @@ class _Work:
             "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
 
-    def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, Any]]:
+    def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, object]]:
         """Component scores, then the loop, then what the student it learned with can do."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)

@@ -62,7 +62,7 @@ class Learner:
         )
         return explainer
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """All options in force: part of a cell's key."""
         found = self.explainer()
         smat = asdict(self.smat) | {"choose": "fresh" if self.chooses else "learned", **_RETIRED}

@@ -48,7 +48,7 @@ class MetricsJob:
     def first(self) -> Explanations:
         return next(iter(self.maps.values()))
 
-    def possible(self) -> dict[str, Any]:
+    def possible(self) -> dict[str, object]:
         """Every metric whose needs are met."""
         found = {}
         for name, entry in METRICS.items():

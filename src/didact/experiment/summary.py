@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -194,7 +194,7 @@ def _standing(row: GainRow, column: Sequence[GainRow], whole: bool) -> float:
     return row.mean if whole or plain is None or row.gain is None else plain + row.gain
 
 
-def agreement_of(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
+def agreement_of(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, object]:
     """Kendall's τ between the rankings that the columns give, `none` included (Pruthi et al., Table 10)."""
     names = list(dict.fromkeys(row.explainer for row in rows))
     table = np.full((len(columns), len(names)), np.nan)

@@ -34,7 +34,7 @@ def options_of(method: str) -> dict[str, inspect.Parameter]:
     return _options_of(EXPLAINERS.load(method))
 
 
-def in_new_names(method: str, options: Mapping[str, object]) -> dict[str, Any]:
+def in_new_names(method: str, options: Mapping[str, object]) -> dict[str, object]:
     """Options of a named method, in which a name of an earlier release stands for the new one."""
     renamed = knows_option(method, "replace") and not knows_option(method, "baseline")
     return renamed_option(options, "baseline", "replace") if renamed else dict(options)

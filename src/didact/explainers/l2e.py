@@ -218,7 +218,7 @@ class L2E(Learned):
         return self._reads is not None
 
     @property
-    def shape(self) -> dict[str, Any]:
+    def shape(self) -> dict[str, object]:
         return {"reads": self.reads.plain()}
 
     def weights_kept(self) -> dict[str, Tensor]:

@@ -75,7 +75,7 @@ class NetworkSpec:
             known = [row + [0] * (length - len(row)) for row in known]
         return torch.tensor(known, device=batch.device)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return found
 

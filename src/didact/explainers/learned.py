@@ -51,7 +51,7 @@ class Learned(Explainer):
 
     @property
     @abstractmethod
-    def shape(self) -> dict[str, Any]: ...
+    def shape(self) -> dict[str, object]: ...
 
     @abstractmethod
     def weights_kept(self) -> dict[str, Tensor]: ...
@@ -134,7 +134,7 @@ def fingerprint_of_weights(explainer: Learned) -> str:
     return hashlib.sha256(weights_of(explainer)).hexdigest()[:16]
 
 
-def config_of(explainer: Learned) -> dict[str, Any]:
+def config_of(explainer: Learned) -> dict[str, object]:
     return {
         "didact": __version__,
         "format": _FORMAT,

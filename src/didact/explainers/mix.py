@@ -120,7 +120,7 @@ class Mix(Learned):
         return bool(self.names)
 
     @property
-    def shape(self) -> dict[str, Any]:
+    def shape(self) -> dict[str, object]:
         return {"names": list(self.names)}
 
     def weights_kept(self) -> dict[str, Tensor]:

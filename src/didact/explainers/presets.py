@@ -18,7 +18,7 @@ class Preset:
     common: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def options(self, method: str) -> dict[str, Any]:
+    def options(self, method: str) -> dict[str, object]:
         return dict(self.common) | dict(self.methods.get(method, {}))
 
 

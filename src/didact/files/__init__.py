@@ -4,4 +4,6 @@
 with a checksum, `table_io` small Parquet tables; `store` keeps records under keys that hash everything that decides
 them. `remote` reads and writes what lies behind a URL, `unpack` opens archives with a bound, `paths` says what is at a
 path. What the files hold is for the packages above.
+
+To add a kind of file: write it through `atomic`, with a checksum that its reader checks.
 """

@@ -55,7 +55,7 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
     return unsealed(content, path, advice=advice)
 
 
-def unsealed(content: bytes, path: Path | str, *, advice: str) -> dict[str, Any]:
+def unsealed(content: bytes, path: Path | str, *, advice: str) -> dict[str, object]:
     """The document in this content, which was read from `path`."""
     try:
         document = json.loads(content)

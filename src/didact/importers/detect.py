@@ -91,7 +91,7 @@ def _of_record(record: Mapping[str, object]) -> str | None:
     return "jsonl" if "attributions" in record else None
 
 
-def _record(line: str) -> dict[str, Any] | None:
+def _record(line: str) -> dict[str, object] | None:
     found = _parsed(line) if line.lstrip().startswith("{") else None
     return found if isinstance(found, dict) else None
 

@@ -56,7 +56,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
     return parsed
 
 
-def _checked(one: Any) -> Mapping[str, Any]:
+def _checked(one: Any) -> Mapping[str, object]:
     present(one, "docid")
     if one.get(HARD) is None and one.get(SOFT) is None:
         raise Fault(f"the rationale of {shown(one['docid'])} has neither {HARD!r} nor {SOFT!r}")
@@ -161,7 +161,7 @@ def write_eraser(
     write_text(with_folder(Path(path)), "".join(lines))
 
 
-def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, Any]]:
+def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, object]]:
     scores = [_on_tokens(row, segment) for segment in range(len(row.texts))]
     marks = scores if row.kind == "binary" else None if k is None else _best(scores, k, row.kind)
     names = TEXTS[row.task]

@@ -48,7 +48,7 @@ def document(path: Path) -> Any:
         ) from None
 
 
-def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, Any]]]:
+def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, object]]]:
     """The records of a file, or of a list in memory, each with its place; faults go `into` it."""
     if not isinstance(source, Path):
         return _objects(source, "row", into)
@@ -78,7 +78,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _objects(
     values: Sequence[Any] | Any, unit: str, into: ParsedFile, *, first: int = 1
-) -> list[tuple[str, dict[str, Any]]]:
+) -> list[tuple[str, dict[str, object]]]:
     found: list[tuple[str, dict[str, object]]] = []
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise DataError(f"Explanations come as a list of records, not as {type(values).__name__}.")

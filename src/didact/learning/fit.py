@@ -68,7 +68,7 @@ class Training:
         if faults:
             raise OptionError("The training cannot be done as asked: " + "; ".join(faults) + ".")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Everything about it, for keys and records; what was not there from the start is left out unless used."""
         found = asdict(self)
         if self.precision == SINGLE:

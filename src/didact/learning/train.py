@@ -175,7 +175,7 @@ def training_of(model: Model) -> Training:
     return replace(PRETRAINED, rate=NARROW_RATE) if width < NARROW else PRETRAINED
 
 
-def _measured(model: Model, data: Dataset) -> dict[str, Any]:
+def _measured(model: Model, data: Dataset) -> dict[str, object]:
     gold = HumanTeacher(data.task, data.classes)
     found: dict[str, Any] = {}
     for name in ("dev", "test"):

@@ -55,7 +55,9 @@ def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
     """`hidden` enters the module instead of what it is called with, the first time it is called."""
     calls = 0
 
-    def swap(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def swap(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, object]
+    ) -> tuple[tuple[Any, ...], dict[str, object]]:
         nonlocal calls
         calls += 1
         if calls > 1:  # ALBERT calls one module for all its layers

@@ -287,7 +287,7 @@ class HuggingFaceModel(Model):
     def _pooling_of(self, batch: Batch) -> Reading | Float[Tensor, "batch token"]:
         return self.pooling_weights(batch) if self.reading in ("measured", "unknown") else self.reading
 
-    def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, Any]:
+    def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, object]:
         if batch.pixels is not None:
             return {"pixel_values": batch.pixels.to(self._dtype)}
         inputs: dict[str, object] = {"input_ids": batch.tokens} if embeddings is None else {"inputs_embeds": embeddings}
@@ -323,7 +323,7 @@ class HuggingFaceModel(Model):
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         config = {key: value for key, value in self.model.config.to_dict().items() if not key.startswith("_")}
         return {
             "config": config,

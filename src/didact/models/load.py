@@ -200,7 +200,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def _without_version(record: Mapping[str, object]) -> dict[str, Any]:
+def _without_version(record: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != VERSION}
 
 

@@ -68,7 +68,7 @@ class NativeModel(Model):
         check_readable(batch, self.task, name=self.name)
         return batch
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         facts = {
             "architecture": self.architecture,
             "options": self.options,

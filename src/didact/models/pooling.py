@@ -122,7 +122,7 @@ class PoolingModel(NativeModel):
             pooled = [torch.cat([first, second, (first - second).abs(), first * second], -1)]
         return self.head(pooled[0]), attention
 
-    def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, Any]:
+    def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, object]:
         # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
         together = weights.sum((1, 2))
         share = together / together.sum(-1, keepdim=True).clamp_min(1)

@@ -87,7 +87,7 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _reachable(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _reachable(source: str, options: Mapping[str, Any]) -> dict[str, object]:
     """The options, and only the local cache is looked at where the hub does not answer."""
     return {"local_files_only": True} if unreachable(source, options.get("revision")) else {}
 
@@ -111,7 +111,7 @@ def tokenizer_of(source: str, task: Task, name: str, **options: Any) -> Any:
     return tokenizer
 
 
-def head_of(task: Task, classes: Sequence[str] | None) -> Mapping[str, Any]:
+def head_of(task: Task, classes: Sequence[str] | None) -> Mapping[str, object]:
     """What a configuration says of a head for the task."""
     # Without classes, the names transformers gives outputs: those a base was trained with must not stay.
     names = dict(enumerate(classes or [f"LABEL_{index}" for index in range(2 if task is READING else 1)]))

@@ -86,7 +86,7 @@ def undisturbed(tokenizer: Any) -> Iterator[None]:
         backend.no_padding() if padding is None else backend.enable_padding(**padding)
 
 
-def tokenizer_facts(tokenizer: Any) -> dict[str, Any]:
+def tokenizer_facts(tokenizer: Any) -> dict[str, object]:
     """A fast tokenizer, or an image processor, as plain values, without how it was called last."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     facts: dict[str, object] = tokenizer.to_dict() if backend is None else json.loads(backend.to_str())

@@ -63,7 +63,7 @@ class WordTokenizer:
     def token_name(self, token: int) -> str:
         return self.vocabulary[token]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         return {"kind": "words", "special": self.special, "vocabulary": list(self.vocabulary)}
 
 
@@ -165,7 +165,7 @@ class PieceReader:
     def token_name(self, token: int) -> str:
         return str(self._backend.id_to_token(token if self.ids is None else self.ids[token]))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ids", "vectors")}
         return {"kind": "pieces", **stored} | ({} if self.ids is None else {"ids": list(self.ids)})
 

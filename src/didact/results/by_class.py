@@ -57,7 +57,7 @@ class ByClass(Mapping[str, Explanations]):
         parts = [maps.summary(k, least=least) for maps in self.maps.values()]
         return replace(parts[0], words=tuple(word for part in parts for word in part.words))
 
-    def to_documents(self, *, level: str = "token") -> list[dict[str, Any]]:
+    def to_documents(self, *, level: str = "token") -> list[dict[str, object]]:
         """One plain dictionary per class and row, for JSON."""
         return [row for maps in self.maps.values() for row in maps.to_documents(level=level)]
 

@@ -196,7 +196,7 @@ class Explanations(Sequence[RowExplanation]):
         """The `k` words of each explained class with the largest mean |score|, if they occur at least `least` times."""
         return summarise(self, k=k, least=least)
 
-    def to_documents(self, *, level: str = "token") -> list[dict[str, Any]]:
+    def to_documents(self, *, level: str = "token") -> list[dict[str, object]]:
         """One plain dictionary per row, for JSON: what is unknown becomes None. Units are the method's own.
 
         Alignments, where there are any, are pairs of [start, end] in question and passage.
