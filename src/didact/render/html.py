@@ -31,7 +31,7 @@ def environment(package: str, folder: str = "templates") -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters |= {"cut": cut, "soft": soft}
+    templates.filters |= {"cut": cut, "soft": soft, "tight": tight}
     # Markup: the line is a constant of ours.
     templates.globals |= {"attributes": attributes, "generator": Markup(GENERATOR)}
     return templates
@@ -81,3 +81,8 @@ def cut(text: str, longest: int = LONGEST) -> str:
 def soft(text: str) -> Markup:
     """Escaped, with places where a long name may be broken. Markup: all but `<wbr>` has been escaped."""
     return Markup(re.sub(r"([_(/=,.])(?=[^\W\d])", r"\1<wbr>", str(escape(readable(text)))))
+
+
+def tight(html: Markup) -> Markup:
+    """Without line breaks between elements, which would be read as spaces. Markup: it was, and nothing is added."""
+    return Markup(re.sub(r">\s*\n\s*<", "><", str(html)))

@@ -48,7 +48,7 @@ class Patch:
     box: Box
     look: str
     title: str = ""
-    opacity: str = ""
+    opacity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def patches(heat: Heat) -> list[Patch]:
         shade = heat.shade(unit.score)
         title = f"rows {top} to {bottom}, columns {left} to {right}: {unit.read(heat.kind)}"
         look = Shade(shade.hue, LEVELS).look if shade.level else ""
-        found.append(Patch((top, left, bottom, right), look, title, f"{opacity(shade):g}"))
+        found.append(Patch((top, left, bottom, right), look, title, opacity(shade)))
     return found
 
 

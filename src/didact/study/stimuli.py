@@ -109,26 +109,13 @@ def _plainer(heat: "Heat", *, signs: bool) -> "Heat":
 
 
 def _view(heat: "Heat") -> View:
-    from didact.render.colours import LEVELS, Shade, opacity
-    from didact.render.heat import parts
+    from didact.render.page import patches as patches_of
+    from didact.render.page import pieces
 
-    def look(score: float) -> str:
-        shade = heat.shade(score)
-        return f"{shade.hue}{shade.level}" if shade.level else ""
-
-    texts = []
-    for segment, (_, text) in enumerate(heat.texts):
-        units = heat.inside(segment)
-        stretches = []
-        for part, covering in parts(text, [(unit.place[0], unit.place[1]) for unit in units]):
-            best = max((units[number].score for number in covering), key=abs, default=0.0)
-            stretches.append((part, look(best)))
-        texts.append(tuple(stretches))
+    texts = [tuple((piece.text, piece.look) for piece in pieces(heat, number)) for number in range(len(heat.texts))]
     patches = []
-    for unit in heat.patches():
-        top, left, bottom, right = unit.place
-        shade = heat.shade(unit.score)
-        if shade.level:
-            full = Shade(shade.hue, LEVELS)
-            patches.append((left, top, right - left, bottom - top, f"{full.hue}{full.level}", opacity(shade)))
+    for patch in patches_of(heat):
+        top, left, bottom, right = patch.box
+        if patch.look:
+            patches.append((left, top, right - left, bottom - top, patch.look, patch.opacity))
     return View(tuple(texts), tuple(patches))
