@@ -54,8 +54,8 @@ HEAD: Final = """# Options
 
 Made by `docs/make_config_reference.py` from the config classes. One class per command is the only list of its options:
 the flags of the command line are made from it, and so are the keyword arguments of `didact.compare` and
-`didact.new_study`, and the entries of a [plan](../compare.md#the-plan). The schema of a plan, for editors that check TOML, is
-[compare.schema.json](compare.schema.json).
+`didact.new_study`, and the entries of a [plan](../compare.md#the-plan). The schema of a plan, for editors that check
+TOML, is [compare.schema.json](compare.schema.json).
 """
 
 
