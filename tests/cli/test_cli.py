@@ -114,7 +114,7 @@ class TestFaults:
             (["data", "show", "planted/sentimnt"], "Did you mean 'planted/sentiment'"),
             (["data", "show", "planted/sentiment(cue=2)"], "cue"),
             (["data", "show", "planted/sentiment", "--split", "tset"], "Did you mean 'test'"),
-            (["data", "show", "planted/sentiment", "--rows", "0"], "greater than or equal to 1"),
+            (["data", "show", "planted/sentiment", "--rows", "0"], "must be an integer from 1"),
             (["data", "shw"], "show"),
             (["train"], "--data"),
             slow(["train", "--data", "planted/sentiment", "--model", "natve"], "Did you mean 'native'"),

@@ -187,7 +187,7 @@ def _invited(request: Request, study: TheStudy) -> Visit:
 Invited = Annotated[Visit, Depends(_invited)]
 
 
-def _participant(request: Request, visit: Invited) -> Visit:
+async def _participant(request: Request, visit: Invited) -> Visit:
     if visit.person.consented is None:
         if request.method == "GET":
             raise ElsewhereError("/")
