@@ -71,7 +71,7 @@ VARIES = re.compile(
     r"(^|_)(seconds?|times?|date|started|finished|created|elapsed|duration|spent|eta|checksum|peak|memory|bytes|disk|mb|ms|links?|token"
     r"|host|version|didact|torch|transformers|python|platform|path|folder)($|_)"
 )
-VARYING_TEXT = re.compile(r"\b[0-9.,]+ (s|ms|MB|min|h|seconds)\b|\d{4}-\d\d-\d\d\S*( \d\d:\d\d\S*)?")
+VARYING_TEXT = re.compile(r"(< )?\b[0-9.,]+ (s|ms|MB|min|h|seconds)\b|\d{4}-\d\d-\d\d\S*( \d\d:\d\d\S*)?")
 
 
 def prepare(folder: Path) -> None:
