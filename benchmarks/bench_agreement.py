@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from scipy import stats
 
-from didact.experiment.agree import agreements
+from didact.evaluation.agree import agreements
 from didact.metrics.agreement import AGREEMENT, agreement
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import count_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from didact.experiment.summary import agreement_of, contrasts_of, rows_of_table
+from didact.comparing.statistics import agreement_of, contrasts_of, rows_of_table
 from didact.reports.verdict import Verdict, verdict_of
 from didact.results.comparison import Comparison
 

@@ -20,11 +20,11 @@ import torch
 import torch.nn.functional as F
 
 import didact
+from didact.comparing.run_inputs import Classroom
+from didact.comparing.train_jobs import TrainRunner
+from didact.comparing.training_run import Cell, run_cell
 from didact.core.seeds import seed_from
-from didact.experiment.cell import Cell, run_cell
-from didact.experiment.classroom import Classroom
-from didact.experiment.subset import subset
-from didact.experiment.train_jobs import TrainRunner
+from didact.data.subset import subset
 from didact.learning.fit import Training, answers, shuffled
 from didact.learning.teach import teach
 from didact.registry import parse_spec

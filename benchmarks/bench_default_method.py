@@ -26,7 +26,7 @@ from didact.core.dataset import Dataset, Split
 from didact.core.encode import encoded
 from didact.core.model import Model
 from didact.core.row import Row
-from didact.experiment.evaluate import evaluated
+from didact.evaluation.evaluate import evaluated
 from didact.results.evaluation import Evaluation
 
 REFERENCE = "integrated_gradients"

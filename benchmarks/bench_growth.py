@@ -28,7 +28,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 import didact
 from didact.core.row import Row
-from didact.experiment.cost import cost_of
+from didact.evaluation.cost import cost_of
 from didact.files.store import Store
 from didact.models.hub import located
 from didact.models.huggingface import HuggingFaceModel

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from didact.config import Config, Group, flag_of, option_of
-from didact.experiment.config import CompareConfig
-from didact.experiment.configs import (
+from didact.cli.configs import (
     AgreeConfig,
     CostConfig,
     ExplainConfig,
@@ -16,6 +14,8 @@ from didact.experiment.configs import (
     SanityConfig,
     SmatConfig,
 )
+from didact.comparing.config import CompareConfig
+from didact.config import Config, Group, flag_of, option_of
 from didact.learning.config import TrainConfig
 from didact.study.config import (
     AnalyzeConfig,

@@ -32,7 +32,7 @@ from recipe_tools import data_of, options_of, print_table, say, teacher_of
 import didact
 from didact.core.dataset import Split
 from didact.core.words import touches
-from didact.experiment.subset import subset
+from didact.data.subset import subset
 from didact.explainers.l2e import L2E
 from didact.explainers.lexicon import Lexicon
 from didact.metrics.stability import lexical, nearest, semantic, shared

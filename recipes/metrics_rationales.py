@@ -21,7 +21,7 @@ from recipe_tools import kept, loaded, options_of, print_table, say, shortened, 
 
 from didact.core.row import Row, Span
 from didact.core.words import words_of
-from didact.experiment.evaluate import evaluated
+from didact.evaluation.evaluate import evaluated
 from didact.metrics.plausibility import marks_of
 from didact.results.evaluation import Evaluation
 from didact.results.explanations import Explanations

@@ -16,8 +16,8 @@ from recipe_tools import data_of, kept, options_of, print_table, say, teacher_of
 
 import didact
 from didact.core.dataset import Dataset
-from didact.experiment.cost import cost_of
-from didact.experiment.evaluate import evaluated
+from didact.evaluation.cost import cost_of
+from didact.evaluation.evaluate import evaluated
 from didact.metrics import METRICS
 from didact.results.explanations import Explanations
 

@@ -32,7 +32,7 @@ from recipe_tools import loaded, print_table, say
 
 import didact
 from didact.core.dataset import Dataset, Split
-from didact.experiment.agree import agreements
+from didact.evaluation.agree import agreements
 from didact.explainers.build import knows_option
 from didact.explainers.presets import preset_named
 from didact.explaining.method_options import COMMON

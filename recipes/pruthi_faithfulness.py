@@ -17,7 +17,7 @@ from recipe_tools import asked_for, compared, data_of, options_of, print_table, 
 from scipy.stats import kendalltau
 
 import didact
-from didact.experiment.evaluate import evaluated
+from didact.evaluation.evaluate import evaluated
 
 METHODS = {  # as the paper calls them: ours, its sufficiency and comprehensiveness on IMDb (ranks in brackets)
     "random": ("Random", "0.29 (6)", "0.04 (9)"),

@@ -25,7 +25,7 @@ from smat_tools import (
     training_of,
 )
 
-from didact.experiment.learner import parse_learner
+from didact.learned.smat_spec import parse_learner
 
 STUDENTS = {
     "planted/sentiment": "same/attention",

@@ -10,8 +10,8 @@ from recipe_tools import asked_for, fewer, loaded, print_table, say, shortened, 
 
 import didact
 from didact.core.dataset import Dataset
-from didact.experiment.learner import parse_learner
 from didact.explainers.mix import Mix
+from didact.learned.smat_spec import parse_learner
 
 STATIC = ("gradient_norm", "gradient_input", "integrated_gradients", "attention_all", "attention_last")
 # The paper's rows by our names.

@@ -34,7 +34,9 @@ def test_every_native_model_is_in_the_docs():
     assert [name for name in MODELS if f"| `{name}` |" not in page] == []
 
 
-@pytest.mark.parametrize("package", ["core", "explaining", "files", "learning", "metrics", "results", "stats"])
+@pytest.mark.parametrize(
+    "package", ["core", "evaluation", "explaining", "files", "learned", "learning", "metrics", "results", "stats"]
+)
 def test_a_package_names_all_its_modules(package):
     folder = ROOT / "src" / "didact" / package
     said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
@@ -53,7 +55,7 @@ def test_every_explainer_is_in_the_docs_as_the_registry_says():
 
 
 def test_every_strategy_and_plan_entry_is_in_the_docs():
-    from didact.experiment.config import CONTROLS
+    from didact.comparing.config import CONTROLS
     from didact.students import STRATEGIES
 
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
@@ -64,7 +66,7 @@ def test_the_plan_in_the_docs_is_a_plan(tmp_path, monkeypatch):
     """As written, but for the file of scores, which is the reader's own."""
     import tomllib
 
-    from didact.experiment.config import CompareConfig
+    from didact.comparing.config import CompareConfig
 
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
     shown = re.search(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -7,20 +7,20 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from didact.comparing.compare import compare, forecast
+    from didact.comparing.config import CompareConfig
     from didact.comparing.forecast import Forecast
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
-    from didact.experiment.agree import agree
-    from didact.experiment.bring import read_explanations
-    from didact.experiment.check import check_explainer
-    from didact.experiment.config import CompareConfig
-    from didact.experiment.distil import learn_l2e
-    from didact.experiment.evaluate import evaluate
-    from didact.experiment.learn import learn_smat
-    from didact.experiment.sanity import sanity
+    from didact.evaluation.agree import agree
+    from didact.evaluation.evaluate import evaluate
+    from didact.evaluation.sanity import sanity
+    from didact.explaining.check_explainer import check_explainer
     from didact.explaining.explain import explain
+    from didact.explaining.read_explanations import read_explanations
     from didact.explaining.stream import explain_stream
     from didact.importers.eraser import write_eraser
+    from didact.learned.l2e import learn_l2e
+    from didact.learned.smat import learn_smat
     from didact.learning.train import train_teacher
     from didact.models.load import load_teacher
     from didact.reports.build import report
@@ -61,26 +61,26 @@ __all__ = [
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
     "Agreement": "didact.results.agreement:Agreement",
-    "CompareConfig": "didact.experiment.config:CompareConfig",
+    "CompareConfig": "didact.comparing.config:CompareConfig",
     "Comparison": "didact.results.comparison:Comparison",
     "Explanations": "didact.results.explanations:Explanations",
     "Forecast": "didact.comparing.forecast:Forecast",
-    "agree": "didact.experiment.agree:agree",
+    "agree": "didact.evaluation.agree:agree",
     "analyze_study": "didact.study.analyze_study:analyze_study",
-    "check_explainer": "didact.experiment.check:check_explainer",
+    "check_explainer": "didact.explaining.check_explainer:check_explainer",
     "compare": "didact.comparing.compare:compare",
-    "evaluate": "didact.experiment.evaluate:evaluate",
+    "evaluate": "didact.evaluation.evaluate:evaluate",
     "explain": "didact.explaining.explain:explain",
     "explain_stream": "didact.explaining.stream:explain_stream",
     "forecast": "didact.comparing.compare:forecast",
-    "learn_l2e": "didact.experiment.distil:learn_l2e",
-    "learn_smat": "didact.experiment.learn:learn_smat",
+    "learn_l2e": "didact.learned.l2e:learn_l2e",
+    "learn_smat": "didact.learned.smat:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
     "new_study": "didact.study.create:new_study",
-    "read_explanations": "didact.experiment.bring:read_explanations",
+    "read_explanations": "didact.explaining.read_explanations:read_explanations",
     "report": "didact.reports.build:report",
-    "sanity": "didact.experiment.sanity:sanity",
+    "sanity": "didact.evaluation.sanity:sanity",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",
     "write_eraser": "didact.importers.eraser:write_eraser",

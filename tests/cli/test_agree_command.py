@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, RequestError, UnknownNameError
-from didact.experiment.agree import agree
+from didact.evaluation.agree import agree
 from didact.explaining.explain import explain
 from didact.importers.eraser import write_eraser
 from didact.learning.train import train_teacher

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from didact.cli.main import app
 from didact.comparing import compare as module
+from didact.comparing import train_jobs
+from didact.comparing.config import SEARCHED
+from didact.comparing.training_run import run_cell
 from didact.data.load import load_data
 from didact.errors import DidactError, PlanError
-from didact.experiment import train_jobs
-from didact.experiment.cell import run_cell
-from didact.experiment.config import SEARCHED
 from didact.learning.train import train_teacher
 
 DATA = "planted/sentiment(teach=40, explain=10, train=16, dev=8, test=12)"

@@ -6,14 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from didact.cli import inputs
+from didact.cli.configs import ExplainConfig, L2eConfig, MetricsConfig, SanityConfig, SmatConfig
 from didact.cli.data import ShowConfig
 from didact.cli.demo import DemoConfig
 from didact.cli.main import app
 from didact.cli.report import ReportConfig
+from didact.comparing.config import CompareConfig
 from didact.config import ModelOptions, option_of
 from didact.errors import OptionError, PlanError
-from didact.experiment.config import CompareConfig
-from didact.experiment.configs import ExplainConfig, L2eConfig, MetricsConfig, SanityConfig, SmatConfig
 from didact.learning.config import TrainConfig
 from didact.study.config import AnalyzeConfig, InviteConfig, ServeConfig, SimulateConfig, StudyConfig
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from didact.cli import demo_steps as module
+from didact.cli.demo_steps import SIZES
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError
-from didact.experiment import demo as module
-from didact.experiment.demo import SIZES
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher
 
@@ -106,7 +106,7 @@ def test_goes_on_where_it_was_and_never_mixes_seeds(run, tmp_path, monkeypatch):
     first = json.loads(run(*flags).stdout)
     made = (tmp_path / "runs/demo/teacher/didact.json").read_bytes()
     with monkeypatch.context() as patched:
-        for name in ("didact.learning.train.train_teacher", "didact.experiment.train_jobs.TrainRunner.run"):
+        for name in ("didact.learning.train.train_teacher", "didact.comparing.train_jobs.TrainRunner.run"):
             patched.setattr(name, lambda *_, **__: pytest.fail("it was done before"))
         assert json.loads(run(*flags).stdout)["ranking"] == first["ranking"]
         assert "Kept from an earlier demo" in run("--quick").stdout
@@ -117,7 +117,7 @@ def test_goes_on_where_it_was_and_never_mixes_seeds(run, tmp_path, monkeypatch):
     assert other["ranking"] == json.loads(run(*flags, "--seed", 1, "--out", "elsewhere").stdout)["ranking"]
 
 
-@pytest.mark.filterwarnings("ignore::didact.experiment.distil.ImitationWarning")  # a dozen rows are few
+@pytest.mark.filterwarnings("ignore::didact.learned.l2e.ImitationWarning")  # a dozen rows are few
 def test_an_imitation_is_learned_once(teacher, tmp_path):
     data, owner = load_data(DATA), load_teacher(teacher)
 

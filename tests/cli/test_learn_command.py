@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.data.load import load_data
 from didact.errors import DidactError
-from didact.experiment.learn import check_smat
-from didact.experiment.learner import learner_of
+from didact.learned.smat import check_smat
+from didact.learned.smat_spec import learner_of
 from didact.learning.train import train_teacher
 
 DATA = "planted/sentiment(teach=60, explain=40, train=16, dev=8, test=12)"

@@ -107,7 +107,7 @@ def test_explanations_of_another_model_are_refused_before_anything_is_measured(f
     maps = Explanations.load(first)
     other = first.with_name("other.parquet")
     replace(maps, targets=(*maps.targets[:-1], "SAD")).save(other)  # the last row alone
-    monkeypatch.setattr("didact.experiment.metrics_job.Probe", None)
+    monkeypatch.setattr("didact.evaluation.metrics_job.Probe", None)
     result = run(other, "--model", model, "--metrics", "comprehensiveness")
     assert isinstance(result.exception, DidactError), result.output
     assert "explains 'SAD', and the classes of teacher" in str(result.exception)

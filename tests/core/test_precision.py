@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import didact
+from didact.comparing.config import CompareConfig
 from didact.core.precision import answering_in, halved, widened
 from didact.errors import OptionError, PlanError, UnsupportedError
-from didact.experiment.config import CompareConfig
-from didact.experiment.cost import cost_of
+from didact.evaluation.cost import cost_of
 from didact.explainers import EXPLAINERS
 from didact.explaining.explain import explain
 from didact.explaining.method_options import COMMON

@@ -10,9 +10,9 @@ import pytest
 from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DidactError, OptionError, RecordError
-from didact.experiment.bring import read_explanations
 from didact.explainers import is_learned
 from didact.explainers.learned import load_explainer
+from didact.explaining.read_explanations import read_explanations
 from didact.files.paths import kind_at, short
 from didact.files.store import Store
 from didact.learning.train import train_teacher

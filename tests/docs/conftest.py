@@ -85,9 +85,9 @@ def small_scale(tmp_path, monkeypatch):
 def _train_little(monkeypatch):
     """Two epochs for everyone who learns, a small bootstrap, and all cells in this process."""
     from didact.comparing import compare
+    from didact.comparing.config import CompareConfig
     from didact.execution.in_process import InProcess
-    from didact.experiment import distil, learn
-    from didact.experiment.config import CompareConfig
+    from didact.learned import l2e, smat
     from didact.learning import train
 
     monkeypatch.setattr(compare, "_executor", lambda *_: InProcess())
@@ -104,8 +104,8 @@ def _train_little(monkeypatch):
     monkeypatch.setattr(CompareConfig, "of", classmethod(small))
     for module, name, little in (
         (train, "train_teacher", {"epochs": 2}),
-        (learn, "learn_smat", {"training": {"epochs": 1, "batch_size": 4}, "size": 10}),
-        (distil, "learn_l2e", {"training": {"epochs": 1}, "initialisations": 1}),
+        (smat, "learn_smat", {"training": {"epochs": 1, "batch_size": 4}, "size": 10}),
+        (l2e, "learn_l2e", {"training": {"epochs": 1}, "initialisations": 1}),
     ):
         _with(monkeypatch, module, name, little)
 

@@ -83,7 +83,7 @@ def test_json_is_json(block):
 )
 def test_a_toml_block_is_a_plan_or_a_project(block, tmp_path, monkeypatch):
     """A plan as it is written, but for files of scores, which are the reader's own."""
-    from didact.experiment.config import CompareConfig
+    from didact.comparing.config import CompareConfig
 
     said = tomllib.loads(block.text)
     if "project" in said:

@@ -14,7 +14,7 @@ import pytest
 import didact
 from didact.core.row import Row
 from didact.errors import DataError, OptionError, RequestError, ShapeError, UnknownNameError, UnsupportedError
-from didact.experiment.agree import agree, agreements
+from didact.evaluation.agree import agree, agreements
 from didact.explaining.explain import explain
 from didact.metrics.agreement import AGREEMENT
 from didact.metrics.prediction import Prediction

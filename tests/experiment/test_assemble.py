@@ -9,12 +9,12 @@ import tiny
 from didact import Explanations, explain
 from didact.comparing import runner
 from didact.comparing.assemble import assemble
+from didact.comparing.config import CompareConfig
 from didact.comparing.setup import Setup
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError
-from didact.experiment.config import CompareConfig
 from didact.learning.train import train_teacher
 
 SIZES = "teach=40, explain=10, train=30, dev=8, test=16"

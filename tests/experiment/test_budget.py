@@ -10,13 +10,13 @@ import didact
 from didact.comparing import prepare as preparing
 from didact.comparing.assemble import assemble
 from didact.comparing.budget import LEVELS, METRIC_ROWS, fit_plan, metric_rows
+from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, StudentCost, measure_costs
 from didact.comparing.estimate import Workload, expected_used, stages, total
 from didact.comparing.forecast import Forecast, Stage, in_words
 from didact.core.dataset import Split
+from didact.data.subset import subset
 from didact.errors import PlanError
-from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.subset import subset
 
 METHODS = ["gradient_norm", "lrp", "occlusion", "lime"]
 

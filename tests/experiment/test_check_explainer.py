@@ -14,9 +14,9 @@ from didact.cli.main import app
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.errors import ContractError, UnsupportedError
-from didact.experiment import check
 from didact.explainers import EXPLAINERS
 from didact.explainers.contract import PROMISES
+from didact.explaining import check_explainer as check
 
 
 def by_hand(teacher, batch, target, *, kind="signed"):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import didact
+from didact.comparing.statistics import contrasts_of, rows_of_table
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, RecordError
-from didact.experiment.summary import contrasts_of, rows_of_table
 from didact.files.table_io import read_table
 from didact.results.comparison import Comparison
 from didact.results.gains import FailedRun, GainRow

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from didact.cli.main import app
 from didact.comparing import compare as module
+from didact.comparing.config import SEARCHED, TRAINED, WRITTEN, CompareConfig, read_plan
+from didact.comparing.config_fields import CompareFields
+from didact.comparing.config_values import SKIPPABLE, parse_seeds
 from didact.comparing.prepare import _request, _stored
 from didact.config import option_of
 from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
-from didact.experiment.config import SEARCHED, TRAINED, WRITTEN, CompareConfig, read_plan
-from didact.experiment.config_fields import CompareFields
-from didact.experiment.config_values import SKIPPABLE, parse_seeds
 from didact.files.store import key_of
 from didact.registry import Spec
 from didact.results.comparison import Comparison
@@ -491,7 +491,7 @@ class TestOneList:
 
     def test_no_model_code_is_loaded_for_the_list_alone(self):
         code = (
-            "import sys\nfrom didact.experiment.config import CompareConfig\nCompareConfig.model_json_schema()\n"
+            "import sys\nfrom didact.comparing.config import CompareConfig\nCompareConfig.model_json_schema()\n"
             "assert not {'torch', 'transformers', 'pandas'} & set(sys.modules)"
         )
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

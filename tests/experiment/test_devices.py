@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import didact
-from didact.experiment.cost import cost_of
-from didact.experiment.distil import learn_l2e
-from didact.experiment.learn import learn_smat
-from didact.experiment.sanity import sanity
+from didact.evaluation.cost import cost_of
+from didact.evaluation.sanity import sanity
 from didact.explainers import EXPLAINERS
 from didact.explaining.explain import explain
+from didact.learned.l2e import learn_l2e
+from didact.learned.smat import learn_smat
 from didact.learning.fit import Examples, Training, answers
 from didact.learning.teach import teach
 from didact.learning.train import train_teacher

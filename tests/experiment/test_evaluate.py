@@ -13,9 +13,9 @@ import teachers
 from didact.core.dataset import Dataset, Split
 from didact.core.row import Row, Span
 from didact.errors import DataError, OptionError
-from didact.experiment.evaluate import evaluated
-from didact.experiment.metric_table import metric_tests
-from didact.experiment.metrics_frame import COLUMNS, metrics_frame
+from didact.evaluation.evaluate import evaluated
+from didact.evaluation.metric_table import metric_tests
+from didact.evaluation.metrics_frame import COLUMNS, metrics_frame
 from didact.explaining.explain import explain
 from didact.metrics import METRICS, plausibility
 from didact.metrics.plausibility import RocAuc

@@ -11,11 +11,11 @@ import didact
 from didact.core.dataset import Dataset, Split
 from didact.core.row import Row
 from didact.errors import DataError, OptionError, RecordError, TrainingError, UnsupportedError
-from didact.experiment import distil as module
-from didact.experiment.distil import learn_l2e
 from didact.explainers.l2e import L2E
 from didact.explainers.learned import load_explainer
 from didact.explaining.explain import explain
+from didact.learned import l2e as module
+from didact.learned.l2e import learn_l2e
 from didact.learning.l2e import loss_of
 from teachers import black_box
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from didact.experiment.learnedness import Floor, judge_columns
+from didact.comparing.learnedness import Floor, judge_columns
 
 COLUMN = ("same/attention", 100)
 

@@ -12,7 +12,7 @@ from didact.comparing import evaluation as module
 from didact.comparing.evaluation import read_measured
 from didact.core.dataset import Split
 from didact.errors import PlanError
-from didact.experiment.evaluate import evaluated
+from didact.evaluation.evaluate import evaluated
 from didact.results.explanations import Explanations
 
 

@@ -8,18 +8,17 @@ import pytest
 
 import tiny
 from didact import Explanations, explain
-from didact.comparing import runner
+from didact.comparing import runner, train_jobs
+from didact.comparing import training_run as cells_module
+from didact.comparing.run_inputs import Classroom, read_rows
 from didact.comparing.training import TrainingStage
+from didact.comparing.training_run import Cell, run_cell
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
 from didact.core.task import CLASSIFICATION
-from didact.experiment import cell as cells_module
-from didact.experiment import train_jobs
-from didact.experiment.cell import Cell, run_cell
-from didact.experiment.classroom import Classroom, read_rows
-from didact.experiment.subset import subset
+from didact.data.subset import subset
 from didact.explaining import cache
 from didact.explaining.dataset import DatasetJob
 from didact.files.store import Store

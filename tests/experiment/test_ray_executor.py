@@ -16,7 +16,10 @@ import pytest
 import torch
 
 from didact.comparing import compare as module
+from didact.comparing.config import CompareConfig
+from didact.comparing.train_jobs import TrainJobs
 from didact.comparing.training import _Training
+from didact.comparing.training_run import Cell
 from didact.errors import (
     DidactError,
     MissingExtraError,
@@ -29,9 +32,6 @@ from didact.errors import (
 from didact.execution import ray as ray_module
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.ray import RayExecutor, node_folder
-from didact.experiment.cell import Cell
-from didact.experiment.config import CompareConfig
-from didact.experiment.train_jobs import TrainJobs
 from didact.files.store import Record, Store
 from processes import is_alive, waited
 
@@ -371,7 +371,7 @@ class TestOwnCluster:
 FATAL = """
 import os, signal, sys
 from didact.execution import worker
-from didact.experiment.train_jobs import TrainRunner
+from didact.comparing.train_jobs import TrainRunner
 class Runner(TrainRunner):
     def run(self, key):
         if self.cells[key].explainer == "random":

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import didact
+from didact.comparing import train_jobs as cells
 from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.execution.remote_sync import SyncedRunDirectory, open_run_dir
 from didact.execution.run_dir import RunDirectory
-from didact.experiment import train_jobs as cells
 from didact.files.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
 from didact.files.store import Record, Store
 from didact.reports.build import report

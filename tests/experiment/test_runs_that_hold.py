@@ -16,12 +16,12 @@ from didact.cli.main import app
 from didact.comparing import compare as compare_module
 from didact.comparing import evaluation as measure_module
 from didact.comparing import runner as run_module
+from didact.comparing.answer_file import AnswerFile
 from didact.comparing.compare import forecast
+from didact.comparing.config import CompareConfig, read_plan
 from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError, RecordError
-from didact.experiment.answers import AnswerFile
-from didact.experiment.config import CompareConfig, read_plan
 from didact.explaining.explain import explain
 from didact.files.store import Record, Store, UnreadableError
 from didact.learning.fit import Training

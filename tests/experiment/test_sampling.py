@@ -7,13 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from didact.comparing.sampling import Answers, Limits, draw_sample, for_students
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION, REGRESSION
+from didact.data.subset import balanced_counts, balanced_subset, subset
 from didact.errors import OptionError
-from didact.experiment.sampling import Answers, Limits, draw_sample, for_students
-from didact.experiment.subset import balanced_counts, balanced_subset, subset
 
 
 class Counting:

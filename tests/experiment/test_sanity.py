@@ -10,10 +10,10 @@ import torch
 import teachers
 from didact.core.model import Model
 from didact.errors import OptionError, UnsupportedError
-from didact.experiment import cost
-from didact.experiment import sanity as module
-from didact.experiment.cost import cost_of
-from didact.experiment.sanity import SHUFFLED, WHOLE, _redraw, _shuffled, _steps, sanity
+from didact.evaluation import cost
+from didact.evaluation import sanity as module
+from didact.evaluation.cost import cost_of
+from didact.evaluation.sanity import SHUFFLED, WHOLE, _redraw, _shuffled, _steps, sanity
 from didact.explaining.explain import explain
 from didact.metrics import METRICS
 

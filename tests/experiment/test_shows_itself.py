@@ -11,8 +11,8 @@ import pytest
 
 import didact
 from didact.errors import OptionError
-from didact.experiment.evaluate import evaluated
-from didact.experiment.metrics_frame import MetricsFrame
+from didact.evaluation.evaluate import evaluated
+from didact.evaluation.metrics_frame import MetricsFrame
 from didact.results.explanations import Explanations
 
 BAD = '<script>alert("x")</script>'

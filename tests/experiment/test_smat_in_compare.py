@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import didact
+from didact.comparing import training_run as cell_module
 from didact.core.row import fingerprint_of
 from didact.errors import ExplanationWarning, OptionError, PlanError, TrainingError
-from didact.experiment import cell as cell_module
-from didact.experiment.learner import learner_of, parse_learner
 from didact.files.store import key_of
+from didact.learned.smat_spec import learner_of, parse_learner
 from didact.learning.train import train_teacher
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations

@@ -13,12 +13,12 @@ import didact
 import tiny
 from didact.cli.main import app
 from didact.comparing import compare as module
+from didact.comparing.config import CompareConfig, read_plan
+from didact.comparing.train_jobs import TrainRunner
 from didact.errors import MissingExtraError, OptionError, PlanError
-from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.distil import learn_l2e
-from didact.experiment.learn import learn_smat
-from didact.experiment.train_jobs import TrainRunner
 from didact.files.store import Store
+from didact.learned.l2e import learn_l2e
+from didact.learned.smat import learn_smat
 from didact.models import load as load_module
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import usual_device

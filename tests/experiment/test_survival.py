@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from didact.comparing import compare as module
+from didact.comparing import train_jobs
 from didact.comparing.training import TrainingStage
+from didact.comparing.training_run import run_cell
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
-from didact.experiment import train_jobs
-from didact.experiment.cell import run_cell
 from didact.files.store import Store
 from didact.files.table_io import read_table
 from didact.results.training_record import EpochRecord, TrainingRecord

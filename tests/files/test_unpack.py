@@ -16,7 +16,7 @@ from pyarrow import parquet
 from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError
-from didact.experiment.bring import read_explanations
+from didact.explaining.read_explanations import read_explanations
 from didact.files import unpack
 
 LINE = b'{"text": "good", "label": 1}\n'

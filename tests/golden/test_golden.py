@@ -13,7 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 from didact.cli.main import app
-from didact.experiment.config import CompareConfig
+from didact.comparing.config import CompareConfig
 from golden.scenario import COMMANDS, EXPECTED, HERE, NO_JSON, machine, page_text, prepare, run_commands
 
 DOCUMENTS = sorted(path.stem for path in EXPECTED.glob("*.json"))

@@ -11,7 +11,7 @@ from transformers import BertForSequenceClassification
 import didact
 import tiny
 from didact.errors import DidactError, MissingExtraError, OptionError, UnsupportedError
-from didact.experiment.sanity import sanity
+from didact.evaluation.sanity import sanity
 from didact.explainers import EXPLAINERS
 from didact.explaining.explain import explain
 from didact.learning.train import train_teacher

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 import torch
 
+from didact.comparing.answer_file import AnswerFile
 from didact.comparing.compare import compare
+from didact.comparing.run_inputs import read_rows
+from didact.comparing.train_jobs import TrainRunner
+from didact.comparing.training_run import load_outputs
 from didact.core.function import FunctionTeacher
 from didact.core.outputs import Outputs
 from didact.data.load import load_data
 from didact.errors import DidactError
-from didact.experiment.answers import AnswerFile
-from didact.experiment.cell import load_outputs
-from didact.experiment.classroom import read_rows
-from didact.experiment.train_jobs import TrainRunner
 from didact.explainers.learned import load_explainer
 from didact.explaining.row_io import read_whole_rows, write_whole_rows
 from didact.explaining.stream import explain_stream

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from didact.cli import inputs
+from didact.cli.configs import AgreeConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import print_json, say
 from didact.errors import OptionError
-from didact.experiment.configs import AgreeConfig
 from didact.registry import parse_spec
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
     Compares every pair of files, or every pair of --methods, on the same rows. Agreement is not correctness: it only
     says whether two rankings are alike.
     """
-    from didact.experiment.agree import TOGETHER, agreements
+    from didact.evaluation.agree import TOGETHER, agreements
     from didact.results.agreement import CAUTION, draw
 
     has_foreign = _check(config)
@@ -52,7 +52,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
 
 def _check(config: AgreeConfig) -> bool:
     """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
-    from didact.experiment.agree import check_asked
+    from didact.evaluation.agree import check_asked
     from didact.metrics.agreement import AGREEMENT
     from didact.results.agreement import check_each, check_picture
 

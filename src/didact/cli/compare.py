@@ -8,9 +8,9 @@ import typer
 
 from didact.cli.options import Json, configured
 from didact.cli.output import going_on, print_json, say
+from didact.comparing.config import CompareConfig
 from didact.config import Group
 from didact.errors import DidactError, OptionError
-from didact.experiment.config import CompareConfig
 from didact.files.remote import is_url
 
 if TYPE_CHECKING:

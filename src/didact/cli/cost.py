@@ -5,9 +5,9 @@ from typing import Final
 import typer
 
 from didact.cli import inputs
+from didact.cli.configs import CostConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import print_json, print_table
-from didact.experiment.configs import CostConfig
 
 EXAMPLES: Final = (
     "didact cost --model my-model --data reviews.csv",
@@ -23,7 +23,7 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
     """
     inputs.check_methods(config.methods)
 
-    from didact.experiment.cost import cost_of
+    from didact.evaluation.cost import cost_of
     from didact.explaining.input_rows import asks_for_gold
 
     loaded = inputs.loaded_data(config, seed=config.seed, uses_splits=config.split not in (None, "all"))

@@ -22,9 +22,9 @@ from didact.field_types import Integer, Switch, Threads, Word
 from didact.limits import MOST_WORKERS
 
 if TYPE_CHECKING:
+    from didact.cli.demo_steps import DemoSize
     from didact.core.dataset import Dataset
     from didact.core.teacher import Teacher
-    from didact.experiment.demo import DemoSize
     from didact.results.comparison import Comparison
 
 FOLDER: Final = Path("runs/demo")
@@ -101,7 +101,7 @@ def demo(config: DemoConfig, as_json: Json = False) -> None:
     """
     config.check()
     began = time.monotonic()
-    from didact.experiment.demo import SIZES
+    from didact.cli.demo_steps import SIZES
 
     size = SIZES["quick" if config.quick else "full" if config.full else "default"]
     # A plain report lies where people look for it.
@@ -146,7 +146,7 @@ class _Screen:
 
 def _compared(screen: _Screen, config: DemoConfig, size: "DemoSize", folder: Path) -> "Comparison":
     """All steps, each with what it shows: data, teacher, imitation, students, and a row."""
-    from didact.experiment import demo as steps
+    from didact.cli import demo_steps as steps
 
     if config.model is None:
         data, teacher = _planted(screen, config)
@@ -175,8 +175,8 @@ def _planted(screen: _Screen, config: DemoConfig) -> "tuple[Dataset, Teacher]":
     """Planted data, and the teacher of an earlier demo, or one that is trained now."""
     import torch
 
+    from didact.cli import demo_steps as steps
     from didact.cli.data import show_rows
-    from didact.experiment import demo as steps
 
     torch.set_num_threads(1)  # small models are quickest so; two threads on a busy machine can be ten times slower
     folder, seed = config.home / "teacher", config.seed
@@ -231,8 +231,8 @@ def _imitation(
     screen: _Screen, teacher: "Teacher", data: "Dataset", size: "DemoSize", folder: Path, seed: int
 ) -> list[Path]:
     """The folder of a fast imitation of a slow method; none where none is wanted, or where it cannot be learned."""
+    from didact.cli.demo_steps import IMITATED, learn_imitation
     from didact.core.model import TooLongError
-    from didact.experiment.demo import IMITATED, learn_imitation
     from didact.explainers import is_learned
 
     if not size.imitated:
@@ -261,7 +261,7 @@ def _methods(
     screen: _Screen, teacher: "Teacher", data: "Dataset", size: "DemoSize", rows: int, *, required: bool
 ) -> list[str]:
     """The methods that can explain this model. If one is `required`, an error where there is none."""
-    from didact.experiment.demo import possible_methods
+    from didact.cli.demo_steps import possible_methods
     from didact.results.gains import FEW
 
     seeds = "one seed" if size.seeds == 1 else f"{size.seeds} seeds"

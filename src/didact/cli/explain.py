@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, no_type_check
 import typer
 
 from didact.cli import inputs
+from didact.cli.configs import AgreeConfig, ExplainConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import going_on, print_json, say
 from didact.config import DataOptions
 from didact.errors import OptionError
-from didact.experiment.configs import AgreeConfig, ExplainConfig
 from didact.files.atomic import check_different, check_new_file, is_page
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
         raise OptionError(
             f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
         )
-    from didact.experiment.bring import is_foreign, without_data
+    from didact.explaining.read_explanations import is_foreign, without_data
 
     foreign = [one for one in files if is_foreign(one)]
     if foreign and not has_data:

@@ -9,10 +9,10 @@ from typing import Any
 import typer
 
 from didact.cli import inputs
+from didact.cli.configs import L2eConfig, SmatConfig
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
 from didact.cli.output import figure, going_on, print_json, print_metrics, say
-from didact.experiment.configs import L2eConfig, SmatConfig
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -45,13 +45,13 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     stopped.
     """
     began = time.monotonic()
-    from didact.experiment.learner import learner_of
     from didact.explaining.input_rows import asks_for_gold
+    from didact.learned.smat_spec import learner_of
 
     settings = config.learner()
     learner = learner_of(settings)  # what cannot be learned is told before anything is loaded
     loaded, folder = _opened(config, "smat")
-    from didact.experiment.learn import check_smat, checked_training, learn_smat
+    from didact.learned.smat import check_smat, checked_training, learn_smat
 
     check_smat(loaded, learner, training=checked_training(config.training), **config.pick("student", "size"))
     teacher = inputs.teacher_of(config)
@@ -101,8 +101,8 @@ def l2e(config: L2eConfig, as_json: Json = False) -> None:
     --explainers FOLDER`. The same command resumes a run that was stopped, and reuses the explanations made before.
     """
     began = time.monotonic()
-    from didact.experiment.distil import ImitationWarning, check_l2e, learn_l2e
     from didact.explaining.input_rows import asks_for_gold
+    from didact.learned.l2e import ImitationWarning, check_l2e, learn_l2e
 
     imitate = list(config.imitate)
     learning = config.pick("formulation", "combine", "preset", "training") | config.options
@@ -121,7 +121,7 @@ def l2e(config: L2eConfig, as_json: Json = False) -> None:
 
 
 def _show_l2e(explainer: Any, config: L2eConfig, folder: Path, seconds: float, *, as_json: bool) -> None:
-    from didact.experiment.distil import imitation_warning
+    from didact.learned.l2e import imitation_warning
 
     metrics, imitates = explainer.learned["metrics"], explainer.learned["imitates"]
     caution = imitation_warning(imitates, metrics)

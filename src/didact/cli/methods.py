@@ -51,7 +51,7 @@ def methods(
 
 def _check(name: str | None, *, as_json: bool) -> None:
     """The promises of a method, one line for each; ends with exit code 1 if one is broken."""
-    from didact.experiment.check import check_explainer
+    from didact.explaining.check_explainer import check_explainer
 
     if name is None:
         raise OptionError("--check needs the NAME of a method: didact methods lime --check.")

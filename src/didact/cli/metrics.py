@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from didact.cli import inputs
+from didact.cli.configs import MetricsConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import console, figure, interval, print_json, print_table, say
 from didact.errors import OptionError
-from didact.experiment.configs import MetricsConfig
 from didact.metrics import METRICS
 from didact.registry import parse_spec
 
@@ -41,7 +41,7 @@ def metrics(config: MetricsConfig, as_json: Json = False) -> None:
     if config.data is None and (config.columns or config.classes):
         raise OptionError("--columns and --classes are about the data. Name them with --data.")
 
-    from didact.experiment.evaluate import evaluated
+    from didact.evaluation.evaluate import evaluated
 
     data = None if config.data is None else inputs.data_of(config, config.split, seed=config.seed)
     result = evaluated(

@@ -6,9 +6,9 @@ from typing import Any, Final
 import typer
 
 from didact.cli import inputs
+from didact.cli.configs import SanityConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import figure, interval, print_json, print_table, say
-from didact.experiment.configs import SanityConfig
 
 EXAMPLES: Final = (
     "didact sanity --model my-model --data reviews.csv",
@@ -25,7 +25,7 @@ def sanity(config: SanityConfig, as_json: Json = False) -> None:
     """
     inputs.check_methods(config.methods)
 
-    from didact.experiment.sanity import sanity as checked
+    from didact.evaluation.sanity import sanity as checked
 
     loaded = inputs.loaded_data(config, seed=config.seed)
     result = checked(

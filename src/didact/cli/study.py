@@ -51,7 +51,7 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
     inputs.check_study_extra()
     files = [*config.explanations, *config.more]
     inputs.check_files(files, has_data=True)
-    from didact.experiment.bring import opened
+    from didact.explaining.read_explanations import opened
     from didact.results.explanations import Explanations
     from didact.study.create import create_study
 

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from didact.comparing.config import CompareConfig
 from didact.comparing.methods import ComparedMethod, Findings, choose_methods, is_spec
 from didact.comparing.preflight import preflight
+from didact.comparing.sampling import Answers, Sample
 from didact.comparing.setup import Pool, Setup, knows
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
-from didact.experiment.config import CompareConfig
-from didact.experiment.defaults import TRAIN_SIZE, default_student
-from didact.experiment.sampling import Answers, Sample
 from didact.explaining.cache import Method
+from didact.learning.defaults import TRAIN_SIZE, default_student
 from didact.models.student_init import StudentInit, student_init
 from didact.students.build import StudentSpec
 

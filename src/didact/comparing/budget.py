@@ -4,12 +4,12 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import Final
 
+from didact.comparing.config import CompareConfig
 from didact.comparing.costs import Costs
 from didact.comparing.estimate import Workload, expected_used, stages, total
 from didact.comparing.forecast import in_words
 from didact.comparing.setup import Setup
 from didact.errors import DidactError
-from didact.experiment.config import CompareConfig
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import knows_option
 from didact.explainers.kernel_shap import AUTO_SAMPLES

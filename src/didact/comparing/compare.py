@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from didact.comparing.config import CompareConfig
+from didact.comparing.config_fields import CompareFields
 from didact.comparing.forecast import Forecast
 from didact.comparing.prepare import prepare
 from didact.comparing.runner import ComparisonRunner
@@ -25,8 +27,6 @@ from didact.execution.in_process import InProcess
 from didact.execution.process_pool import ProcessPool
 from didact.execution.remote_sync import open_run_dir
 from didact.execution.run_dir import RunDirectory
-from didact.experiment.config import CompareConfig
-from didact.experiment.config_fields import CompareFields
 from didact.explaining.cache import Method
 from didact.files.remote import is_url
 from didact.models.load import checked_device, load_teacher, named_device

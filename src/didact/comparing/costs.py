@@ -12,9 +12,9 @@ from didact.comparing.setup import Setup
 from didact.core.row import Row
 from didact.core.seeds import seed_from
 from didact.core.threads import torch_threads
+from didact.data.subset import subset
 from didact.errors import DidactError
-from didact.experiment.evaluate import evaluated
-from didact.experiment.subset import subset
+from didact.evaluation.evaluate import evaluated
 from didact.explaining.cache import batch_size_for
 from didact.explaining.explain import explain
 from didact.explaining.score_checks import unjudged

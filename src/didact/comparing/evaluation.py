@@ -13,16 +13,16 @@ import numpy as np
 
 from didact import __version__
 from didact.comparing.methods import ComparedMethod, Role
+from didact.comparing.run_inputs import Labelled
 from didact.comparing.setup import Setup
 from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
+from didact.data.subset import subset
 from didact.errors import DidactError, RecordError
-from didact.experiment.agree import agreements
-from didact.experiment.classroom import Labelled
-from didact.experiment.cost import cost_of
-from didact.experiment.evaluate import evaluated
-from didact.experiment.subset import subset
+from didact.evaluation.agree import agreements
+from didact.evaluation.cost import cost_of
+from didact.evaluation.evaluate import evaluated
 from didact.explaining.cache import Method, keep_explanations
 from didact.explaining.dataset import FillStore
 from didact.files.atomic import write_bytes

@@ -7,17 +7,17 @@ from pathlib import Path
 from didact.comparing.grid import ExplanationFiles, Grid
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
+from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.execution.run_dir import RunDirectory
-from didact.experiment.cell import Cell
-from didact.experiment.learner import Learner
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
 from didact.explaining.cache import Kept, Method, is_whole, keep_explanations, keep_parts, located_parts, lookup, slug
 from didact.explaining.dataset import FillStore
 from didact.files.store import Store
+from didact.learned.smat_spec import Learner
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.temperature import matching_temperature, mean_entropy, tempered

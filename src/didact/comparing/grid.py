@@ -6,8 +6,8 @@ from typing import Any
 
 from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
+from didact.comparing.training_run import VERSION, Cell
 from didact.core.row import Row, fingerprint_of
-from didact.experiment.cell import VERSION, Cell
 from didact.explaining.cache import Kept, slug
 from didact.files.store import key_of
 from didact.models.student_init import StudentInit

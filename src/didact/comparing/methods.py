@@ -6,20 +6,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from didact.comparing.config import CONTROLS, CompareConfig
 from didact.core.dataset import Dataset
 from didact.core.model import Model
 from didact.core.row import fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
-from didact.experiment.config import CONTROLS, CompareConfig
-from didact.experiment.defaults import default_methods
-from didact.experiment.learner import Learner, is_learner, parse_learner
 from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import Learned, load_explainer
 from didact.explainers.mix import Mix
 from didact.explaining.cache import Method
 from didact.explaining.method_options import resolve
+from didact.learned.smat_spec import Learner, is_learner, parse_learner
+from didact.learning.defaults import default_methods
 from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
 

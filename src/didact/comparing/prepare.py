@@ -12,8 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from didact.comparing.answer_file import RECHECKED, AnswerFile
 from didact.comparing.assemble import assemble, check_fit
 from didact.comparing.budget import TARGET, fit_plan, metric_rows
+from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, measure_costs
 from didact.comparing.estimate import EXPLAINING, SCORING, Workload, stages, total
 from didact.comparing.evaluation import Measuring
@@ -21,7 +23,9 @@ from didact.comparing.explanations import FOLDER, find_explanations
 from didact.comparing.forecast import Forecast, Stage, in_words
 from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
+from didact.comparing.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
 from didact.comparing.setup import Setup
+from didact.comparing.training_run import finished
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.fingerprint import teacher_fingerprint
@@ -30,10 +34,6 @@ from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
-from didact.experiment.answers import RECHECKED, AnswerFile
-from didact.experiment.cell import finished
-from didact.experiment.config import CompareConfig, read_plan
-from didact.experiment.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
 from didact.explaining.cache import Method
 from didact.files.store import Store, key_of
 from didact.render.progress import announce

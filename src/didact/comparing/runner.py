@@ -14,9 +14,11 @@ from typing import Final
 from didact.comparing.evaluation import Measuring
 from didact.comparing.explanations import FOLDER, derive_explanations, learned_explainers, make_explanations
 from didact.comparing.grid import ExplanationFiles, Grid, build_grid, start_name
+from didact.comparing.run_inputs import Labelled, read_rows, write_rows
 from didact.comparing.setup import Setup
 from didact.comparing.summarise import RESULTS, Finished, summarise, write_results
 from didact.comparing.training import TrainingStage
+from didact.comparing.training_run import Cell
 from didact.core.fingerprint import teacher_fingerprint
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
@@ -25,8 +27,6 @@ from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, JobKind, Manifest
 from didact.execution.run_dir import RunDirectory
-from didact.experiment.cell import Cell
-from didact.experiment.classroom import Labelled, read_rows, write_rows
 from didact.explaining.dataset import FillStore
 from didact.explaining.shard_jobs import SharedExplaining
 from didact.files.atomic import new_folder, sweep, write_text

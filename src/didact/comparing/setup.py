@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from didact.comparing.config import CompareConfig
 from didact.comparing.methods import ComparedMethod, Role
+from didact.comparing.sampling import Sample
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
-from didact.experiment.config import CompareConfig
-from didact.experiment.defaults import student_sentence
-from didact.experiment.sampling import Sample
-from didact.experiment.subset import balanced_counts, draw
+from didact.data.subset import balanced_counts, draw
+from didact.learning.defaults import student_sentence
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models.student_init import StudentInit

@@ -10,12 +10,12 @@ import torch
 
 from didact import __version__
 from didact.comparing.grid import Grid
+from didact.comparing.learnedness import Floor, judge_columns
+from didact.comparing.run_inputs import Labelled
 from didact.comparing.setup import Setup
+from didact.comparing.statistics import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
+from didact.comparing.training_run import Cell
 from didact.core.measure import BALANCED
-from didact.experiment.cell import Cell
-from didact.experiment.classroom import Labelled
-from didact.experiment.learnedness import Floor, judge_columns
-from didact.experiment.summary import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
 from didact.files.store import Store
 from didact.files.table_io import Table, write_table
 from didact.results.comparison import Comparison

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from didact.comparing.train_jobs import TrainJobs
+from didact.comparing.training_run import Cell, finished
 from didact.errors import RecordError
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.run_dir import RunDirectory
-from didact.experiment.cell import Cell, finished
-from didact.experiment.train_jobs import TrainJobs
 from didact.files.store import Store
 from didact.render.progress import Progress
 from didact.results.training_record import TrainingRecord

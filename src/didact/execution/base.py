@@ -110,7 +110,7 @@ class JobRunner(Protocol):
 
 # kind of jobs -> the class that runs them, imported on first use
 RUNNERS: Final[Mapping[JobKind, str]] = {
-    JobKind.TRAIN: "didact.experiment.train_jobs:TrainRunner",
+    JobKind.TRAIN: "didact.comparing.train_jobs:TrainRunner",
     JobKind.EXPLAIN: "didact.explaining.shard_jobs:ExplainRunner",
 }
 

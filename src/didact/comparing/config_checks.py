@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import torch
 
+from didact.comparing.config import SEARCHED
 from didact.core.precision import SINGLE, check_precision, no_gradients
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
-from didact.experiment.config import SEARCHED
-from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explaining.method_options import split_options
 from didact.field_types import check_word, each
+from didact.learned.smat_spec import is_learner, parse_learner
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.experiment.summary import contrast_of, value_of
+from didact.comparing.statistics import contrast_of, value_of
 from didact.results.comparison import Scores
 from didact.results.run_facts import ColumnFacts
 

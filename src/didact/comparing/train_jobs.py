@@ -4,10 +4,10 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
+from didact.comparing.run_inputs import Classroom
+from didact.comparing.training_run import Cell, finished, run_cell, save_cell
 from didact.errors import OptionError, RecordError
 from didact.execution.base import Job, JobResult, JobStatus
-from didact.experiment.cell import Cell, finished, run_cell, save_cell
-from didact.experiment.classroom import Classroom
 from didact.files.sealed import read_json
 from didact.files.store import Store
 from didact.models.student_init import StudentInit

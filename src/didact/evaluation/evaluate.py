@@ -15,11 +15,11 @@ from didact.core.seeds import numpy_generator
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import DataError, OptionError
-from didact.experiment.bring import opened
-from didact.experiment.metrics_frame import metrics_frame
-from didact.experiment.metrics_job import RANDOM, MetricsJob
+from didact.evaluation.metrics_frame import metrics_frame
+from didact.evaluation.metrics_job import RANDOM, MetricsJob
 from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched, without_special
 from didact.explaining.input_rows import named_rows
+from didact.explaining.read_explanations import opened
 from didact.metrics import METRICS
 from didact.metrics.probe import PRESETS
 from didact.models.load import load_teacher

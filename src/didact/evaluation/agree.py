@@ -122,7 +122,7 @@ def _opened(given: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any
     if all(isinstance(one, Explanations) or is_ours(Path(one)) for one in given):
         return given, []
     from didact.data.load import load_data
-    from didact.experiment.bring import opened
+    from didact.explaining.read_explanations import opened
     from didact.models.load import load_teacher
 
     loaded = load_data(data) if isinstance(data, str | Path) else data

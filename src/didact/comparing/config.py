@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
-from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unknown_entry
-from didact.errors import OptionError
-from didact.experiment.config_values import (
+from didact.comparing.config_values import (
     check_budget,
     check_out,
     check_seeds,
@@ -28,6 +26,8 @@ from didact.experiment.config_values import (
     parse_search_space,
     parse_seeds,
 )
+from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unknown_entry
+from didact.errors import OptionError
 from didact.field_types import (
     BatchSize,
     Epochs,
@@ -187,7 +187,7 @@ class CompareConfig(DataOptions, ModelOptions):
     @field_validator("explainers", "students", "search_space", "data", "device", "precision", "base", mode="before")
     @classmethod
     def _check(cls, value: Any, info: Any) -> Any:
-        from didact.experiment.config_checks import CHECKS  # loads torch
+        from didact.comparing.config_checks import CHECKS  # loads torch
 
         return CHECKS[str(info.field_name)](plain(value), info.data)
 

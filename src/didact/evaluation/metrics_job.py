@@ -16,7 +16,7 @@ from didact.core.words import marked_words
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import OptionError
-from didact.experiment.metric_table import metric_rows, metric_tests
+from didact.evaluation.metric_table import metric_rows, metric_tests
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in

@@ -9,21 +9,21 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Int
 
+from didact.comparing.run_inputs import Classroom
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.seeds import seed_from
+from didact.data.subset import draw
 from didact.errors import RecordError, TrainingError
-from didact.experiment.classroom import Classroom
-from didact.experiment.learner import parse_learner
-from didact.experiment.scale import Scale
-from didact.experiment.subset import draw
 from didact.explainers.mix import Mix
 from didact.files.store import Store, UnreadableError
 from didact.files.table_io import Table, read_table, write_table
+from didact.learned.smat_spec import parse_learner
 from didact.learning.choose import choose_by_new_students
-from didact.learning.fit import Epoch, Examples, Training, answers, best_of
+from didact.learning.fit import Epoch, Examples, Training, answers_in_order, best_of
 from didact.learning.smat import learn_mix
+from didact.learning.target_scaler import Scale
 from didact.learning.teach import teach
 from didact.registry import parse_spec
 from didact.results.component_scores import ComponentScores
@@ -222,13 +222,6 @@ def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[M
 
 def _strategy(cell: Cell) -> Strategy:
     return build_strategy(parse_spec(cell.strategy))
-
-
-def answers_in_order(student: Model, test: Examples) -> Outputs:
-    """The student's answers in the order of the test rows."""
-    found = answers(student, test.parts(256))
-    place = {name: index for index, name in enumerate(found.ids)}
-    return found.select(np.array([place[row.id] for row in test.rows], dtype=np.int64))
 
 
 def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:

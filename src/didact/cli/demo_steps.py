@@ -12,11 +12,11 @@ from didact.core.model import TooLongError
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, OptionError
-from didact.experiment.distil import learn_l2e
-from didact.experiment.learner import is_learner, parse_learner
 from didact.explainers.l2e import L2E
 from didact.explainers.learned import load_explainer
 from didact.explaining.explain import explain
+from didact.learned.l2e import learn_l2e
+from didact.learned.smat_spec import is_learner, parse_learner
 from didact.models.load import RECORD, read_record
 
 DATA: Final = "planted/sentiment(teach=8000, explain=1000, train=600, dev=200, test=1000)"

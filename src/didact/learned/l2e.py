@@ -27,9 +27,8 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
+from didact.data.subset import subset
 from didact.errors import DataError, OptionError, RecordError, TrainingError
-from didact.experiment.learn import METRICS, checked_training
-from didact.experiment.subset import subset
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
@@ -40,6 +39,7 @@ from didact.explaining.input_rows import asks_for_gold
 from didact.explaining.score_checks import unjudged
 from didact.files.atomic import check_new_folder, write_text
 from didact.files.sealed import read_json, write_json
+from didact.learned.smat import METRICS, checked_training
 from didact.learning.fit import Training
 from didact.learning.imitation import mean_ranks
 from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network

@@ -11,14 +11,14 @@ from typing import Final
 
 import numpy as np
 
+from didact.comparing.answer_file import AnswerFile
 from didact.core.dataset import Dataset, Split
 from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
+from didact.data.subset import balanced_counts, subset
 from didact.errors import OptionError
-from didact.experiment.answers import AnswerFile
-from didact.experiment.subset import balanced_counts, subset
 from didact.render.progress import Progress
 
 TEST_ROWS: Final = 2000  # default limit: more rows cost time and hardly narrow an interval

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.comparing.run_inputs import Labelled
+from didact.comparing.training_run import Cell, load_outputs
 from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
 from didact.errors import OptionError
-from didact.experiment.cell import Cell, load_outputs
-from didact.experiment.classroom import Labelled
 from didact.files.store import Store
 from didact.results.comparison import Arm, Scores
 from didact.results.contrast import Contrast, ContrastTable

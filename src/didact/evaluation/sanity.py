@@ -24,7 +24,7 @@ from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError, UnsupportedError
-from didact.experiment.evaluate import evaluated
+from didact.evaluation.evaluate import evaluated
 from didact.explainers import is_learned
 from didact.explaining.align_sets import without_special
 from didact.explaining.explain import explain

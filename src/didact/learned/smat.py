@@ -18,22 +18,21 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
+from didact.data.subset import subset
 from didact.errors import OptionError, RecordError
-from didact.experiment.cell import answers_in_order
-from didact.experiment.defaults import default_student
-from didact.experiment.learner import Learner, learner_of
-from didact.experiment.scale import Scale
-from didact.experiment.subset import subset
 from didact.explainers.mix import Mix
 from didact.explaining.component_scores import parts_of
 from didact.explaining.input_rows import asks_for_gold
 from didact.files.atomic import check_new_folder, write_bytes, write_text
 from didact.files.store import key_of
+from didact.learned.smat_spec import Learner, learner_of
 from didact.learning.choose import choose_by_new_students
-from didact.learning.fit import Examples, Training
+from didact.learning.defaults import default_student
+from didact.learning.fit import Examples, Training, answers_in_order
 from didact.learning.smat import learn_mix
 from didact.learning.smat_checks import check_row_counts
 from didact.learning.smat_options import LearnedMix
+from didact.learning.target_scaler import Scale
 from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
