@@ -108,7 +108,7 @@ class Bench:
         """What `fit` does in a step."""
         loop = self.loop
         loop.student.train()
-        loss = _loss(loop.student, loop.train, torch.from_numpy(self._rows()), self.beside)
+        loss = _loss(loop.student, loop.train, torch.from_numpy(self._rows()), self.beside, "single")
         if not torch.isfinite(loss):
             raise AssertionError(loss)
         loop.optimiser.zero_grad(set_to_none=True)
