@@ -19,6 +19,7 @@ import numpy as np
 from didact.comparing.statistics import agreement_of, contrasts_of, rows_of_table
 from didact.reports.verdict import Verdict, verdict_of
 from didact.results.comparison import Comparison
+from didact.results.run_facts import RunFacts
 
 SEEDS, ROWS = 8, 1000
 COLUMN = ("same/attention", 500)
@@ -61,7 +62,7 @@ def verdict(scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]], fol
         scores, contrasts, explainers=names, controls=["none"], columns=[COLUMN], measure="accuracy", lost={},
         test_rows=len(next(iter(scores["none", *COLUMN].values()))),
     )  # fmt: skip
-    about = {"measure": "accuracy", "controls": ["none"]}
+    about = RunFacts(measure="accuracy", controls=("none",))
     agreement = agreement_of(rows, [COLUMN])
     found = Comparison(tuple(rows), (), (), about, agreement, folder, contrasts=contrasts)
     found.save(folder / "comparison.json")

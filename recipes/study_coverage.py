@@ -19,6 +19,7 @@ from recipe_tools import print_table, say
 from didact.study.analyze import analyze
 from didact.study.analyze_ranking import compared
 from didact.study.design import Design, Item
+from didact.study.findings import Settings
 from didact.study.synthetic_annotators import simulated
 
 METHODS = ("smat", "attention_all", "integrated_gradients", "gradient_input")
@@ -82,7 +83,7 @@ def rankings(studies: int, people: int, items: int, gap: float, spread: float, i
         answers = simulated(
             design, people=people, worths=worths, spread=spread, item_spread=item_spread, seed=1000 + study
         )
-        fitted, found = compared(answers, METHODS, replicates=REPLICATES, level=0.95, seed=study)
+        fitted, found = compared(answers, METHODS, Settings(REPLICATES, 0.95, study))
         held.append((found.each.low <= truth) & (truth <= found.each.high))
         together.append(bool(((found.sure.low <= truth) & (truth <= found.sure.high)).all()))
         right.append(bool((np.diff(fitted.log_worths) < 0).all()))

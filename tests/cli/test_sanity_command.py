@@ -46,5 +46,5 @@ def test_cost(model):
 
 def test_wrong_names(model):
     assert "gradient_input" in str(run("sanity", model, "--methods", "gradient_inputs").exception)
-    assert "Name a method" in str(run("cost", model, "--methods", "").exception)
+    assert "--methods: its value is empty" in str(run("cost", model, "--methods", "").exception)
     assert "'weights'" in str(run("sanity", model, "--methods", "random", "--checks", "wieghts").exception)

@@ -8,6 +8,8 @@ import typer
 from pages import PAGES, ROOT, blocks, commands, name_of
 
 from didact.cli.main import app
+from didact.cli.options import config_of
+from didact.errors import DidactError
 
 SHOWN = [
     (block, line) for page in PAGES for block in blocks(page) if block.language == "sh" for line in commands(block)
@@ -31,10 +33,19 @@ def command_of(words):
 
 
 def parsed(words):
-    """Options read as the command line reads them; nothing is run."""
+    """Options read as the command line reads them; nothing is run, and files need not be there."""
     command, context, words = command_of(words)
     assert not hasattr(command, "commands"), "a group is no command"
-    return command.make_context(command.name, list(words), parent=context)
+    context = command.make_context(command.name, list(words), parent=context)
+    kind = getattr(command.callback, "config_class", None)
+    if kind is not None:
+        given = {name: value for name, value in context.params.items() if name in kind.model_fields}
+        try:
+            config_of(kind, given)
+        except DidactError as error:
+            wrong = [fault for fault in getattr(error, "faults", ()) if "must be" in fault]
+            assert not wrong, wrong
+    return context
 
 
 @pytest.mark.parametrize(("block", "line"), SHOWN, ids=lambda one: getattr(one, "where", None) or one[:60])

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -253,7 +254,7 @@ class TestShown:
         assert any(word.startswith("Agreement is not correctness.") for word in words)
         page = (tmp_path / "new/map.html").read_text()
         assert "Agreement is not correctness." in page
-        assert "default-src 'none'" in page
+        assert "default-src 'none'" in unescape(page)
         draw(agreements([FIRST, SECOND], ["kendall", "top_overlap(k=1)"]), tmp_path / "two.svg")
         words = list(ElementTree.parse(tmp_path / "two.svg").getroot().itertext())
         assert {"kendall", "top_overlap(k=1)"} <= set(words)

@@ -48,6 +48,7 @@ def configured(
         keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+        command.config_class = kind  # type: ignore[attr-defined]  # whoever checks a command line without running it
         return command
 
     return wrap

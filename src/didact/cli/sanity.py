@@ -1,7 +1,7 @@
 """`didact sanity`: do explanations depend on the model, and can metrics be fooled?"""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import typer
 
@@ -9,6 +9,7 @@ from didact.cli import inputs
 from didact.cli.configs import SanityConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import figure, interval, print_json, print_table, say
+from didact.results.sanity import FooledMetric, Sanity, SanityStep
 
 EXAMPLES: Final = (
     "didact sanity --model my-model --data reviews.csv",
@@ -38,13 +39,13 @@ def sanity(config: SanityConfig, as_json: Json = False) -> None:
         _print(result, config.methods)
 
 
-def _print(result: Any, methods: Sequence[str]) -> None:
+def _print(result: Sanity, methods: Sequence[str]) -> None:
     for title, lines in (("weights drawn anew", result.weights), ("labels shuffled", result.labels)):
         if lines:
             _print_steps(title, lines, methods)
     if result.trivial:
         headings = ("metric", "trivial", "random", "difference", "95 % interval", "fooled")
-        print_table(headings, [_fooled(line) for line in result.trivial if line["rows"]])
+        print_table(headings, [_fooled(line) for line in result.trivial if line.rows])
         typer.echo(
             "Trivial explanations mark a place for each class. A metric that prefers them to random ones is fooled."
         )
@@ -52,32 +53,29 @@ def _print(result: Any, methods: Sequence[str]) -> None:
         say(f"note: {note}")
 
 
-def _print_steps(title: str, lines: Any, methods: Sequence[str]) -> None:
+def _print_steps(title: str, lines: Sequence[SanityStep], methods: Sequence[str]) -> None:
     """Steps down, methods across: how like the first explanations are, and how near to the rationales."""
-    cells = {(one["step"], one["method"]): one for one in lines}
-    known = any(one["roc_auc"] == one["roc_auc"] for one in lines)
+    cells = {(line.step, line.method): line for line in lines}
+    known = any(line.roc_auc == line.roc_auc for line in lines)
     rows = []
-    for step in dict.fromkeys(one["step"] for one in lines):
-        own = [cells[step, method] for method in methods]
-        rows.append([step, *(_step(one, known) for one in own)])
+    for step in dict.fromkeys(line.step for line in lines):
+        rows.append([step, *(_step(cells[step, method], known) for method in methods)])
     print_table((title, *methods), rows)
     said = "Spearman's ρ of |scores| with those of the model as it is, mean over rows"
     typer.echo(f"{said}{'; in brackets ROC-AUC against the rationales' if known else ''}.")
 
 
-def _step(one: dict[str, Any], known: bool) -> str:
-    like = figure(one["similarity"], ".2f")
-    return f"{like} ({figure(one['roc_auc'], '.2f')})" if known else like
+def _step(line: SanityStep, known: bool) -> str:
+    similarity = figure(line.similarity, ".2f")
+    return f"{similarity} ({figure(line.roc_auc, '.2f')})" if known else similarity
 
 
-def _fooled(one: Mapping[str, Any]) -> tuple[str, ...]:
-    sign = "↑" if one["better"] == "higher" else "↓"
-    means = f"{one['trivial']:.3f}", f"{one['random']:.3f}"
-    fooled = "yes" if one["fooled"] else "no"
+def _fooled(line: FooledMetric) -> tuple[str, ...]:
     return (
-        f"{one['metric']} {sign}",
-        *means,
-        f"{one['difference']:+.3f}",
-        interval(one["low"], one["high"], "+.3f"),
-        fooled,
+        f"{line.metric} {'↑' if line.better == 'higher' else '↓'}",
+        f"{line.trivial:.3f}",
+        f"{line.random:.3f}",
+        f"{line.difference:+.3f}",
+        interval(line.low, line.high, "+.3f"),
+        "yes" if line.fooled else "no",
     )

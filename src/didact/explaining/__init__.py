@@ -5,6 +5,7 @@
 set, shard by shard. `shard_store` is what data sets, streams and comparisons resume from. `shard_jobs` lets workers
 explain shards: `saved_teacher` is how they load the teacher, `row_io` how they read rows. `input_rows` makes rows of
 what users have, `to_columns` columns of scores, `component_scores` has what a learned explainer weighs, `score_checks`
-warns where scores do not add up, `align_sets` puts sets side by side.
+warns where scores do not add up, `align_sets` puts sets side by side. `read_explanations` takes those of other tools,
+and `check_explainer` holds an explainer to what all promise.
 To add an option that every method shares: a field of `CommonOptions`, and its use in `ExplainJob`.
 """
