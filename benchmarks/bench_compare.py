@@ -1,4 +1,4 @@
-"""What the experiment layer costs. Ratios measured in one run, one thread per student.
+"""What a comparison costs beside its training. Ratios measured in one run, one thread per student.
 
 - cell: one cell of the planted plan (`same/attention`, 500 rows) over a bare PyTorch loop of the same steps: the same
   model and batches, cross-entropy and KL written out, Adam, clipping, a pass over dev per epoch and one over test;
@@ -86,7 +86,7 @@ def bare_cell(cell: Cell, classroom: Classroom) -> None:
 
 
 def taught(cell: Cell, classroom: Classroom) -> None:
-    """The library's own training and answers, without the experiment around them."""
+    """The library's own training and answers, without the comparison around them."""
     examples = classroom.examples(cell.start, False)
     train = examples["train"].select(subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed))
     maps = None
@@ -107,8 +107,8 @@ def main() -> None:
 
     def compared(folder: str, workers: int, **options: object) -> None:
         didact.compare(
-            teacher, data, EXPLAINERS, ["same/attention"], sizes=[500], seeds=SEEDS, out=place / folder,
-            workers=workers, measure=0, **options,
+            teacher, data, EXPLAINERS, ["same/attention"], train_sizes=[500], seeds=SEEDS, out=place / folder,
+            workers=workers, eval_rows=0, **options,
         )  # fmt: skip
 
     compared("first", 0, training={"epochs": 1})  # keeps answers and explanations for those that follow

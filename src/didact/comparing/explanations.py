@@ -30,7 +30,6 @@ FOLDER = "explanations"
 class _Wanted:
     """The explanations of one row of the table for some seeds: one set for all of them, or one for each."""
 
-    compared: ComparedMethod
     method: Method
     rows: Sequence[Row]
     seeds: Sequence[int]
@@ -42,7 +41,7 @@ def _wanted(setup: Setup, compared: ComparedMethod) -> Iterator[_Wanted]:
         method = compared.for_seed(seeds[0])
         if method is not None:
             rows = setup.seed_rows(seeds[0]) if compared.resample_per_seed else setup.used
-            yield _Wanted(compared, method, rows, seeds)
+            yield _Wanted(method, rows, seeds)
 
 
 def make_explanations(
