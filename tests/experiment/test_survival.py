@@ -324,7 +324,7 @@ class TestBytes:
 def test_progress_counts_what_was_done_before_but_not_its_time():
     import io
 
-    from didact.render.progress import Progress
+    from didact.viz.progress import Progress
 
     stream = io.StringIO()
     with Progress("teaching", total=100, stream=stream) as bar:

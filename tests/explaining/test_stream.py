@@ -35,8 +35,8 @@ from didact.explainers.controls import Random
 from didact.explaining.job import ExplainJob
 from didact.explaining.stream import explain_stream
 from didact.learning.train import train_teacher
-from didact.render.progress import Progress
 from didact.results.explanations import Explanations
+from didact.viz.progress import Progress
 from processes import waited
 
 pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed

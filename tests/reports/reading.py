@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from didact.render.html import render
+from didact.viz.html import render
 
 _EMPTY = {"meta", "link", "br", "img", "wbr", "input", "rect", "path", "line", "circle"}
 

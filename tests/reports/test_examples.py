@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from didact.render.colours import LEVELS
-from didact.render.html import asset, readable
 from didact.reports.build import page
 from didact.reports.example_json import DIGITS
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
 from didact.results.row_explanation import TEXTS
+from didact.viz.colours import LEVELS
+from didact.viz.html import asset, readable
 from reports.folders import HOSTILE, change, write_run
 from reports.reading import section_html
 

@@ -87,7 +87,7 @@ def show_rows(rows: "list[Row]", data: "Dataset") -> None:
     """Rows as people read them: id and label, then each text with its rationale marked, or the picture."""
     from rich.text import Text
 
-    from didact.render.terminal import marked, picture
+    from didact.viz.terminal import marked, picture
 
     out = console()
     colour = out.is_terminal and not out.no_color

@@ -31,8 +31,8 @@ from didact.explaining.cache import Method
 from didact.files.remote import is_url
 from didact.models.load import checked_device, load_teacher, named_device
 from didact.models.spread import AUTO, check_accelerate
-from didact.render.progress import announce
 from didact.results.comparison import Comparison
+from didact.viz.progress import announce
 
 
 def compare(

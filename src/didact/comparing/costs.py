@@ -20,9 +20,9 @@ from didact.explaining.explain import explain
 from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, answers
 from didact.learning.teach import teach
-from didact.render.progress import Progress
 from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy
+from didact.viz.progress import Progress
 
 _ROWS: Final = 32  # rows explained to time a method, at most
 _SECONDS: Final = 1.0  # that timing a batch of one method may take

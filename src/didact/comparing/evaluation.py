@@ -30,11 +30,11 @@ from didact.files.store import key_of
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
 from didact.registry import parse_spec
-from didact.render.progress import Progress
 from didact.results.agreement import Agreement
 from didact.results.evaluation import MetricTable
 from didact.results.explanations import Explanations
 from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, SkippedMethod
+from didact.viz.progress import Progress
 
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
 _FOLDER: Final = "measured"

@@ -36,7 +36,7 @@ from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.explaining.cache import Method
 from didact.files.store import Store, key_of
-from didact.render.progress import announce
+from didact.viz.progress import announce
 
 _FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted
 

@@ -19,7 +19,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.data.subset import balanced_counts, subset
 from didact.errors import OptionError
-from didact.render.progress import Progress
+from didact.viz.progress import Progress
 
 TEST_ROWS: Final = 2000  # default limit: more rows cost time and hardly narrow an interval
 ADVISED: Final = 1500  # rows of an unsplit file that leave enough for students, dev and test

@@ -13,8 +13,8 @@ from didact.errors import RecordError
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.run_dir import RunDirectory
 from didact.files.store import Store
-from didact.render.progress import Progress
 from didact.results.training_record import TrainingRecord
+from didact.viz.progress import Progress
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ import pandas
 
 from didact.metrics import METRICS
 from didact.registry import parse_spec
-from didact.render.tables import Cell, Table
 from didact.results.evaluation import Evaluation
+from didact.viz.tables import Cell, Table
 
 _SHOWN: Final = {"method", "metric", "value", "low", "high", "rows", "skipped", "better"}
 _SIGNS: Final = {"higher": "↑", "lower": "↓"}

@@ -24,9 +24,9 @@ from didact.metrics.probe import Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.registry import parse_spec
-from didact.render.progress import Progress
 from didact.results.evaluation import Evaluation, MetricTable
 from didact.results.explanations import Explanations
+from didact.viz.progress import Progress
 
 RANDOM: Final = "random"  # the control that knows nothing
 

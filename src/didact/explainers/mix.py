@@ -23,7 +23,7 @@ from didact.explainers.attention import check_temperature, mean_logits
 from didact.explainers.learned import Learned
 from didact.explainers.slopes import frozen, white_box
 from didact.registry import parse_spec, split_list
-from didact.render.mix import MixView
+from didact.viz.mix import MixView
 
 # A unit that a part gives nothing keeps this share of an even part, so that its logarithm is a number.
 FLOOR: Final = 1e-3

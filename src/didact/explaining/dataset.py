@@ -14,8 +14,8 @@ from didact.core.row import Row, fingerprint_of
 from didact.errors import ShapeError
 from didact.explaining.job import ExplainJob
 from didact.explaining.shard_store import Shard, ShardStore
-from didact.render.progress import Progress
 from didact.results.explanations import Explanations
+from didact.viz.progress import Progress
 
 
 @dataclass(eq=False)

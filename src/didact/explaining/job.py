@@ -32,10 +32,10 @@ from didact.explainers.learned import Learned
 from didact.explaining.input_rows import rows_of
 from didact.explaining.method_options import CommonOptions, resolve
 from didact.explaining.to_columns import Answers, columns_of
-from didact.render.progress import Progress
 from didact.results.explanations import Explanations
 from didact.results.origin import check_same_origin
 from didact.results.transforms import absolute_of, normalised
+from didact.viz.progress import Progress
 
 SHARD_ROWS: Final = 256  # rows that are kept together, at most: what a killed run loses
 _SHARD_CALLS: Final = 16_384  # altered rows that are kept together, about: fewer rows where each is altered many times

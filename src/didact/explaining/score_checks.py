@@ -10,7 +10,7 @@ from jaxtyping import Float
 from didact.core.explainer import Explainer
 from didact.errors import ExplanationWarning
 from didact.explainers.build import Built
-from didact.render.marks import INCOMPLETE
+from didact.viz.marks import INCOMPLETE
 
 
 def warn_of_scores(

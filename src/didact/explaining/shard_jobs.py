@@ -33,7 +33,7 @@ from didact.explaining.shard_store import Shard, ShardStore
 from didact.files.atomic import with_folder
 from didact.files.sealed import read_json, write_json
 from didact.files.store import canonical, key_of
-from didact.render.progress import Progress
+from didact.viz.progress import Progress
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from didact.errors import OptionError, RecordError
 from didact.explaining.job import ExplainJob
 from didact.files.atomic import with_folder
 from didact.files.store import key_of
-from didact.render.progress import Progress
 from didact.results.explanations import Explanations
+from didact.viz.progress import Progress
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,8 @@ from didact.explaining.shard_store import Shard, ShardStore
 from didact.files.atomic import check_new_file, write_through
 from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
-from didact.render.progress import Progress
 from didact.results.explanations_parquet import cautions_in, is_explanations, join_files, residuals_in
+from didact.viz.progress import Progress
 
 _MODULE: Final = WORKER
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from didact.errors import DataError, OptionError, RecordError
 from didact.files.paths import kind_at, reason_of, short
-from didact.render import GENERATOR
+from didact.viz import GENERATOR
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -18,9 +18,9 @@ from didact.core.precision import PRECISIONS, SINGLE, check_trainable, halved, w
 from didact.core.seeds import numpy_generator, seed_from
 from didact.errors import OptionError, TrainingError
 from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, shown
-from didact.render.progress import Progress
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
+from didact.viz.progress import Progress
 
 
 @dataclass(frozen=True)

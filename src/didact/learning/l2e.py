@@ -19,7 +19,7 @@ from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e import L2E
 from didact.learning import imitation
 from didact.learning.fit import Training, check_finite, descend, make_optimiser, rate_at, shuffled
-from didact.render.progress import Progress
+from didact.viz.progress import Progress
 
 TOP: Final = 0.3  # the share of units that the paper looks at
 DEFAULTS: Final = {"epochs": 40, "batch_size": 32, "rate": 5e-4, "weight_decay": 0.01, "patience": 5}

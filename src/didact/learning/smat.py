@@ -36,10 +36,10 @@ from didact.learning.smat_checks import check_answers, check_parts, check_row_co
 from didact.learning.smat_options import LearnedMix, MixEpoch, SmatOptions
 from didact.learning.smat_route import check_route, first_line
 from didact.learning.smat_student import InnerBatch, StudentWithStrategy, seed_dropout
-from didact.render.progress import Progress
 from didact.results.component_scores import ComponentScores
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
+from didact.viz.progress import Progress
 
 Chosen: TypeAlias = Int[np.ndarray, " chosen"]
 Judging: TypeAlias = Int[np.ndarray, " judging"]

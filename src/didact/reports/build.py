@@ -13,8 +13,6 @@ from didact import __version__
 from didact.errors import OptionError
 from didact.files.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
 from didact.files.remote import Remote, is_url
-from didact.render.html import asset, render
-from didact.render.page import shades
 from didact.reports.header import Header
 from didact.reports.section import Section
 from didact.reports.sections import (
@@ -33,6 +31,8 @@ from didact.reports.sections import (
 )
 from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
+from didact.viz.html import asset, render
+from didact.viz.page import shades
 
 FILE: Final = "report.html"
 # In the order of the page. A section that has nothing to say of a run gives None.

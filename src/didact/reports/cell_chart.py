@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from didact.render.chart import altair
 from didact.reports.figure import INK, calm, values
+from didact.viz.chart import altair
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from didact.render.chart import altair
 from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, DataRow, calm, values
+from didact.viz.chart import altair
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from didact.render.heat import Heat, Unit, number, parts
-from didact.render.html import readable
 from didact.reports.example_rows import Example, Fact
+from didact.viz.heat import Heat, Unit, number, parts
+from didact.viz.html import readable
 
 DIGITS: Final = "0123456789a"  # a level as one sign
 

@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from didact.render.heat import Heat, Unit, number
-from didact.render.html import cut, readable
-from didact.render.marks import Box, Span
-from didact.render.page import HeatText, Patch, Picture, Piece, outside_pieces, patches, pieces
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.measured import MeasuredMethod, MeasuredRow
 from didact.results.number_format import minus
 from didact.results.row_explanation import RowExplanation as Explained
+from didact.viz.heat import Heat, Unit, number
+from didact.viz.html import cut, readable
+from didact.viz.marks import Box, Span
+from didact.viz.page import HeatText, Patch, Picture, Piece, outside_pieces, patches, pieces
 
 LONG: Final = 1200  # characters of a row above which its texts scroll
 _NAME: Final = 200  # characters of a name

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from didact.render.chart import altair, picture
-from didact.render.heat import plain
-from didact.render.html import cut
+from didact.viz.chart import altair, picture
+from didact.viz.heat import plain
+from didact.viz.html import cut
 
 # The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
 # people who are colour-blind; what says something by its colour also says it by shape or words.

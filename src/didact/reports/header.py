@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from didact.render.html import cut
+from didact.viz.html import cut
 
 _FLAG: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 

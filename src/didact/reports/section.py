@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-from didact.render.html import cut
-from didact.render.tables import Table
 from didact.reports.figure import Figure
+from didact.viz.html import cut
+from didact.viz.tables import Table
 
 AGAIN = "Give the same didact compare command again with --eval-rows 200: nothing that is done is computed twice."
 

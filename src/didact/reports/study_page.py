@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Final
 
 from didact.files.atomic import with_folder, write_text
-from didact.render.html import cut
 from didact.reports.build import document, export
 from didact.reports.header import Header
 from didact.reports.sections import people
 from didact.results.study_analysis import StudyAnalysis
+from didact.viz.html import cut
 
 FILE: Final = "analysis.html"
 HEADINGS: Final = {

@@ -13,11 +13,11 @@ from didact.errors import OptionError, RecordError
 from didact.files.atomic import check_new_file, with_folder, write_bytes
 from didact.files.table_io import Table, read_table, write_table
 from didact.registry import unknown
-from didact.render.chart import check_kind
-from didact.render.matrix import MatrixView, chart_of, picture_of, written
 from didact.results.documents import BROKEN, VERSION, Fields, check_version, plain
 from didact.results.documents import number as finite_number
 from didact.results.text_table import text_of
+from didact.viz.chart import check_kind
+from didact.viz.matrix import MatrixView, chart_of, picture_of, written
 
 CAUTION: Final = (
     "Agreement is not correctness. Without a true explanation beside them it tells only whether two rankings are "

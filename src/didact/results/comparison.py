@@ -13,7 +13,6 @@ from jaxtyping import Float
 from didact.errors import OptionError
 from didact.files.atomic import with_folder, write_bytes, write_text
 from didact.files.remote import fetched_run, is_url
-from didact.render.mix import MixView
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable
 from didact.results.documents import list_of, load_document, save_document
@@ -22,6 +21,7 @@ from didact.results.measured import Measured
 from didact.results.number_format import NumberFormat
 from didact.results.run_facts import RunFacts
 from didact.results.run_record import RunRecord
+from didact.viz.mix import MixView
 
 FILE: Final = "comparison.json"
 VERSION: Final = 1

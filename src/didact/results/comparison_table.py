@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from didact.render.tables import Cell, Table
 from didact.results.contrast import Column
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.text_table import text_of
+from didact.viz.tables import Cell, Table
 
 if TYPE_CHECKING:
     from didact.results.comparison import Comparison

@@ -9,11 +9,11 @@ from statistics import median
 from typing import Any, Final
 
 from didact.errors import DidactError
-from didact.render.marks import INCOMPLETE
 from didact.results.agreement import AgreementMatrix
 from didact.results.documents import NOT_STORED, Document, Fields, load_document, save_document
 from didact.results.evaluation import MetricTable
 from didact.results.explanations import Explanations
+from didact.viz.marks import INCOMPLETE
 
 FILE: Final = "measured.json"
 VERSION: Final = 1

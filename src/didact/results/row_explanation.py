@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import OptionError
-from didact.render.heat import Heat, Section, Unit, number, plain, show
-from didact.render.marks import completeness
-from didact.render.page import fragment
 from didact.results.words import Units, check_level, join_words
+from didact.viz.heat import Heat, Section, Unit, number, plain, show
+from didact.viz.marks import completeness
+from didact.viz.page import fragment
 
 if TYPE_CHECKING:
     import altair as alt
@@ -122,7 +122,7 @@ class RowExplanation:
 
         It shows itself in a notebook; `.save("row.svg")` writes svg, png, pdf or html.
         """
-        from didact.render.bars import bar_chart
+        from didact.viz.bars import bar_chart
 
         return bar_chart(self.at_level(level).heat(), title=f"{self.method} · {self.id}".strip(" ·"), k=k)
 

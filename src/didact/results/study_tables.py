@@ -1,8 +1,8 @@
 """The tables of an analysed study. Terminal and report show the same ones."""
 
-from didact.render.tables import Cell, Table
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.study_analysis import MethodEstimate, StudyAnalysis
+from didact.viz.tables import Cell, Table
 
 _TWO = NumberFormat()
 _SHARE = NumberFormat(100.0, 0, " %")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from didact.errors import OptionError, ShapeError
 from didact.files.atomic import with_folder, write_text
 from didact.registry import Spec
-from didact.render.heat import Section, show
-from didact.render.page import fragment
-from didact.render.page import page as page_of
 from didact.results.words import check_level
+from didact.viz.heat import Section, show
+from didact.viz.page import fragment
+from didact.viz.page import page as page_of
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations

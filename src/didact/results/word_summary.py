@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didact.errors import OptionError, UnsupportedError
-from didact.render.heat import plain
-from didact.render.tables import Cell, Table
+from didact.viz.heat import plain
+from didact.viz.tables import Cell, Table
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations

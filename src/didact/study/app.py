@@ -49,7 +49,7 @@ def create_app(folder: Path | str, *, database: str | None = None, root: str = "
 
 def _add_files(app: FastAPI, study: Study) -> None:
     """Styles, scripts and pictures: each by a name from a list, so that no path leads elsewhere."""
-    from didact.render.page import shades
+    from didact.viz.page import shades
 
     static = {path.name: path for path in _STATIC.iterdir() if path.suffix in _TYPES}
     shade = shades("main")

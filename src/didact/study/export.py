@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from didact.render.formulas import without_formula
 from didact.study.answers import Answer
 from didact.study.design import Design
+from didact.viz.formulas import without_formula
 
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json", "parquet": "application/x-parquet"}
 COLUMNS: Final = (

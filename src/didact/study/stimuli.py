@@ -15,8 +15,8 @@ from didact.files.sealed import read_json
 from didact.results.documents import VERSION, check_version, save_document
 
 if TYPE_CHECKING:
-    from didact.render.heat import Heat
     from didact.results.row_explanation import RowExplanation as Explained
+    from didact.viz.heat import Heat
 
 FILE: Final = "stimuli.json"
 NEWEST: Final = 1  # version of its schema
@@ -109,8 +109,8 @@ def _plainer(heat: "Heat", *, signs: bool) -> "Heat":
 
 
 def _view(heat: "Heat") -> View:
-    from didact.render.page import patches as patches_of
-    from didact.render.page import pieces
+    from didact.viz.page import patches as patches_of
+    from didact.viz.page import pieces
 
     texts = [tuple((piece.text, piece.look) for piece in pieces(heat, number)) for number in range(len(heat.texts))]
     patches = []

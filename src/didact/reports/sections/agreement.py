@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from didact.render.colours import shade
-from didact.render.matrix import MatrixView, written
-from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure, label
 from didact.reports.section import Block, Details, Notes, Section, lead
 from didact.results.agreement import AgreementMatrix
 from didact.results.comparison import Comparison
 from didact.results.documents import number
+from didact.viz.colours import shade
+from didact.viz.matrix import MatrixView, written
+from didact.viz.tables import Cell, Table
 
 _SAID = {
     "kendall": "Kendall's τ: the order of all units",

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from didact.render.chart import altair
-from didact.render.tables import Cell, Table
 from didact.reports.figure import BLUE, INK, ORANGE, DataRow, Figure, calm, label, values
 from didact.reports.section import Notes, Section, lead
 from didact.results.comparison import Comparison
@@ -13,6 +11,8 @@ from didact.results.contrast import Column
 from didact.results.gains import column_name
 from didact.results.measured import Cost
 from didact.results.number_format import minus
+from didact.viz.chart import altair
+from didact.viz.tables import Cell, Table
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from didact.render.chart import altair
-from didact.render.html import cut
 from didact.reports.figure import INK, NAMES, QUIET, SERIES, DataRow, Figure, calm, label, values
 from didact.reports.section import Block, Group, Key, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.gains import NONE, GainRow, column_name
+from didact.viz.chart import altair
+from didact.viz.html import cut
 
 _WIDTH = 260
 _MOST = 24  # charts

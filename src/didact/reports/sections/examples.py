@@ -12,9 +12,6 @@ from typing import ClassVar, Final
 import numpy as np
 from markupsafe import Markup
 
-from didact.render.colours import LEVELS, Shade, opacity
-from didact.render.html import cut, render, script_json
-from didact.render.page import Scale, scales
 from didact.reports.example_json import EncodedRow, encode
 from didact.reports.example_rows import LONG, Example, Source, example
 from didact.reports.section import AGAIN, Notes, Section, lead, missing
@@ -23,6 +20,9 @@ from didact.results.explanations import Explanations
 from didact.results.measured import Measured, MeasuredRow
 from didact.results.row_explanation import RowExplanation as Explained
 from didact.results.row_explanation import count_of
+from didact.viz.colours import LEVELS, Shade, opacity
+from didact.viz.html import cut, render, script_json
+from didact.viz.page import Scale, scales
 
 BUDGET: Final = 3_000_000  # bytes of the whole section
 _AROUND: Final = 100_000  # of them for style, script and controls

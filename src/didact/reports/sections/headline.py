@@ -1,11 +1,11 @@
 """Which method teaches best, how sure that is, and what it does not mean."""
 
-from didact.render.html import cut
 from didact.reports.describe import method_text, row_counts
 from didact.reports.header import Card, Header
 from didact.reports.verdict import CAUTION, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.gains import FEW
+from didact.viz.html import cut
 
 
 def header(run: Comparison, title: str | None = None) -> Header:

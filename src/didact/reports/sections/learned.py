@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from didact.errors import DidactError
-from didact.render.colours import shade
-from didact.render.mix import MixView
-from didact.render.tables import Cell, Table
 from didact.reports.figure import Figure
 from didact.reports.section import Details, Group, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.gains import LearnedMix, column_name
 from didact.results.number_format import minus
+from didact.viz.colours import shade
+from didact.viz.mix import MixView
+from didact.viz.tables import Cell, Table
 
 _SHOWN = 4  # maps; the rest can be unfolded
 

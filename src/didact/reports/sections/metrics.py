@@ -6,8 +6,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from didact.render.colours import LEVELS, Shade, colours
-from didact.render.tables import Cell, Table
 from didact.reports.cell_chart import Field, cell_chart
 from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure, label
@@ -16,6 +14,8 @@ from didact.reports.section import AGAIN, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.evaluation import MetricRow
 from didact.results.measured import Measured
+from didact.viz.colours import LEVELS, Shade, colours
+from didact.viz.tables import Cell, Table
 
 _STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
 _STEP: Final = 26  # pixels of a line of the chart

@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Any, Final
 
-from didact.render.html import cut
 from didact.reports.cell_chart import Field, cell_chart
 from didact.reports.dot_plot import Dot, dot_plot
 from didact.reports.figure import BLUE, GREY, INK, LINE, NARROW, ORANGE, PAGE, Figure, label
 from didact.reports.section import Block, Details, Heading, Notes, Section, lead, missing
 from didact.results.study_analysis import StudyAnalysis
 from didact.results.study_tables import study_tables
+from didact.viz.html import cut
 
 _LEADS: Final = {
     "ranking": "People ranked explanations without knowing whose they are. The log-worth of a method is what puts it "

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from didact.render.html import cut
-from didact.render.tables import Cell, Table
 from didact.reports.describe import row_counts
 from didact.reports.section import AGAIN, Block, Code, Details, Heading, Notes, Paragraph, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.gains import column_name
+from didact.viz.html import cut
+from didact.viz.tables import Cell, Table
 
 _MOST = 50  # failed runs that are listed
 

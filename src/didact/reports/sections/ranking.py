@@ -4,7 +4,6 @@ import itertools
 from functools import partial
 from typing import Any
 
-from didact.render.tables import Cell, Table
 from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
 from didact.reports.dot_plot import Dot, dot_plot
 from didact.reports.figure import BLUE, GREY, Figure, label
@@ -15,6 +14,7 @@ from didact.results.contrast import Column
 from didact.results.documents import number
 from didact.results.gains import FEW, NONE, GainRow, column_name
 from didact.results.number_format import minus
+from didact.viz.tables import Cell, Table
 
 _KEY = Key(
     [

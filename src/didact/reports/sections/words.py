@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from didact.render.colours import shade
-from didact.render.html import cut, readable
-from didact.render.tables import Cell, Table
 from didact.reports.describe import method_text
 from didact.reports.leaders import CHANCE, written
 from didact.reports.section import Group, Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.word_summary import WordScore, summarise
+from didact.viz.colours import shade
+from didact.viz.html import cut, readable
+from didact.viz.tables import Cell, Table
 
 SHOWN: Final = 12  # words of a class
 _CLASSES: Final = 6

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from didact.errors import MissingExtraError, OptionError, ShapeError
-from didact.render.chart import KINDS
-from didact.render.mix import MixView
+from didact.viz.chart import KINDS
+from didact.viz.mix import MixView
 
 EVIL = "</script><b>\"A\" & 'B'</b>\x1b[2J"
 HEADS = MixView(("0.0", "0.1", "0.2", "1.0", "1.1", "1.2"), (0.5, 0.0, 0.25, 0.2496, 0.0, 0.0004), EVIL)

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import ShapeError
-from didact.render.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
-from didact.render.heat import plain
+from didact.viz.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
+from didact.viz.heat import plain
 
 _CELL: Final = 44  # pixels, enough for "−0.12"
 _ACROSS: Final = 2  # squares side by side

@@ -6,7 +6,7 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
-from didact.render.marks import Box, Image, Span, runs
+from didact.viz.marks import Box, Image, Span, runs
 
 _MARK = Style(bold=True, reverse=True)
 _SHADES = " .:-=+*#%@"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from didact.render.formulas import without_formula
-from didact.render.tables import Table
+from didact.viz.formulas import without_formula
+from didact.viz.tables import Table
 
 TEXTS = [
     ("=HYPERLINK(1)", "'=HYPERLINK(1)"), ("+1+cmd|x", "'+1+cmd|x"), ("@SUM(1)", "'@SUM(1)"), ("-2+3", "'-2+3"),

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from didact.render.formulas import without_formula
-from didact.render.html import LONGEST, asset, cut, render
+from didact.viz.formulas import without_formula
+from didact.viz.html import LONGEST, asset, cut, render
 
 PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
 _COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
@@ -114,8 +114,8 @@ class Table:
 
     def notebook(self, notes: Sequence[str] = ()) -> str:
         """The table as a piece of a page that brings its own style, with remarks below it."""
-        style = asset("didact.render", "grid.css")
-        return render("didact.render", "grid.html.j2", table=self, notes=notes, style=style)
+        style = asset("didact.viz", "grid.css")
+        return render("didact.viz", "grid.html.j2", table=self, notes=notes, style=style)
 
     @property
     def hint(self) -> str:

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from didact.errors import OptionError, ShapeError
-from didact.render.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
-from didact.render.colours import LEVELS, Shade, shade
-from didact.render.heat import has_colours, plain, style
+from didact.viz.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
+from didact.viz.colours import LEVELS, Shade, shade
+from didact.viz.heat import has_colours, plain, style
 
 if TYPE_CHECKING:
     import altair as alt

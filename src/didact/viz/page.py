@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from markupsafe import Markup
 
-from didact.render.colours import FULL, LEVELS, WHITE, Colour, Shade, colours, meanings, opacity
-from didact.render.heat import Heat, Section, Unit, parts
-from didact.render.html import asset, render
-from didact.render.marks import Box, Span, merged
+from didact.viz.colours import FULL, LEVELS, WHITE, Colour, Shade, colours, meanings, opacity
+from didact.viz.heat import Heat, Section, Unit, parts
+from didact.viz.html import asset, render
+from didact.viz.marks import Box, Span, merged
 
 SHOWN: Final = 500  # rows on one page: more make a browser slow, and nobody reads them
 _DARK: Final[Colour] = (24, 26, 30)
@@ -98,10 +98,10 @@ def fragment(sections: Sequence[Section], *, more: str = "") -> str:
 
 def _render(template: str, sections: Sequence[Section], **values: str) -> str:
     kinds = [heat.kind for section in sections for heat in section.heats]
-    style = asset("didact.render", "heat.css") + shades(".didact")
+    style = asset("didact.viz", "heat.css") + shades(".didact")
     functions = {"texts_of": _texts, "outside_of": outside_pieces, "figures_of": _figures}
     views = {"sections": sections, "scales": scales(kinds), "style": style}
-    return render("didact.render", template, **views, **functions, **values)
+    return render("didact.viz", template, **views, **functions, **values)
 
 
 def _texts(heat: Heat) -> list[HeatText]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from didact.render import page as pages
-from didact.render.colours import LEVELS, Shade, colours, contrast, shade
-from didact.render.heat import Heat, Section, Unit, heat_picture, heat_text, number, parts, show
-from didact.render.marks import adds_up
-from didact.render.page import fragment, page
+from didact.viz import page as pages
+from didact.viz.colours import LEVELS, Shade, colours, contrast, shade
+from didact.viz.heat import Heat, Section, Unit, heat_picture, heat_text, number, parts, show
+from didact.viz.marks import adds_up
+from didact.viz.page import fragment, page
 
 EVIL = "<script>alert(\"1\")</script> & 'x'"
 

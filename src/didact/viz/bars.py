@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from didact.errors import OptionError
-from didact.render.chart import BOTH_SIGNS, GREENS, QUIET, altair
-from didact.render.heat import Heat, plain
+from didact.viz.chart import BOTH_SIGNS, GREENS, QUIET, altair
+from didact.viz.heat import Heat, plain
 
 if TYPE_CHECKING:
     import altair as alt

@@ -5,9 +5,9 @@ import io
 import numpy as np
 import pytest
 
-from didact.render.marks import merged, runs
-from didact.render.progress import Progress
-from didact.render.terminal import marked, picture
+from didact.viz.marks import merged, runs
+from didact.viz.progress import Progress
+from didact.viz.terminal import marked, picture
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_pictures_fade_outside_their_boxes():
 class TestProgress:
     def test_a_plain_line_from_time_to_time(self, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("didact.viz.progress.time.monotonic", lambda: now[0])
         stream = io.StringIO()
         with Progress("training", total=100, stream=stream) as progress:
             progress.advance(10)
@@ -63,7 +63,7 @@ class TestProgress:
 
     def test_without_an_end_in_sight_it_counts(self, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("didact.viz.progress.time.monotonic", lambda: now[0])
         stream = io.StringIO()
         with Progress("explaining", total=None, stream=stream) as progress:
             now[0] = 31.0
@@ -88,7 +88,7 @@ class TestProgress:
 
     def test_what_was_skipped_says_nothing_of_the_time_left(self, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("didact.viz.progress.time.monotonic", lambda: now[0])
         with Progress("explaining", total=1000, shown=False) as progress:
             progress.skip(500)
             assert progress.left() == ""
@@ -101,7 +101,7 @@ class TestProgress:
 
     def test_can_be_silent(self, monkeypatch):
         now = [0.0]
-        monkeypatch.setattr("didact.render.progress.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("didact.viz.progress.time.monotonic", lambda: now[0])
         stream = io.StringIO()
         with Progress("training", total=2, shown=False, stream=stream) as progress:
             now[0] = 99.0

@@ -13,7 +13,7 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from didact.render import GENERATOR
+from didact.viz import GENERATOR
 
 LONGEST: Final = 80  # characters of a name; the rest is in its title
 _JOINERS: Final = "\n\t\u200c\u200d"  # not printable by themselves, and needed to lay out texts, emoji and many scripts
@@ -23,7 +23,7 @@ _JOINERS: Final = "\n\t\u200c\u200d"  # not printable by themselves, and needed 
 def environment(package: str, folder: str = "templates") -> Environment:
     """The templates of a package, and below them those that all packages share."""
     templates = Environment(
-        loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("didact.render", "templates")]),
+        loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("didact.viz", "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: readable(value) if type(value) is str else value,

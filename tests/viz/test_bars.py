@@ -3,8 +3,8 @@
 import pytest
 
 from didact.errors import OptionError
-from didact.render.bars import bar_chart
-from didact.render.heat import Heat, Unit
+from didact.viz.bars import bar_chart
+from didact.viz.heat import Heat, Unit
 
 FACTS = {"target": "yes", "prediction": "yes", "probability": 0.912}
 

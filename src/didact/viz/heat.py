@@ -14,9 +14,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from didact.render.colours import FULL, LEVELS, Colour, Shade, colours, meanings, opacity, shade
-from didact.render.marks import INCOMPLETE, Image, Span, adds_up, percent
-from didact.render.terminal import marked, picture, visible
+from didact.viz.colours import FULL, LEVELS, Colour, Shade, colours, meanings, opacity, shade
+from didact.viz.marks import INCOMPLETE, Image, Span, adds_up, percent
+from didact.viz.terminal import marked, picture, visible
 
 # Nobody knows whether a terminal is dark or light; from grey, strong scores stand out on both.
 _GREY: Colour = (118, 118, 118)

@@ -8,15 +8,15 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 import didact
-from didact.render.html import attributes, environment, readable, script_json, soft
-from didact.render.tables import Cell, Table
+from didact.viz.html import attributes, environment, readable, script_json, soft
+from didact.viz.tables import Cell, Table
 
 EVIL = "<script>alert('x')</script>\"&\x00\u202e"
 ROOT = Path(didact.__file__).parent
 TEMPLATES = sorted(ROOT.rglob("templates/*.j2"))
 
 
-@pytest.mark.parametrize("package", ["didact.render", "didact.reports"])
+@pytest.mark.parametrize("package", ["didact.viz", "didact.reports"])
 def test_words_are_escaped_and_control_characters_replaced(package):
     template = environment(package).from_string('<p title="{{ text }}">{{ text }}</p>{{ ours }}')
     drawn = template.render(text=EVIL, ours=Markup("<b>ours</b>"))
@@ -28,7 +28,7 @@ def test_words_are_escaped_and_control_characters_replaced(package):
 
 def test_a_name_that_is_not_given_is_an_error():
     with pytest.raises(UndefinedError):
-        environment("didact.render").from_string("{{ nobody }}").render()
+        environment("didact.viz").from_string("{{ nobody }}").render()
 
 
 def test_attributes_and_breaks_are_escaped():
@@ -59,7 +59,7 @@ def test_templates_trust_nothing():
         text = path.read_text(encoding="utf-8")
         assert text.startswith("{#"), f"{path.name} says at its head what it draws"
         assert not re.search(r"\|\s*safe\b|autoescape|Markup", text), path.name
-    for path in [*(ROOT / "render").rglob("*.py"), *(ROOT / "reports").rglob("*.py")]:
+    for path in [*(ROOT / "viz").rglob("*.py"), *(ROOT / "reports").rglob("*.py")]:
         lines = path.read_text(encoding="utf-8")
         if re.search(r"\bMarkup\(", lines):
             assert re.search(r"Markup: ", lines), f"{path.name} says why it may"

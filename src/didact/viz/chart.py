@@ -10,7 +10,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from didact.errors import MissingExtraError, OptionError
-from didact.render.html import render, script_json
+from didact.viz.html import render, script_json
 
 KINDS: Final = ("png", "svg", "html", "json")
 GREENS: Final = ["#bfe8da", "#009e73", "#00382a"]  # starts well below white, which is kept for exact zeros
@@ -51,7 +51,7 @@ def picture(chart: Any, kind: str, *, title: str) -> bytes:
         return chart.to_json().encode()
     if kind == "html":
         values = {"title": title, "policy": _POLICY, "script": _script(), "spec": script_json(chart.to_dict())}
-        return render("didact.render", "chart.html.j2", **values).encode()
+        return render("didact.viz", "chart.html.j2", **values).encode()
     if kind == "svg":
         drawn = io.StringIO()
         chart.save(drawn, format="svg")
