@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check browser format lint types imports docs wheel models-table bench clean
+.PHONY: demo test check browser format lint words types imports docs wheel models-table bench clean
 
 $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,12 +15,12 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## something worth seeing, offline, in about three minutes
 	$(BIN)/didact demo
 
-test: $(READY)  ## everything but the slow marks; under ten minutes on two cores
-	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not cluster and not network"
+test: $(READY)  ## everything but the slow marks; under five minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not browser and not cluster and not network"
 
 # Shapes are checked while the fast tests run. The slow ones, which run the same code for longer, do without: it takes a third of their time.
-check: format lint types imports docs wheel browser test  ## what CI runs
-	$(BIN)/python -m pytest -n 2 -o addopts="-ra --strict-markers --strict-config" -m "(slow or browser or cluster) and not network"
+check: format lint words types imports docs wheel browser test  ## what CI runs
+	$(BIN)/python -m pytest -n 2 --dist worksteal -o addopts="-ra --strict-markers --strict-config" -m "(slow or browser or cluster) and not network"
 
 # Chromium comes from the system's packages. Where it cannot be installed, tests of pages are skipped, and say so.
 browser:
@@ -34,6 +34,9 @@ format: $(READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
+
+words: $(READY)  ## retired words in the documentation
+	$(BIN)/python .ci/lint_words.py README.md docs
 
 types: $(READY)
 	$(BIN)/mypy

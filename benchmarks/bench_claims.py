@@ -19,7 +19,7 @@ import numpy as np
 from didact.comparing.statistics import agreement_of, contrasts_of, rows_of_table
 from didact.reports.verdict import Verdict, verdict_of
 from didact.results.comparison import Comparison
-from didact.results.run_facts import RunFacts
+from didact.results.run_record import RunFacts
 
 SEEDS, ROWS = 8, 1000
 COLUMN = ("same/attention", 500)

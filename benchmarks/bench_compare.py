@@ -21,10 +21,10 @@ import torch.nn.functional as F
 
 import didact
 from didact.comparing.run_inputs import Classroom
-from didact.comparing.train_jobs import TrainRunner
 from didact.comparing.training_run import Cell, run_cell
 from didact.core.seeds import seed_from
 from didact.data.subset import subset
+from didact.execution.base import open_runner
 from didact.learning.fit import Training, answers, shuffled
 from didact.learning.teach import teach
 from didact.registry import parse_spec
@@ -120,14 +120,14 @@ def main() -> None:
 
     layer = seconds(lambda: fresh("here", 0))
     manifest = next((place / "here" / "classroom").glob("cells-*.json"))
-    runner = TrainRunner(manifest)
+    runner = open_runner(manifest)
     cells = list(runner.cells.values())
     one = next(cell for cell in cells if cell.explainer == "attention_all")
     mine, bare = in_turn(3, lambda: run_cell(one, runner.classroom), lambda: bare_cell(one, runner.classroom))
     print(f"cell: {mine:.2f} s; over a bare PyTorch loop of the same steps: {mine / bare:.2f}")
 
     def loops() -> None:
-        classroom = TrainRunner(manifest).classroom  # read and encoded anew, as `compare` must
+        classroom = open_runner(manifest).classroom  # read and encoded anew, as `compare` must
         for cell in cells:
             taught(cell, classroom)
 

@@ -23,7 +23,6 @@ import didact.errors
 from didact.core.baseline import baseline_of
 from didact.core.batching import row_batches
 from didact.core.dataset import Dataset, Split
-from didact.core.encode import encoded
 from didact.core.model import Model
 from didact.core.row import Row
 from didact.evaluation.evaluate import evaluated
@@ -92,7 +91,7 @@ def balanced(teacher: Model, data: Dataset, count: int) -> list[Row]:
 def pass_of(one: Setting) -> Callable[[], None]:
     """One forward and backward pass of the first rows, in batches of similar length."""
     rows = one.rows[:COSTED]
-    batches = [encoded(one.teacher, [rows[index] for index in group]) for group in row_batches(rows, BATCH)]
+    batches = [one.teacher.encode([rows[index] for index in group]) for group in row_batches(rows, BATCH)]
 
     def work() -> None:
         for batch in batches:
@@ -124,7 +123,7 @@ def gap(one: Setting, maps: Any) -> float:
     """Median of |Σ scores − (f(x) − f(x'))| / |f(x) − f(x')|; x' has zeros in the units' places."""
     at, gaps = maps.options.get("at", "word"), []
     for row, found in zip(one.rows, maps, strict=True):
-        batch = encoded(one.teacher, [row])
+        batch = one.teacher.encode([row])
         with torch.no_grad():
             logits = one.teacher(batch).logits
             absent = one.teacher.run(baseline_of(one.teacher, batch, baseline="zero", at=at), batch, at=at).logits

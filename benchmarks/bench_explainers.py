@@ -28,7 +28,6 @@ import didact.errors
 from didact.core.baseline import baseline_of
 from didact.core.batch import Batch
 from didact.core.batching import longest_first, text_lengths
-from didact.core.encode import encoded
 from didact.core.model import Model
 from didact.core.row import Row
 from didact.models.build import build_model
@@ -142,7 +141,7 @@ def _bare_passes(one: Setting, method: str, backward: bool) -> Callable[[], None
         "integrated_gradients": [STEPS] * len(lengths),
     }[method]
     order = [index for index in longest_first(text_lengths(one.rows)) for _ in range(times[index])]
-    batch = encoded(one.model, one.rows)
+    batch = one.model.encode(one.rows)
     chunks = [batch.select(order[start : start + BATCH]) for start in range(0, len(order), BATCH)]
 
     def bare() -> None:
@@ -155,7 +154,7 @@ def _bare_passes(one: Setting, method: str, backward: bool) -> Callable[[], None
 def captum_of(one: Setting, row: Row, method: str, **options: object) -> np.ndarray:
     """captum on one row, from its embeddings up: tokens are the features, special tokens stay."""
     model = one.model
-    batch = encoded(model, [row])
+    batch = model.encode([row])
     with torch.no_grad():
         inputs, empty = model.embed(batch), baseline_of(model, batch, baseline="zero")
         label = int(model(batch).logits.argmax())
@@ -213,7 +212,7 @@ def _ours(one: Setting, rows: list[Row], method: str, options: dict) -> float:
 
 def error(one: Setting) -> None:
     """Mean absolute error to exact Shapley values against time, rows of 10 to 12 units."""
-    rows = [row for row in one.pool if 10 <= int(encoded(one.model, [row]).units.sum()) <= 12][:8]
+    rows = [row for row in one.pool if 10 <= int(one.model.encode([row]).units.sum()) <= 12][:8]
     exact = didact.explain(one.model, rows, "kernel_shap", samples=2**12, batch_size=256)
     truth = [one.scores for one in exact]
 

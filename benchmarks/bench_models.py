@@ -2,6 +2,7 @@
 
 - adapter: `HuggingFaceModel` (encode excluded) over the bare eager model, forward only, MiniLM if installed;
 - listening: the same with attention logits kept;
+- copying: the copy that every call of `predict` and `explain` works in, over one forward pass of one row;
 - loop: one epoch of `fit` over a bare loop of the same steps, native model on planted/sentiment.
 """
 
@@ -14,7 +15,7 @@ import torch
 import didact
 import didact.errors
 from didact.core.human import HumanTeacher
-from didact.core.loss import task_loss
+from didact.core.shared_weights import shared_copy
 from didact.learning.fit import Examples, Training, fit, shuffled
 from didact.models.build import build_model
 
@@ -56,6 +57,14 @@ def adapter() -> None:
 
     print(f"adapter forward / bare eager forward:                    {ratio(ours, bare, rounds=15):.2f}")
     print(f"adapter forward with mean attention / bare eager forward: {ratio(listening, bare, rounds=15):.2f}")
+    single = model.encode(data["teach"].rows[:1])
+
+    @torch.no_grad()
+    def one_row() -> None:
+        model(single)
+
+    copying = ratio(lambda: shared_copy(model), one_row, rounds=15)
+    print(f"copy that shares the weights / forward of one row:        {copying:.2f}")
 
 
 def loop() -> None:
@@ -70,7 +79,7 @@ def loop() -> None:
         model.train()
         for chosen in list(shuffled(train.batch, training, 1)):
             index = torch.from_numpy(chosen)
-            loss = task_loss(model.task, model(train.batch.select(index)).logits, train.goal[index]).mean()
+            loss = model.task.loss(model(train.batch.select(index)).logits, train.goal[index]).mean()
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip)

@@ -26,7 +26,7 @@ row.texts[0], data.classes[row.label], [row.text_of(span) for span in row.ration
     """## A teacher
 
 Two layers, from scratch. *Verified* means that it answers for the right reasons: its answer stays when all other words
-are drawn anew, and follows when the deciding words are.""",
+are drawn again, and follows when the deciding words are.""",
     """teacher = didact.train_teacher(data, "native(layers=2, width=64, heads=4)", progress=False)
 {name: teacher.record["metrics"][name] for name in ("test_accuracy", "kept", "followed", "verified")}""",
     """## What it says, and why
@@ -37,7 +37,7 @@ Explanations show themselves. Orange speaks for the predicted class, blue agains
     """didact.explain(teacher, data["test"][:3], "gradient_norm")""",
     """## By measures of the explanations
 
-`random` is what chance reaches. The heading is *truth*, since the teacher is verified: `roc_auc` tells how well a
+`random` is what chance reaches. The heading is *truth*, since the teacher is verified: `roc_auc` shows how well a
 method finds the words that decide.""",
     """methods = ["integrated_gradients", "gradient_norm", "gradient_input", "attention_all"]
 maps = [didact.explain(teacher, data["test"][:100], method) for method in methods]
@@ -63,7 +63,7 @@ result""",
     """result.contrast(("gradient_norm", "same/attention", 300), ("gradient_input", "same/attention", 300))""",
     """All of it on one page:""",
     """didact.report(result)""",
-    """What these numbers do not mean is told on a page of its own in the guide.""",
+    """What these numbers do not mean is explained on a page of its own in the guide.""",
 )
 
 
@@ -84,7 +84,7 @@ def executed(made: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode
     """Run in `folder`; a cell that fails is an error."""
     NotebookClient(made, timeout=1200, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
     for cell in made.cells:
-        cell.metadata.pop("execution", None)  # when it ran is nobody's business
+        cell.metadata.pop("execution", None)  # the time of the run would change the file each time
     return made
 
 

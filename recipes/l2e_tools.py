@@ -22,7 +22,7 @@ from didact.metrics.probe import Probe
 from didact.models.huggingface import HuggingFaceModel
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation
-from didact.stats.holm import holm
+from didact.stats.claims import holm
 
 SHARE = 0.3  # of a document's units, as in the paper
 HIDDEN = "_"  # one sign for one word

@@ -10,10 +10,9 @@ from typing import Any
 
 import didact
 from didact.core.dataset import Dataset
-from didact.core.fingerprint import teacher_fingerprint
 from didact.core.row import Row
 from didact.errors import DidactError
-from didact.explaining.cache import keep_explanations
+from didact.explaining.cache import ExplanationCache
 
 QUICK_ROWS = {"teach": 16, "explain": 8, "train": 24, "dev": 8, "test": 12}
 
@@ -91,9 +90,8 @@ def teacher_of(asked: Any, data: Dataset, model: str, *, quick_epochs: int = 1, 
 
 def kept(place: Path, teacher: Any, rows: Sequence[Row], method: str, background: Sequence[Row], **options: Any) -> Any:
     """The explanations of these rows in a folder, made now if they are not there."""
-    mark = teacher_fingerprint(teacher, rows)
-    found = keep_explanations(place, teacher, mark, rows, method, label=method, background=background, **options)
-    return didact.Explanations.load(place / found.file)
+    cache = ExplanationCache(place, teacher, teacher.fingerprint(rows), background, **options)
+    return didact.Explanations.load(place / cache.explain(method, rows, label=method).name)
 
 
 def compared(asked: Any, teacher: Any, data: Dataset, **options: Any) -> didact.Comparison:

@@ -3,11 +3,19 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import pytest
+
+import typecheck
+
+jaxtyping.jaxtyped = typecheck.jaxtyped  # type: ignore[assignment]
+
+pytest_plugins = ["school"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = (
@@ -20,6 +28,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test asks the hub, but for those marked `network`.
 if os.environ.get("DIDACT_NETWORK") is None:
     os.environ["HF_HUB_OFFLINE"] = "1"
+
+# Each of these takes a minute: begun last, one process would work on while the other has nothing left.
+_LONGEST = ("test_stranger.py", "test_golden.py", "test_killed_runs.py", "test_ray_executor.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +61,14 @@ def real_model() -> Callable[[str], str]:
     return find
 
 
+@pytest.fixture(scope="module")
+def unchecked() -> Iterator[None]:
+    """No checks of annotations: for whole commands, whose code other tests run with checks. It halves their time."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """One browser for all tests of a process."""
@@ -61,3 +84,12 @@ def chromium() -> Iterator[Any]:
         found = running.chromium.launch(executable_path=path, args=list(_FLAGS))
         yield found
         found.close()
+
+
+@pytest.fixture(autouse=True)
+def forget_local_names() -> Iterator[None]:
+    """What a test names with a decorator is gone after it."""
+    yield
+    if (decorators := sys.modules.get("didact.decorators")) is not None:
+        for registry in (decorators.EXPLAINERS, decorators.METRICS, decorators.STRATEGIES, decorators.MODELS):
+            registry.local.clear()

@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -35,13 +36,49 @@ def test_every_native_model_is_in_the_docs():
 
 
 @pytest.mark.parametrize(
-    "package", ["core", "evaluation", "explaining", "files", "learned", "learning", "metrics", "results", "stats"]
+    "package",
+    [
+        "comparing",
+        "core",
+        "evaluation",
+        "execution",
+        "explainers",
+        "explaining",
+        "files",
+        "learned",
+        "learning",
+        "metrics",
+        "models",
+        "reports",
+        "results",
+        "stats",
+        "study",
+        "viz",
+    ],
 )
 def test_a_package_names_all_its_modules(package):
     folder = ROOT / "src" / "didact" / package
     said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
     assert [path.stem for path in folder.glob("[!_]*.py") if f"`{path.stem}`" not in said] == []
     assert "To add" in said
+
+
+@pytest.mark.parametrize("picture", ["packages", "walk"])
+def test_pictures_of_the_architecture_are_drawn_anew(picture):
+    """Run `python docs/make_architecture.py` after a change of packages."""
+    drawing = runpy.run_path(str(ROOT / "docs" / "make_architecture.py"))
+    kept = (ROOT / "docs" / "images" / f"{picture}.svg").read_text(encoding="utf-8")
+    assert kept == drawing[f"{picture}_picture"]()
+
+
+def test_the_architecture_names_only_files_that_are_there():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = (ROOT / "docs" / "images" / "walk.svg").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+/[\w/]*\.?(?:py)?)`", page) + re.findall(r"\b[a-z]+/\w+\.py", drawn)
+    assert len(named) > 20
+    assert [
+        name for name in named if not (ROOT / "src" / "didact" / name).exists() and not (ROOT / name).exists()
+    ] == []
 
 
 def test_every_explainer_is_in_the_docs_as_the_registry_says():

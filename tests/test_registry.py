@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Optional
 import pytest
 
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
-from didact.registry import Entry, Registry, Spec, check_types, checked_options, parse_spec, split_list
+from didact.option_types import check_types
+from didact.registry import Entry, Registry, Spec, checked_options, parse_spec, split_list
 
 FRUIT = Registry(
     "fruit", {"apple": Entry("math:sqrt"), "banana": Entry("math:no_such_thing"), "cherry": Entry("math:pi")}

@@ -15,15 +15,26 @@ import stranger
 from didact import Explanations
 from didact.cli.main import app
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 COLUMNS = "text=comment,label=verdict,id=review_id"
 # Her classes, in the model's order, and what her file calls them: another order, another case.
 NAMED = ({0: "POSITIVE", 1: "negative"}, {0: "Negative", 1: "Positive"})
 NUMBERED = ({0: "LABEL_0", 1: "LABEL_1"}, {0: "0", 1: "1"})
 
 
-@pytest.fixture(scope="module", params=[NAMED, NUMBERED], ids=["names", "numbers"])
+CLASSES = {"names": NAMED, "numbers": NUMBERED}
+
+
+def slow_with(kind: str):
+    """Both kinds of classes, one of them in the slow tests only."""
+    kinds = [pytest.param(name, marks=pytest.mark.slow) if name == kind else name for name in CLASSES]
+    return pytest.mark.parametrize("tiny", kinds, indirect=True)
+
+
+@pytest.fixture(scope="module", params=CLASSES)
 def tiny(request, tmp_path_factory):
-    classes, names = request.param
+    classes, names = CLASSES[request.param]
     folder = tmp_path_factory.mktemp("stranger")
     stranger.save_model(folder / "my-model", classes)
     stranger.save_csv(folder / "reviews.csv", names, rows=160)
@@ -90,6 +101,7 @@ def test_metrics(tiny, run):
     assert means["insertion_auc", method] > means["insertion_auc", "random"] + 0.05
 
 
+@slow_with("names")
 def test_learn_l2e(tiny, run):
     folder, _ = tiny
     own = ["--model", "my-model", "--data", "reviews.csv", "--columns", COLUMNS]
@@ -98,6 +110,7 @@ def test_learn_l2e(tiny, run):
     assert len(Explanations.load(folder / "fast.parquet")) == 5
 
 
+@slow_with("numbers")
 def test_compare_and_report(tiny, run):
     folder, _ = tiny
     own = ["--model", "my-model", "--data", "reviews.csv", "--columns", COLUMNS]
@@ -130,7 +143,7 @@ def test_the_same_with_minilm(tmp_path, run):
     base = str(Path(minilm.__file__).parent / "model")
     classes, names = NAMED
     stranger.save_model(tmp_path / "my-model", classes, base=base, steps=60)
-    stranger.save_csv(tmp_path / "reviews.csv", names, rows=240)
+    stranger.save_csv(tmp_path / "reviews.csv", names, rows=160)
     own = ["--model", "my-model", "--data", "reviews.csv", "--columns", COLUMNS]
     run(tmp_path, "explain", *own, "--rows", "60", "--out", "maps.parquet")
     assert Explanations.load(tmp_path / "maps.parquet").to_pandas()["is_right"].mean() > 0.85

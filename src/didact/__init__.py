@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from didact.comparing.forecast import Forecast
     from didact.core.function import teacher_from_function
     from didact.data.load import load_data
+    from didact.decorators import explainer, metric, strategy, student
     from didact.evaluation.agree import agree
     from didact.evaluation.evaluate import evaluate
     from didact.evaluation.sanity import sanity
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from didact.results.agreement import Agreement
     from didact.results.comparison import Comparison
     from didact.results.explanations import Explanations
-    from didact.study.analyze_study import analyze_study
+    from didact.study.analyze import analyze_study
     from didact.study.create import new_study
 
 __all__ = [
@@ -44,15 +45,19 @@ __all__ = [
     "evaluate",
     "explain",
     "explain_stream",
+    "explainer",
     "forecast",
     "learn_l2e",
     "learn_smat",
     "load_data",
     "load_teacher",
+    "metric",
     "new_study",
     "read_explanations",
     "report",
     "sanity",
+    "strategy",
+    "student",
     "teacher_from_function",
     "train_teacher",
     "write_eraser",
@@ -66,21 +71,25 @@ _PUBLIC = {
     "Explanations": "didact.results.explanations:Explanations",
     "Forecast": "didact.comparing.forecast:Forecast",
     "agree": "didact.evaluation.agree:agree",
-    "analyze_study": "didact.study.analyze_study:analyze_study",
+    "analyze_study": "didact.study.analyze:analyze_study",
     "check_explainer": "didact.explaining.check_explainer:check_explainer",
     "compare": "didact.comparing.compare:compare",
     "evaluate": "didact.evaluation.evaluate:evaluate",
     "explain": "didact.explaining.explain:explain",
+    "explainer": "didact.decorators:explainer",
     "explain_stream": "didact.explaining.stream:explain_stream",
     "forecast": "didact.comparing.compare:forecast",
     "learn_l2e": "didact.learned.l2e:learn_l2e",
     "learn_smat": "didact.learned.smat:learn_smat",
     "load_data": "didact.data.load:load_data",
     "load_teacher": "didact.models.load:load_teacher",
+    "metric": "didact.decorators:metric",
     "new_study": "didact.study.create:new_study",
     "read_explanations": "didact.explaining.read_explanations:read_explanations",
     "report": "didact.reports.build:report",
     "sanity": "didact.evaluation.sanity:sanity",
+    "strategy": "didact.decorators:strategy",
+    "student": "didact.decorators:student",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "train_teacher": "didact.learning.train:train_teacher",
     "write_eraser": "didact.importers.eraser:write_eraser",

@@ -3,28 +3,24 @@
 A registry is one explicit table in a room's `__init__`, so a name can be found with grep. To add one more, add a line
 there; packages outside didact add theirs through an entry point of the registry's group. An entry point names an
 `Entry`, or just a class or function. It is loaded when its name is asked for; one that fails breaks its own name only.
+The decorators of `didact.decorators` add names that this process alone knows.
 """
 
 import ast
 import difflib
+import functools
 import importlib
 import inspect
-import logging
 import re
-import types
-import typing
-from collections import abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache, cached_property
+from functools import cached_property
 from importlib.metadata import entry_points
-from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
-from didact.limits import MOST_AT_ONCE, shown
-
-log = logging.getLogger(__name__)
+from didact.source_hash import code_of, target_of
 
 UNSTATED: Final = "not stated"
 
@@ -65,10 +61,20 @@ def entry_from(kind: type[E], target: str, thing: Any) -> E:
     return kind(target, **facts)
 
 
+@dataclass(frozen=True)
+class Local(Generic[E]):
+    """What a name stands for in this process alone. `code` changes with the source of `thing`."""
+
+    entry: E
+    thing: Callable[..., Any]
+    code: str
+
+
 class Registry(Mapping[str, E], Generic[E]):
     """A table of names. Unknown ones are answered with the nearest known ones.
 
     `aliases` are what others call the entries (`"ig"`, `"shap"`), with the names to suggest for each, best first.
+    `reserved` are names that stand for something else where names of this table are written.
     Names of other packages are known before they are loaded. Going through the entries loads them all, and leaves those
     out that cannot be loaded (`broken`).
     """
@@ -80,8 +86,11 @@ class Registry(Mapping[str, E], Generic[E]):
         *,
         group: str | None = None,
         aliases: Mapping[str, tuple[str, ...]] | None = None,
+        reserved: Collection[str] = (),
     ) -> None:
         self.kind = kind
+        self.local: dict[str, Local[E]] = {}  # by name, what was registered in this process
+        self._reserved = reserved
         self._own = dict(entries)
         self._group = group
         self._aliases = aliases or {}
@@ -98,7 +107,7 @@ class Registry(Mapping[str, E], Generic[E]):
     @property
     def names(self) -> list[str]:
         """All names, also of packages that are not loaded yet or cannot be."""
-        return [*self._own, *self._points]
+        return [*self._own, *self._points, *self.local]
 
     @property
     def broken(self) -> Mapping[str, str]:
@@ -111,6 +120,8 @@ class Registry(Mapping[str, E], Generic[E]):
             return self._own[name]
         if name in self._points:
             return self._plugin(name)
+        if name in self.local:
+            return self.local[name].entry
         plain_name = name.lower().replace("-", "_").replace(" ", "_")
         meant = self._aliases.get(plain_name, (plain_name,) if plain_name in self else ())
         raise UnknownNameError(unknown(self.kind, name, self.names, meant=meant))
@@ -133,17 +144,53 @@ class Registry(Mapping[str, E], Generic[E]):
     def _loaded(self, name: str) -> E:
         point = self._points[name]
         thing = point.load()
-        kind = type(next(iter(self._own.values())))
+        kind = self._entry_kind
         if isinstance(thing, kind):
             return thing
         if not callable(thing):
             raise OptionError(f"It names {thing!r}, which is neither a class or function nor a {kind.__name__}.")
         self._named[name] = thing
-        where = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', name)}"
-        return entry_from(kind, where, thing)
+        return entry_from(kind, target_of(thing), thing)
+
+    @property
+    def _entry_kind(self) -> type[E]:
+        return type(next(iter(self._own.values())))
+
+    def register(self, name: str, thing: Any, facts: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Let a class or function be known by this name in this process, and set its facts as attributes.
+
+        The same class or function defined again replaces the former one, as a notebook's cell does that is run again.
+        """
+        if not callable(thing):
+            raise OptionError(f"Only a class or a function can be named as {self.kind} {name!r}, not {thing!r}.")
+        if not isinstance(name, str) or not name.isidentifier():
+            raise OptionError(f"Names are made of letters, digits and _, and {self.kind} {name!r} is not.")
+        known = [fact.name for fact in fields(self._entry_kind) if fact.name != "target"]
+        strange = [fact for fact in facts if fact not in known]
+        if strange:
+            raise OptionError(unknown(f"fact about {self.kind} {name!r}", strange[0], known))
+        target, point = target_of(thing), self._points.get(name)
+        if point is None or getattr(point, "value", "") != target:
+            self._check_free(name, target)
+        for fact, value in facts.items():
+            setattr(thing, fact, value)
+        if point is None:  # else a package's own module: its entry point leads here, also in other processes
+            self.local[name] = Local(entry_from(self._entry_kind, target, thing), thing, code_of(thing))
+
+    def _check_free(self, name: str, target: str) -> None:
+        """An error for a name that stands for something else."""
+        owner = None
+        if name in self._own or name in self._reserved:
+            owner = "one of didact's own"
+        elif name in self._points:
+            owner = "one of another package"
+        elif name in self.local and self.local[name].entry.target != target:
+            owner = self.local[name].entry.target
+        if owner is not None:
+            raise OptionError(f"The {self.kind} {name!r} exists already, {owner}. Give yours another name.")
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._points
+        return name in self._own or name in self._points or name in self.local
 
     def __iter__(self) -> Iterator[str]:
         yield from self._own
@@ -153,19 +200,38 @@ class Registry(Mapping[str, E], Generic[E]):
             except UnsupportedError:
                 continue
             yield name
+        yield from self.local
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def name_of(self, kind: type) -> str | None:
-        """The name whose entry leads to this class."""
-        where = f"{kind.__module__}:{kind.__name__}"
-        return next((name for name, entry in self.items() if entry.target == where), None)
+    def name_of(self, thing: Any) -> str | None:
+        """The name whose entry leads to this class or function."""
+        target = target_of(thing)
+        return next((name for name, entry in self.items() if entry.target == target), None)
 
     def load(self, name: str) -> Any:
         """The object behind `name`, imported on first use."""
         entry = self[name]
+        if name in self.local:
+            return self.local[name].thing
         return self._named[name] if name in self._named else entry.load()
+
+    def build(self, name: str, options: Mapping[str, Any]) -> Any:
+        """What a name with options stands for: what its class makes of them, or its function with them filled in.
+
+        A function without positional arguments makes the thing itself, as a class does.
+        """
+        thing = self.load(name)
+        parameters = () if isinstance(thing, type) else inspect.signature(thing).parameters.values()
+        if not any(parameter.kind is not inspect.Parameter.KEYWORD_ONLY for parameter in parameters):
+            return thing(**options)
+        return functools.update_wrapper(functools.partial(thing, **options), thing)
+
+    def local_codes(self, *values: object) -> dict[str, str]:
+        """The code of what was registered here, of the names that are mentioned, as in `imitate="mine(k=2)"`."""
+        words = {word for value in values for word in re.findall(r"\w+", str(value))}
+        return {name: local.code for name, local in self.local.items() if name in words}
 
 
 _LONGEST: Final = 200  # characters of an unknown name that an error repeats
@@ -182,7 +248,7 @@ def unknown(
     near = list(meant) or difflib.get_close_matches(str(name)[:_LONGEST], known, n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     name = name if len(str(name)) <= _LONGEST else f"{str(name)[:_LONGEST]}…"
-    return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(known))}."
+    return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(known)) or 'none'}."
 
 
 @dataclass(frozen=True)
@@ -251,105 +317,6 @@ def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, 
 def plain(value: Any) -> Any:
     """A number of numpy or torch as a number of Python."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
-
-
-_KINDS: Final = {
-    int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none", None: "none",
-}  # fmt: skip
-_LISTS: Final = (list, tuple, set, frozenset, abc.Sequence, abc.Collection, abc.Iterable, abc.Set)
-_MAPPINGS: Final = (dict, abc.Mapping, abc.MutableMapping)
-
-
-def renamed_option(options: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
-    """The options with the new name of one that was renamed, and a warning where the old name is in use."""
-    if options.get(old) is None:
-        return {name: value for name, value in options.items() if name != old}
-    if options.get(new) is not None:
-        raise OptionError(f"Option {old!r} is now called {new!r}, and both were given. Leave {old!r} out.")
-    _warn_of_new_name(old, new)
-    return {name: value for name, value in options.items() if name not in (old, new)} | {new: options[old]}
-
-
-@cache
-def _warn_of_new_name(old: str, new: str) -> None:
-    """Once per process: a plan's methods are built several times."""
-    log.warning("Option %r is now called %r; the old name will be refused one day.", old, new)
-
-
-def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
-    """An error for a value of a kind that the option does not take.
-
-    Kinds are those of the annotations. An option without one takes what is like its default: true or false, a number,
-    a word; and anything if the default is of another kind.
-    """
-    kinds = _annotations(allowed)
-    for name, value in options.items():
-        kind = kinds.get(name, Any)
-        if not _is_a(value, kind):
-            raise OptionError(f"Option {name!r} of {of} is {_described(kind)}, not {value!r}.")
-    if isinstance(options.get("batch_size"), int) and not 1 <= options["batch_size"] <= MOST_AT_ONCE:
-        got = shown(options["batch_size"])
-        raise OptionError(f"Option 'batch_size' of {of} must be an integer from 1 to {MOST_AT_ONCE:,}, got {got}.")
-
-
-def _annotations(allowed: Callable[..., Any]) -> dict[str, object]:
-    """The kind of each option, from its annotation or else its default."""
-    try:
-        hints = typing.get_type_hints(getattr(allowed, "__init__") if isinstance(allowed, type) else allowed)  # noqa: B009
-    except Exception:  # annotations that name what only a type checker imports
-        hints = {}
-    for name, parameter in inspect.signature(allowed).parameters.items():
-        if name not in hints:
-            kind = type(parameter.default)
-            hints[name] = float if kind is int else kind if kind in (bool, float, str) else Any
-    return hints
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-    """Whether a value is of an annotated kind. A kind that cannot be checked takes everything."""
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
-        return _is_a(value, inside[0])
-    if origin in (types.UnionType, typing.Union):
-        return any(_is_a(value, one) for one in inside)
-    if origin is typing.Literal:
-        return any(type(value) is type(one) and value == one for one in inside)
-    if (origin or kind) in _MAPPINGS:
-        keys, values = inside or (Any, Any)
-        return isinstance(value, abc.Mapping) and all(_is_a(k, keys) and _is_a(v, values) for k, v in value.items())
-    if (origin or kind) in _LISTS:
-        if not isinstance(value, list | tuple):
-            return False
-        if origin is tuple and inside[-1:] != (...,):
-            return len(value) == len(inside) and all(map(_is_a, value, inside))
-        return all(_is_a(one, inside[0]) for one in value) if inside else True
-    if kind is None:
-        return value is None
-    if kind in (Any, object) or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
-        return True
-    if isinstance(value, bool) or kind is bool:
-        return isinstance(value, bool) and kind is bool
-    if issubclass(kind, PurePath):
-        return isinstance(value, str | PurePath)
-    return isinstance(value, int | float) if kind is float else isinstance(value, kind)
-
-
-def _described(kind: Any) -> str:
-    """An annotated kind in words."""
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
-        return _described(inside[0])
-    if origin in (types.UnionType, typing.Union):
-        return " or ".join(dict.fromkeys(map(_described, inside)))
-    if origin is typing.Literal:
-        return " or ".join(map(repr, inside))
-    if (origin or kind) in _MAPPINGS:
-        return "a mapping, as in {'a': 0.5}"
-    if origin is tuple and inside[-1:] != (...,):
-        return f"a list of {len(inside)}"
-    if (origin or kind) in _LISTS:
-        return "a list, as in [0.1, 0.5]"
-    return _KINDS.get(kind) or f"a {getattr(kind, '__name__', kind)}"
 
 
 def _read(text: str) -> Any:

@@ -142,7 +142,7 @@ class TestFaults:
 
     def test_failed_work_exits_with_1(self, tmp_path):
         small = "planted/sentiment(teach=100, explain=10, train=10, dev=50, test=50)"
-        done = didact("train", "--data", small, "--out", str(tmp_path / "out"), "--rate", "1e30")
+        done = didact("train", "--data", small, "--out", str(tmp_path / "out"), "--learning-rate", "1e30")
         assert done.returncode == 1
         assert "The loss became" in done.stderr
         assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from didact.cli.main import app
 from didact.comparing import compare as module
-from didact.comparing import train_jobs
+from didact.comparing import training
 from didact.comparing.config import SEARCHED
 from didact.comparing.training_run import run_cell
 from didact.data.load import load_data
@@ -74,7 +74,7 @@ def test_a_failed_cell_is_exit_code_1(run, monkeypatch):
             raise ValueError("no luck")
         return run_cell(cell, classroom)
 
-    monkeypatch.setattr(train_jobs, "run_cell", broken)
+    monkeypatch.setattr(training, "run_cell", broken)
     result = run("--json")
     assert result.exit_code == 1
     document = json.loads(result.stdout)
@@ -89,7 +89,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_jobs, "run_cell", stopped)
+    monkeypatch.setattr(training, "run_cell", stopped)
     result = run()
     assert result.exit_code == 130
     assert "0 of 5 cells are kept" in result.stderr
@@ -101,7 +101,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
 
 
 def test_faults_that_need_the_data_start_no_cell(run, monkeypatch):
-    monkeypatch.setattr(train_jobs, "run_cell", lambda *_: pytest.fail("a cell was started"))
+    monkeypatch.setattr(training, "run_cell", lambda *_: pytest.fail("a cell was started"))
     result = run("--train-sizes", "500", "--students", "bilstm/attention")
     assert isinstance(result.exception, PlanError)
     assert len(result.exception.faults) == 2

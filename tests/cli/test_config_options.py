@@ -21,7 +21,8 @@ CLASSES = (
     *(CompareConfig, ExplainConfig, L2eConfig, MetricsConfig, SanityConfig, SmatConfig, StudyConfig, TrainConfig),
     *(AnalyzeConfig, DemoConfig, InviteConfig, ReportConfig, ServeConfig, ShowConfig, SimulateConfig),
 )
-SANITY = ["sanity", "--model", "m", "--data", "planted/sentiment"]
+SMALL = "planted/sentiment(teach=20, explain=20, train=20, dev=20, test=20)"
+SANITY = ["sanity", "--model", "m", "--data", SMALL]
 
 
 def invoke(*words):
@@ -105,7 +106,7 @@ def test_a_former_name_is_a_hidden_flag(configs, caplog):
 
 def test_a_former_name_of_metrics(configs, caplog, tmp_path):
     (tmp_path / "maps.parquet").touch()
-    invoke("metrics", str(tmp_path / "maps.parquet"), "--model", "m", "--data", "planted/sentiment", "--remove", "pad")
+    invoke("metrics", str(tmp_path / "maps.parquet"), "--model", "m", "--data", SMALL, "--remove", "pad")
     assert configs[0].replace == "pad"
     assert "remove is now called replace" in caplog.text
     shown = invoke("metrics", "--help").output

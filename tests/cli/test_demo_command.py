@@ -106,7 +106,7 @@ def test_goes_on_where_it_was_and_never_mixes_seeds(run, tmp_path, monkeypatch):
     first = json.loads(run(*flags).stdout)
     made = (tmp_path / "runs/demo/teacher/didact.json").read_bytes()
     with monkeypatch.context() as patched:
-        for name in ("didact.learning.train.train_teacher", "didact.comparing.train_jobs.TrainRunner.run"):
+        for name in ("didact.learning.train.train_teacher", "didact.comparing.training.TrainRunner.run"):
             patched.setattr(name, lambda *_, **__: pytest.fail("it was done before"))
         assert json.loads(run(*flags).stdout)["ranking"] == first["ranking"]
         assert "Kept from an earlier demo" in run("--quick").stdout

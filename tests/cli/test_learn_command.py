@@ -106,7 +106,7 @@ def test_a_bad_request_says_what_to_do(run, tmp_path, arguments, message):
         (["--size", "32"], "32 rows for each step and 32 others .* there are 32"),
         (["--size", "41"], "41 rows were asked for, and .* has 40 in 'explain'. Give a size"),
         (["--size", "40", "--batch-size", "9", "--outer", "dev"], "9 rows of dev, and there are 8"),
-        (["--rate", "-1"], "--rate: must be a number above 0"),
+        (["--learning-rate", "-1"], "--learning-rate: must be a number above 0"),
         (["--student", "same/atention"], "Did you mean 'attention'"),
     ],
 )

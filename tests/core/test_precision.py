@@ -9,7 +9,7 @@ import torch
 
 import didact
 from didact.comparing.config import CompareConfig
-from didact.core.precision import answering_in, halved, widened
+from didact.core.precision import halved, in_precision, widened
 from didact.errors import OptionError, PlanError, UnsupportedError
 from didact.evaluation.cost import cost_of
 from didact.explainers import EXPLAINERS
@@ -82,8 +82,7 @@ class TestForwardPasses:
 
     def test_it_stands_inside_other_watchers(self):
         model, rows = teacher("hf", "classification", torch.float32), examples("classification")
-        with answering_in(model, "bfloat16", method="a"), answering_in(model, "float16", method="b"):
-            pass
+        in_precision(in_precision(model, "bfloat16", method="a"), "float16", method="b")
         assert "run" not in vars(model)
         assert cost_of(model, rows, ["occlusion(precision=bfloat16)"])[0].forward > 0
 

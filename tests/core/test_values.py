@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
-from didact.core.loss import goals, task_loss
 from didact.core.outputs import Outputs
 from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator, seed_from
@@ -27,6 +26,12 @@ class TestTask:
                 task_named(name)
         with pytest.raises(UnknownNameError, match="Did you mean 'regression'"):
             task_named("regresion")
+
+
+class TestOutputs:
+    def test_probabilities_of_huge_logits_are_numbers(self):
+        outputs = Outputs(CLASSIFICATION, ("a", "b"), np.array([[1000.0, 0.0], [-2000.0, -2000.0]]))
+        np.testing.assert_array_equal(outputs.probabilities, [[1.0, 0.0], [0.5, 0.5]])
 
 
 class TestDataset:
@@ -154,21 +159,21 @@ class TestLoss:
     def test_classes_and_scores(self):
         logits = torch.randn(4, 3)
         torch.testing.assert_close(
-            task_loss(CLASSIFICATION, logits, torch.tensor([0, 1, 2, 0])),
+            CLASSIFICATION.loss(logits, torch.tensor([0, 1, 2, 0])),
             -logits.log_softmax(-1)[range(4), [0, 1, 2, 0]],
         )
         torch.testing.assert_close(
-            task_loss(REGRESSION, logits[:, :1], torch.zeros(4, dtype=torch.float64)), logits[:, 0] ** 2
+            REGRESSION.loss(logits[:, :1], torch.zeros(4, dtype=torch.float64)), logits[:, 0] ** 2
         )
 
     def test_spans_become_tokens_and_a_span_cut_off_teaches_nothing(self):
         data = [Row("a", ("who", "anna and ben sing")), Row("b", ("who", "anna and ben sing"))]
         batch = WordTokenizer.from_rows(data).encode(data)
         outputs = Outputs(READING, ("a", "b"), np.array([[9.0, 17.0], [40.0, 44.0]]), (("ben sing",), ("x",)))
-        goal = goals(batch, outputs)
+        goal = READING.goals(outputs, batch)
         assert goal.tolist() == [[5, 6], [-100, -100]]
         logits = torch.randn(2, 2, 8)
-        losses = task_loss(READING, logits, goal)
+        losses = READING.loss(logits, goal)
         expected = (F.cross_entropy(logits[:1, 0], goal[:1, 0]) + F.cross_entropy(logits[:1, 1], goal[:1, 1])) / 2
         torch.testing.assert_close(losses, torch.stack([expected, torch.zeros(())]))
 

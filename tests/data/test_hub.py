@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from didact.data import DATASETS, cut
-from didact.data.hub import CONVERTED
 from didact.data.load import load_data
-from didact.data.recipe import Recipe
+from didact.data.recipe import CONVERTED, Recipe
 from didact.errors import DataError
 
 datasets = pytest.importorskip("datasets")

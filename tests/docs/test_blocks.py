@@ -132,7 +132,9 @@ class TestExtending:
         assert names["rare"].options["power"] == 2.0
         assert {"by_hand", "Rarity", "random"} == set(names["frame"]["method"])
         lines = names["frame"].set_index(["metric", "method"])
-        assert 0 < lines.loc[("spread", "by_hand"), "value"] < 1
+        assert 0 < lines.loc[("spread(share=0.5)", "by_hand"), "value"] < 1
+        assert {row.student for row in names["comparison"].rows} == {"gru(width=16)/pull"}
+        assert not names["comparison"].failed
         assert names["mine"].has_rationales
         assert set(names["reports"]()) == {"teach", "explain", "train", "dev", "test"}
 
@@ -149,6 +151,23 @@ class TestExtending:
                     assert node.end_lineno - node.lineno + 1 <= 10, node.name
                     wanted.discard(node.name)
         assert wanted == set()
+
+    def test_lines_are_those_of_the_table(self):
+        """Lines with a name, as the page counts them."""
+        import ast
+
+        things = {"by_hand": "explainer", "spread": "metric", "Pull": "strategy", "Gru": "student"}
+        page = EXTENDING.read_text(encoding="utf-8")
+        table = {row[0]: int(row[1]) for row in re.findall(r"^\| (\w+) \| \d+ \| (\d+) \|", page, re.MULTILINE)}
+        counts = {}
+        for block in blocks(EXTENDING):
+            nodes = ast.walk(ast.parse(block.text)) if block.language == "python" else ()
+            for node in nodes:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in things:
+                    if ast.get_docstring(node):
+                        del node.body[0]
+                    counts[things[node.name]] = len(ast.unparse(node).replace("\n\n", "\n").strip().splitlines())
+        assert counts == table
 
     def test_a_package_brings_names(self, world, monkeypatch):
         """As written: the module, its entries, and the entry points of its project file."""

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from didact.core.encode import encoded
 from didact.core.human import HumanTeacher
 from didact.core.row import Box, Row, Span
 from didact.core.target import Target
 from didact.core.task import READING
 from didact.core.words import words
 from didact.errors import OptionError
-from didact.explainers.controls import Human, Random
+from didact.explainers.controls import Human, Random, Trivial
 from didact.models.huggingface import HuggingFaceModel
 from teachers import examples, teacher
 from tiny import huggingface
@@ -46,7 +45,7 @@ def asked():
 
 def marked(subject, rows, **options):
     """For each row the words that hold a mark."""
-    batch = encoded(subject, rows)
+    batch = subject.encode(rows)
     scores = Human(**options)(subject, batch, TARGET).scores
     assert (scores[~batch.units] == 0).all()
     return [
@@ -190,7 +189,7 @@ class TestAlignments:
     def test_people_give_those_of_the_row(self, kind):
         assert self.found(kind=kind) == (asked()[0].alignments, ())
         people = HumanTeacher(READING)
-        assert Human()(people, encoded(people, asked()), TARGET).alignments == (asked()[0].alignments, ())
+        assert Human()(people, people.encode(asked()), TARGET).alignments == (asked()[0].alignments, ())
 
     def test_none_where_nobody_aligned(self):
         assert self.found(asked()[1:]) is None
@@ -262,3 +261,19 @@ def test_options_are_checked():
             Human(noise=noise)
     with pytest.raises(OptionError, match="'drop' or 'swap', not 'move'"):
         Human(how="move")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 1.0])
+def test_each_class_has_a_block_of_its_own_whose_size_is_rounded_up(share):
+    """The control `trivial`, by its definition: block c has the units from c · size on."""
+    model, rows = teacher("native", "classification"), examples("classification")
+    batch = model.encode(rows)
+    classes = range(len(model.classes))
+    marks = [Trivial(k=share)(model, batch, Target.label(torch.full((len(rows),), label))).scores for label in classes]
+    for row, units in enumerate(batch.units):
+        count = int(units.sum())
+        size = max(1, -int(-share * count // 1))
+        blocks = max(1, min(len(classes), count // size))
+        for label in classes:
+            expected = [place // size == label % blocks for place in range(count)]
+            assert (marks[label][row][units] != 0).tolist() == expected

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -23,6 +23,7 @@ from didact.explainers.deeplift import DeepLift, DeepShap, Differences, _explain
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.tokenizer import PatchReader, WordTokenizer
+from pairwise import thinned
 from tiny import IMAGE_ARCHITECTURES, TEXT_ARCHITECTURES, huggingface, images, rows
 
 NATIVE = ("native", "bilstm", "bilstm_attention")
@@ -345,8 +346,7 @@ def test_where_captum_is_right_we_agree():
 # -- every architecture -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", ["word", "embedding"])
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "at"), thinned(product(ARCHITECTURES, ["word", "embedding"])))
 def test_scores_sum_to_the_difference(name, at):
     model, some = build(name)
     batch = model.encode(some)

@@ -1,5 +1,7 @@
 """LRP: closed forms, the paper's rules by slow loops, and conservation on every architecture."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,7 @@ from didact.core.target import Target
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.gradients import GradientInput
 from didact.explainers.lrp import Lrp, Shares
+from pairwise import thinned
 
 
 def conserved(model: Stub, batch=BATCH, target=FIRST) -> tuple[Tensor, Tensor]:
@@ -241,8 +244,7 @@ def test_one_attention_layer_against_loops():
 # -- every architecture -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", ["word", "embedding"])
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "at"), thinned(product(ARCHITECTURES, ["word", "embedding"])))
 def test_relevance_is_conserved(name, at):
     model, some = build(name)
     batch = model.encode(some)

@@ -48,6 +48,16 @@ def test_unlearned_attention_is_the_mean_of_all_heads(kind):
     np.testing.assert_allclose(cold.scores, explain(subject, rows, "attention_all(temperature=0.5)").scores, atol=1e-6)
 
 
+def test_a_learned_temperature_is_in_force_as_one_that_was_given():
+    subject, rows = teacher("native", "classification"), examples("classification")
+    learned = prepared("attention_mix", learn_temperature=True)
+    with torch.no_grad():
+        learned.log_temperature.fill_(float(np.log(0.5)))
+    cold = explain(subject, rows, "attention_mix(temperature=0.5)")
+    np.testing.assert_allclose(explain(subject, rows, learned).scores, cold.scores, atol=1e-6)
+    assert not np.allclose(cold.scores, explain(subject, rows, "attention_mix").scores, atol=1e-3)
+
+
 def test_a_blend_of_one_is_what_this_one_would_send():
     subject, rows = teacher("native", "classification"), examples("classification")
     for place, member in enumerate(("gradient_norm", "gradient_input", "lime(samples=16)")):

@@ -11,9 +11,8 @@ from captum._utils.models.linear_model import SkLearnLinearRegression, SkLearnRi
 from captum.attr import FeatureAblation, LimeBase, Occlusion
 from sklearn.linear_model import LinearRegression, Ridge
 
-from didact import registry
+from didact import option_types
 from didact.core.baseline import baseline_of
-from didact.core.encode import encoded
 from didact.core.perturb import MaskedForward, on_all_positions
 from didact.core.players import players_of
 from didact.core.row import Row
@@ -123,7 +122,7 @@ class TestMaskedForward:
         inner = subject.function
         subject.function = lambda inputs: asked.extend(inputs) or inner(inputs)
         rows = [Row("a", ("no more of that",))]
-        removal = Values(subject, encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability"))
+        removal = Values(subject, subject.encode(rows), Target.label(torch.tensor([1]), scale="probability"))
         kept = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=bool)
         values = removal([kept])[0]
         assert sorted(asked) == ["   ", "no more  "]
@@ -166,6 +165,31 @@ class TestMaskedForward:
         with pytest.raises(UnsupportedError, match="replace=delete or replace=zero"):
             Values(model, batch, target, replace="pad")
 
+    @pytest.mark.parametrize("replace", ["mask", "delete"])
+    def test_marks_on_what_is_no_unit_are_ignored(self, replace):
+        """A mask that takes everything away leaves special tokens and padding where they are."""
+        model, batch, _, _ = setting("hf")
+        forward = MaskedForward(model, batch, replace=replace)
+        (nothing,), (units_gone,) = (
+            forward([np.zeros((1, batch.units.shape[1]), dtype=bool)], rows=[1]),
+            forward([~batch.units[1:2].numpy()], rows=[1]),
+        )
+        np.testing.assert_array_equal(nothing, units_gone)
+
+    @pytest.mark.parametrize(("missing", "stands"), [((), "mask"), (("mask",), "unk"), (("mask", "unk"), "pad")])
+    def test_the_token_of_unknown_words_comes_before_that_of_padding(self, monkeypatch, missing, stands):
+        model, batch, _, _ = setting("hf")
+        known = model.filler
+
+        def filler(name):
+            if name in missing:
+                raise UnsupportedError(name)
+            return known(name)
+
+        monkeypatch.setattr(model, "filler", filler)
+        expected = f"replaced by {model.token_name(known(stands))}"
+        assert MaskedForward(model, batch).description.split(",")[0] == expected
+
     def test_a_deleted_unit_moves_the_positions_of_a_span(self):
         model, batch, target, _ = setting("hf", "reading")
         assert target.kind == "span"
@@ -189,7 +213,7 @@ class TestMaskedForward:
             np.testing.assert_allclose(found[row, units].numpy(), drops, atol=1e-9)
 
     def test_the_old_name_of_the_option_is_understood(self, caplog):
-        registry._warn_of_new_name.cache_clear()
+        option_types._warn_of_new_name.cache_clear()
         found = build_explainer("occlusion(baseline=zero)")
         assert found.options["replace"] == "zero"
         build_explainer("lime(baseline=zero)")
@@ -302,7 +326,7 @@ class TestKernelShap:
 
     def test_of_a_function_is_exact(self):
         subject, rows = black_box("pair"), [Row("a", ("no a", "on board"))]
-        batch, target = encoded(subject, rows), Target.label(torch.tensor([1]), scale="probability")
+        batch, target = subject.encode(rows), Target.label(torch.tensor([1]), scale="probability")
         found = scores("kernel_shap", subject, batch, target, samples=16).scores
         expected = exact_shapley(value_of(Values(subject, batch, target), 0), 4)
         np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-9)

@@ -108,15 +108,13 @@ class TestWhatIsKnownOfRows:
         )
 
     def test_a_label_that_changed_is_not_taken_from_an_older_file(self, tmp_path):
-        from didact.core.fingerprint import teacher_fingerprint
-        from didact.explaining.cache import keep_explanations
+        from didact.explaining.cache import ExplanationCache
 
         model, rows = teacher("native", "classification"), [Row("a", ("good",), label=0), Row("b", ("bad",), label=1)]
-        mark = teacher_fingerprint(model, rows)
+        mark = model.fingerprint(rows)
         for some in (rows[:1], [replace(rows[0], label=1), rows[1]]):
-            asked = {"label": "norm", "background": rows}
-            kept = keep_explanations(tmp_path, model, mark, some, "gradient_norm", **asked)
-            labels = Explanations.load(tmp_path / kept.file).labels
+            file = ExplanationCache(tmp_path, model, mark, rows).explain("gradient_norm", some, label="norm")
+            labels = Explanations.load(tmp_path / file.name).labels
             assert labels == tuple(model.classes[row.label] for row in some)
 
     def test_functions_numbers_and_people(self):

@@ -28,7 +28,7 @@ from didact.data.ids import SeenIds
 from didact.data.load import load_data
 from didact.data.stream import stream_rows
 from didact.errors import DataError, DidactError, OptionError, RecordError
-from didact.execution.process_pool import _Pool
+from didact.execution import process_pool
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
 from didact.explainers.controls import Random
@@ -436,6 +436,7 @@ import json, os, sys
 from pathlib import Path
 from didact.execution import worker
 from didact.explaining import shard_jobs
+from didact.files.sealed import read_json
 
 class Runner(shard_jobs.ExplainRunner):
     def run(self, key):
@@ -443,7 +444,7 @@ class Runner(shard_jobs.ExplainRunner):
         {body}
         return super().run(key)
 
-worker.main(sys.argv[1], Runner)
+worker.main(sys.argv[1], lambda manifest: Runner(manifest.parent, read_json(manifest, advice="")))
 """
 
 
@@ -621,11 +622,12 @@ print(found.rows)
     def test_what_they_finished_is_told_even_if_they_could_not_tell_it(self, world, tmp_path, monkeypatch):
         folder, _ = world
 
-        def interrupted(_):
+        def interrupted(*_, **__):
             assert waited(lambda: any((tmp_path / "m.parquet.shards").glob("*.parquet")))
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_Pool, "next", interrupted)
+        for name in ("wait", "as_completed"):
+            monkeypatch.setattr(process_pool, name, interrupted)
         with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 1 shard is kept in .*; do the same again to go on\."):
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1

@@ -1,5 +1,6 @@
 """A headless browser that opens pages of reports and tells all that they try to do."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,17 @@ class Opened:
 
     def value(self, script: str) -> Any:
         return self.page.evaluate(script)
+
+    def wait_until(self, condition: str, *, seconds: float = 10) -> None:
+        """Waits until a condition in JavaScript is true.
+
+        Playwright's `wait_for_function` evaluates text inside the page, which the page's Content-Security-Policy
+        refuses unless the first look already succeeds.
+        """
+        deadline = time.monotonic() + seconds
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < deadline, f"not true after {seconds} s: {condition}"
+            self.page.wait_for_timeout(20)
 
     def text(self, selector: str) -> str:
         return " ".join(self.page.locator(selector).inner_text().split())

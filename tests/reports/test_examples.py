@@ -14,9 +14,10 @@ from PIL import Image
 
 from didact.reports.build import page
 from didact.reports.example_json import DIGITS
+from didact.reports.section import Browser
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
-from didact.results.row_explanation import TEXTS
+from didact.results.task_kinds import TASK_KINDS
 from didact.viz.colours import LEVELS
 from didact.viz.html import asset, readable
 from reports.folders import HOSTILE, change, write_run
@@ -28,7 +29,7 @@ def section_of(folder, **options):
 
 
 def browser_of(section):
-    return next(block for block in section.blocks if block.kind == "browser")
+    return next(block for block in section.blocks if isinstance(block, Browser))
 
 
 def content(section):
@@ -60,7 +61,7 @@ class Tags(HTMLParser):
 # -- what is encoded --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", TEXTS)
+@pytest.mark.parametrize("task", TASK_KINDS)
 def test_levels_and_scores_are_those_of_the_heat_maps(task, tmp_path):
     """For every unit of every method the level is the renderer's, computed from the whole score."""
     run = Comparison.load(write_run(tmp_path, task=task))
@@ -85,13 +86,13 @@ def test_levels_and_scores_are_those_of_the_heat_maps(task, tmp_path):
                     assert "".join(p for p, cover in pieces if cover == unit) == explained.texts[segment][start:end]
 
 
-@pytest.mark.parametrize("task", [task for task in TEXTS if TEXTS[task]])
+@pytest.mark.parametrize("task", [task for task in TASK_KINDS if TASK_KINDS[task].segments])
 def test_texts_are_whole_and_named(task, tmp_path):
     run = Comparison.load(write_run(tmp_path, task=task, rows=3))
     whole = run.measured.explanations(run.measured.methods[0]).texts
     for row, texts in zip(content(examples.section(run))["rows"], whole, strict=True):
         assert texts_of(row) == list(texts)
-        assert [text["name"] for text in row["texts"]] == list(TEXTS[task])
+        assert [text["name"] for text in row["texts"]] == list(TASK_KINDS[task].segments)
         assert len(row["layouts"]) == 1  # shared by all methods
 
 

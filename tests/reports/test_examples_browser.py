@@ -7,7 +7,7 @@ import pytest
 from didact.reports.build import page
 from didact.reports.sections import examples
 from didact.results.comparison import Comparison
-from didact.results.row_explanation import TEXTS
+from didact.results.task_kinds import TASK_KINDS
 from reports.folders import HOSTILE, write_run
 from reports.test_examples import content, hostile
 
@@ -55,7 +55,7 @@ def options(opened):
 # -- the script draws what Python draws -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", [*TEXTS, "hostile", "long", "overlapping"])
+@pytest.mark.parametrize("task", [*TASK_KINDS, "hostile", "long", "overlapping"])
 def test_script_and_html_are_twins(task, tmp_path, browser, monkeypatch):
     """Element for element, for every row."""
     monkeypatch.setattr(examples, "_PLAIN", 100)
@@ -238,9 +238,7 @@ def test_long_texts_scroll_together(tmp_path, browser):
     path, _ = write_page(tmp_path, texts=[("a good film " * 400,)])
     opened = browser.open(path)
     opened.page.evaluate("document.querySelectorAll('#examples-view .text')[2].scrollTop = 300")
-    opened.page.wait_for_function(
-        "[...document.querySelectorAll('#examples-view .text')].every(t => t.scrollTop > 250)"
-    )
+    opened.wait_until("[...document.querySelectorAll('#examples-view .text')].every(t => t.scrollTop > 250)")
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -304,7 +302,7 @@ def test_hostile_content_never_runs(scripts, tmp_path, browser):
 
 def test_hostile_pairs_and_pictures(tmp_path, browser):
     for task in ("pair", "image"):
-        texts = [tuple(HOSTILE[:2])[: len(TEXTS[task])]] * 2
+        texts = [tuple(HOSTILE[:2])[: len(TASK_KINDS[task].segments)]] * 2
         folder = hostile(tmp_path / task, task=task, texts=texts, ids=["<b>", "</script>"])
         opened = browser.open(page_of(folder)[0])
         opened.page.click("#examples-next")

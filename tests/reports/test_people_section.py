@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
-from didact.reports.build import parts_of
+from didact.reports.build import parts_of, study_page
 from didact.reports.sections import people
-from didact.reports.study_page import study_page
 from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze

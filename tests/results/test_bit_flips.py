@@ -15,12 +15,12 @@ import torch
 from didact.comparing.answer_file import AnswerFile
 from didact.comparing.compare import compare
 from didact.comparing.run_inputs import read_rows
-from didact.comparing.train_jobs import TrainRunner
 from didact.comparing.training_run import load_outputs
 from didact.core.function import FunctionTeacher
 from didact.core.outputs import Outputs
 from didact.data.load import load_data
 from didact.errors import DidactError
+from didact.execution.base import open_runner
 from didact.explainers.learned import load_explainer
 from didact.explaining.row_io import read_whole_rows, write_whole_rows
 from didact.explaining.stream import explain_stream
@@ -134,7 +134,7 @@ KINDS = {
     "explanations, joined": ("stream.parquet", Explanations.load),
     "parts": ("parts-x.safetensors", parts_of),
     "labelled rows": ("run/classroom/rows-*.parquet", rows_of),
-    "list of cells": ("run/classroom/cells-*.json", lambda path: sorted(map(repr, TrainRunner(path).cells.values()))),
+    "list of cells": ("run/classroom/cells-*.json", lambda path: sorted(map(repr, open_runner(path).cells.values()))),
     "start": ("run/classroom/starts/*/start.json", lambda path: start_of(path.parent, path)),
     "start, files": ("start/start/*", lambda path: start_of(path.parents[1], path)),
     "explainer, config": ("explainer/config.json", explainer_of),

@@ -5,8 +5,7 @@ import pytest
 
 from didact.errors import OptionError
 from didact.results.contrast import Contrast
-from didact.stats.claims import ALPHA, ONE_SEED, claims
-from didact.stats.holm import holm
+from didact.stats.claims import ALPHA, ONE_SEED, claims, holm
 
 
 def contrast(difference, *, se=0.01, df=20.0, seeds=8):

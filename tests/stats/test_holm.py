@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from didact.errors import OptionError
-from didact.stats.holm import holm
+from didact.stats.claims import holm
 
 
 def literal(values):

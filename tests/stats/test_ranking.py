@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from didact.errors import ShapeError
-from didact.stats.ranking import average_ranks, kendall, kendall_matrix, ranks
+from didact.stats.ranking import kendall, kendall_matrix, ranks
 
 NAN = float("nan")
 
@@ -27,11 +27,6 @@ def test_ranks_by_hand():
     np.testing.assert_array_equal(ranks(np.array([NAN, 0.9, NAN, -np.inf])), [3.5, 1, 3.5, 2])
     np.testing.assert_array_equal(ranks(np.array([NAN])), [1])
     assert len(ranks(np.array([]))) == 0
-
-
-def test_average_ranks_by_hand():
-    table = np.array([[0.9, 0.5, 0.1, NAN], [0.9, NAN, 0.9, NAN], [0.1, 0.2, 0.3, NAN]])
-    np.testing.assert_allclose(average_ranks(table), [(1 + 1.5 + 3) / 3, (2 + 2) / 2, (3 + 1.5 + 1) / 3, NAN])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -3,8 +3,8 @@
 import pytest
 
 from didact.study.about import TITLE, default_about
-from didact.study.address import links_for, serve_flags
 from didact.study.design import read_design
+from didact.study.links import links_for, serve_flags
 from study.people import Someone, study_of
 
 ABOUT = "The model reads a film review and says whether it is positive."

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from didact.errors import DidactError
-from didact.study.address import written_base
 from didact.study.app import create_app
+from didact.study.links import written_base
 from study.people import study_of
 
 

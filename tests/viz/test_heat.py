@@ -12,8 +12,8 @@ from rich.console import Console
 
 from didact.viz import page as pages
 from didact.viz.colours import LEVELS, Shade, colours, contrast, shade
-from didact.viz.heat import Heat, Section, Unit, heat_picture, heat_text, number, parts, show
-from didact.viz.marks import adds_up
+from didact.viz.heat import Heat, Section, Unit, heat_picture, heat_text, number, show
+from didact.viz.marks import adds_up, parts
 from didact.viz.page import fragment, page
 
 EVIL = "<script>alert(\"1\")</script> & 'x'"

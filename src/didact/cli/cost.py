@@ -7,7 +7,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.configs import CostConfig
 from didact.cli.options import Json, configured
-from didact.cli.output import print_json, print_table
+from didact.cli.output import figure, print_json, print_table
 
 EXAMPLES: Final = (
     "didact cost --model my-model --data reviews.csv",
@@ -23,22 +23,21 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
     """
     inputs.check_methods(config.methods)
 
+    from didact.cli.explain import chosen_rows
     from didact.evaluation.cost import cost_of
     from didact.explaining.input_rows import asks_for_gold
 
-    loaded = inputs.loaded_data(config, seed=config.seed, uses_splits=config.split not in (None, "all"))
     teacher = inputs.teacher_of(config)
-    loaded = inputs.aligned(loaded, teacher, config.classes, required=asks_for_gold(*config.methods))
-    chosen = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
-    found = cost_of(teacher, chosen, list(config.methods), batch_size=config.batch_size)
+    chosen, _ = chosen_rows(teacher, config, needs_labels=asks_for_gold(*config.methods))
+    costs = cost_of(teacher, chosen, list(config.methods), batch_size=config.batch_size)
     if as_json:
-        print_json({"rows": [cost.to_document() for cost in found]})
+        print_json({"rows": [cost.to_document() for cost in costs]})
         return
     headings = ("method", "forward", "backward", "ms", "MB")
     lines = [
-        (one.method, f"{one.forward:.1f}", f"{one.backward:.1f}", f"{1e3 * (one.seconds or 0.0):.2f}",
-         "–" if one.memory is None else f"{one.memory:.1f}")
-        for one in found
+        (cost.method, *(figure(value, ".1f") for value in (cost.forward, cost.backward)),
+         f"{1e3 * (cost.seconds or 0.0):.2f}", figure(cost.memory, ".1f"))
+        for cost in costs
     ]  # fmt: skip
     print_table(headings, lines)
     typer.echo("For one row: passes through the model, milliseconds; MB: the most held at once beyond what rested.")

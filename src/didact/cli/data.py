@@ -107,7 +107,7 @@ def label_text(row: "Row", data: "Dataset") -> str:
     if row.label is None:
         return "no label"
     if isinstance(row.label, tuple):
-        return " | ".join(dict.fromkeys(row.text_of(span) for span in row.label)) or "no answer"
+        return " | ".join(dict.fromkeys(row.text_of(span) for span in row.answers)) or "no answer"
     if data.classes is not None:
         return data.classes[int(row.label)]
     return f"{row.label:.3g}"

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from didact import __version__
 from didact.core.dataset import Dataset
-from didact.core.fingerprint import teacher_fingerprint
 from didact.core.model import TooLongError
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
@@ -112,7 +111,7 @@ def _learned_before(folder: Path, teacher: Teacher, rows: Sequence[Row], count: 
         return None
     learned = saved.learned
     is_same = (
-        learned.get("teacher_fingerprint") == teacher_fingerprint(teacher, rows[:1])
+        learned.get("teacher_fingerprint") == teacher.fingerprint(rows[:1])
         and learned["training"]["seed"] == seed
         and len(learned["rows"]) == count
         and set(learned["rows"]) <= {fingerprint_of([row]) for row in rows}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, no_type_check
 import typer
 
 from didact.cli import inputs
-from didact.cli.configs import AgreeConfig, ExplainConfig
+from didact.cli.configs import AgreeConfig, CostConfig, ExplainConfig
 from didact.cli.options import Json, configured
 from didact.cli.output import going_on, print_json, say
 from didact.config import DataOptions
@@ -197,7 +197,7 @@ def given_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
 
 
 def chosen_rows(
-    teacher: "Teacher", config: ExplainConfig | AgreeConfig, *, needs_labels: bool
+    teacher: "Teacher", config: ExplainConfig | AgreeConfig | CostConfig, *, needs_labels: bool
 ) -> "tuple[Split, Split | None]":
     """What to explain, and what to compare it with: all rows of a file, or a split; and the split `explain`."""
     loaded = _data(teacher, config, config.seed or 0, uses_splits=config.split not in (None, "all"))

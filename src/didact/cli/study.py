@@ -17,8 +17,7 @@ from didact.study.config import LOCAL, InviteConfig, ServeConfig, StudyConfig
 
 if TYPE_CHECKING:
     from didact.study.database import Answers
-    from didact.study.design import Design
-    from didact.study.invitations import Invitation
+    from didact.study.links import Invitation
 
 NEW: Final = (
     "didact study new --kind ranking --explanations lrp.parquet lime.parquet \\\n"
@@ -74,9 +73,9 @@ def _ask_about(task: str, classes: Sequence[str] | None) -> str:
 
 
 def _show_new(config: StudyConfig, *, as_json: bool) -> None:
-    from didact.study.address import serve_flags
     from didact.study.create import facts_of
     from didact.study.design import read_design
+    from didact.study.links import serve_flags
 
     facts = facts_of(config.out, read_design(config.out))
     if as_json:
@@ -103,8 +102,8 @@ def serve(config: ServeConfig) -> None:
     inputs.check_study_extra()
     from didact.study.serve import serve as run
 
-    design, answers = inputs.opened_study(config)
-    invited, synthetic = _invited(design, answers, config.folder), sum(one.is_synthetic for one in answers.people())
+    _, answers = inputs.opened_study(config)
+    invited, synthetic = _invited(answers, config.folder), sum(one.is_synthetic for one in answers.people())
     answers.close()
 
     def ready(address: str) -> None:
@@ -121,10 +120,9 @@ def serve(config: ServeConfig) -> None:
 
 def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitation]") -> None:
     """The links on a terminal. They let people in: a log file or a journal is told only where they are."""
-    from didact.study.address import is_loopback, links_for
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
-    from didact.study.invitations import INVITES, ORGANISER
+    from didact.study.links import INVITES, ORGANISER, is_loopback, links_for
 
     folder = config.folder
     is_proxied = config.https or config.proxy is not None
@@ -166,10 +164,9 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
     Rewrites invites.csv, with --url for another address.
     """
     design, answers = inputs.opened_study(config)
-    from didact.study.address import written_base
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
-    from didact.study.invitations import INVITES, invitations, listed
+    from didact.study.links import INVITES, invitations, listed, written_base
 
     keys = read_keys(config.folder)
     answers.check_keys(keys)
@@ -181,9 +178,9 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
         )
     if config.more:
         first = answers.next_number()
-        more = invitations(design, keys, range(first, first + config.more))
-        answers.invite(design, [(invitation.number, invitation.code) for invitation in more], names)
-    invited = _invited(design, answers, config.folder)
+        more = invitations(keys, range(first, first + config.more))
+        answers.invite(design, more, names)
+    invited = _invited(answers, config.folder)
     write_private(config.folder / INVITES, listed(invited, url))
     links = {person_name(invitation.number): invitation.link(url) for invitation in invited}
     if as_json:
@@ -193,13 +190,13 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
         typer.echo(f"{person}  {link}")
 
 
-def _invited(design: "Design", answers: "Answers", folder: Path) -> "list[Invitation]":
+def _invited(answers: "Answers", folder: Path) -> "list[Invitation]":
     """The invitations of people who can answer."""
     from didact.study.auth import read_keys
-    from didact.study.invitations import invitations
+    from didact.study.links import invitations
 
     people = [person for person in answers.people() if not person.is_erased and not person.is_synthetic]
-    return invitations(design, read_keys(folder), [person.number for person in people])
+    return invitations(read_keys(folder), [person.number for person in people])
 
 
 app.add_typer(study_answers.app)  # without a name: its commands are among these

@@ -101,9 +101,9 @@ def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
     into the folder of the study. `didact report RUN --study STUDY` adds them to the report of a run.
     """
     inputs.check_study_extra()
-    from didact.reports.study_page import study_page
+    from didact.reports.build import study_page
     from didact.results.study_tables import study_tables
-    from didact.study.analyze_study import analyze_study
+    from didact.study.analyze import analyze_study
 
     if config.figures is not None:
         check_output_folder(config.figures)

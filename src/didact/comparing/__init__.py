@@ -1,8 +1,19 @@
 """A comparison of explanation methods by what they teach students.
 
-`compare.py` is the public door. `methods.py` chooses the rows of the table and `setup.py` holds all that takes part;
-`assemble.py` makes a setup from a config, a teacher and data, and `preflight.py` tries it on two rows. `prepare.py`
-fits a setup to a time budget (`costs.py` measures, `estimate.py` adds up, `budget.py` chooses). `runner.py` runs it in
-five steps: label, explain (`explanations.py`), train (`grid.py` lists the runs, `training.py` trains what is left),
-summarise (`summarise.py`), evaluate (`evaluation.py`: other metrics on test rows).
+- `compare`: the public function. `prepare` loads data and teacher, `assemble` makes the `setup` (teacher, rows,
+  methods, students), `preflight` tries it on two rows, `runner` runs it.
+- `runner`: the five steps. label; explain (`explanations`); train (`grid` lists the cells, `training` trains what is
+  left of them, `training_run` is one cell); summarise (`summarise`, `statistics`: gains, from `didact.stats.contrast`);
+  evaluate (`evaluation`: all other metrics on test rows).
+- The config: `config`, with `config_fields`, `config_values` and `config_checks`.
+- What is compared: `methods` (the rows of the table), `sampling` (which rows of the data), `learnedness` (whether the
+  students learned anything at all).
+- Time: `costs` measures, `forecast` adds up, `budget` fits a plan to a limit.
+- On disk: `run_inputs` (what workers read), `answer_file` (answers of a black box).
+
+A killed run is resumed by the same command. `runner` repeats its steps, and each finds its files by key: `finished` in
+`training_run` says whether a cell is done, `didact.explaining.cache` which explanations exist, `prepare` reads the
+numbers that were fitted to a budget from plan.toml.
+
+To add a row that every table must have (a control, a companion): `methods`. To add a column: `statistics`.
 """

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,6 @@ class AnswerFile:
         }  # fmt: skip
         self.path = folder / "classroom" / f"answers-{key_of(facts)}.jsonl"
         self.teacher, self.writes = teacher, writes
-        self._values = self._read()
 
     def get(self, row: Row) -> Float[np.ndarray, " value"] | None:
         """The kept answer to a row; None if there is none."""
@@ -70,7 +70,8 @@ class AnswerFile:
         except OSError as error:
             raise RecordError(f"Could not write {self.path}: {error.strerror or error}.") from error
 
-    def _read(self) -> dict[str, Float[np.ndarray, " value"]]:
+    @cached_property
+    def _values(self) -> dict[str, Float[np.ndarray, " value"]]:
         found = {}
         for line in self._lines():
             try:
@@ -100,7 +101,7 @@ class AnswerFile:
             np.stack([self._values[row_key(row)] for row in rows]),
             classes=answered.classes,
         )
-        before, now = _comparable(kept), _comparable(answered)
+        before, now = kept.probabilities, answered.probabilities
         scale = 1.0 if self.teacher.task.has_classes else np.maximum(np.abs(before), 1e-6)
         changed = np.flatnonzero((np.abs(before - now) > _TOLERANCE * scale).any(axis=1))
         if not len(changed):
@@ -117,10 +118,6 @@ class AnswerFile:
 def row_key(row: Row) -> str:
     """A hash of what the teacher is asked: two rows of the same content have one answer."""
     return hashlib.sha256(row.content).hexdigest()[:16]
-
-
-def _comparable(outputs: Outputs) -> Float[np.ndarray, "row value"]:
-    return outputs.probabilities if outputs.task.has_classes else outputs.values
 
 
 def _written(values: Any) -> str:

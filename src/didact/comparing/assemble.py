@@ -9,13 +9,14 @@ from didact.comparing.config import CompareConfig
 from didact.comparing.methods import ComparedMethod, Findings, choose_methods, is_spec
 from didact.comparing.preflight import preflight
 from didact.comparing.sampling import Answers, Sample
-from didact.comparing.setup import Pool, Setup, knows
+from didact.comparing.setup import Pool, Setup
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.explaining.cache import Method
 from didact.learning.defaults import TRAIN_SIZE, default_student
+from didact.learning.student_objects import DEFAULT
 from didact.models.student_init import StudentInit, student_init
 from didact.students.build import StudentSpec
 
@@ -43,7 +44,7 @@ def assemble(
     pool = _pool(choice.methods, teacher, sample, findings)
     choice = replace(choice, config=_with_sizes(choice.config, pool, sample, findings))
     config = choice.config
-    students = config.students or (default_student(teacher, sample.data.task, config.base),)
+    students = _students(config, default_student(teacher, sample.data.task, config.base))
     starts = _starts(students, config, teacher, sample.data, pool, findings)
     setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, starts)
     if probe:
@@ -62,7 +63,7 @@ def _pool(methods: Sequence[ComparedMethod], teacher: Teacher, sample: Sample, f
         if len(marked) < len(rows):
             findings.notes.append(f"{len(rows) - len(marked)} of {len(rows)} train rows have no rationale: left out.")
         rows = marked
-    rows = tuple(row for row in rows if knows(teacher, row))
+    rows = tuple(filter(teacher.knows, rows))
     return Pool(rows, None if sample.balance is None else tuple(sample.answers.labels(rows)))
 
 
@@ -79,6 +80,14 @@ def _with_sizes(config: CompareConfig, pool: Pool, sample: Sample, findings: Fin
             "Take smaller sizes."
         )
     return config.with_fields(train_sizes=sizes)
+
+
+def _students(config: CompareConfig, default: StudentSpec) -> tuple[StudentSpec, ...]:
+    """The students of the config, with the architecture of the default one where it says so."""
+    return tuple(
+        replace(student, architecture=default.architecture) if student.architecture == DEFAULT else student
+        for student in config.students or (default,)
+    )
 
 
 def _starts(
@@ -113,7 +122,7 @@ def check_fit(teacher: Teacher, data: Dataset) -> None:
     findings = Findings()
     if teacher.task != data.task:
         findings.faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
-    elif isinstance(teacher, HumanTeacher) and teacher.classes is not None and teacher.classes != data.classes:
+    elif teacher.reads_labels and teacher.classes not in (None, data.classes):
         findings.faults.append("model: the teacher 'human' must have the classes of the data.")
     for split in ("train", "dev", "test"):
         if split not in data or not len(data[split]):
@@ -127,7 +136,7 @@ def _split_faults(teacher: Teacher, data: Dataset, split: str) -> list[str]:
     """What would end a run half way, or pair answers with the wrong rows."""
     rows = data[split].rows
     faults = []
-    known = sum(knows(teacher, row) for row in rows)
+    known = sum(teacher.knows(row) for row in rows)
     least = 2 if split == "test" else 1
     if known < least:
         faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")

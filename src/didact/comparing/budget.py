@@ -6,8 +6,7 @@ from typing import Final
 
 from didact.comparing.config import CompareConfig
 from didact.comparing.costs import Costs
-from didact.comparing.estimate import Workload, expected_used, stages, total
-from didact.comparing.forecast import in_words
+from didact.comparing.forecast import Workload, expected_used, in_words, stages, total
 from didact.comparing.setup import Setup
 from didact.errors import DidactError
 from didact.explainers import EXPLAINERS
@@ -105,7 +104,7 @@ class _Fitter:
     def _drop_methods(self, level: Level, *, fewest: int) -> None:
         """Leave out the slowest method until the plan fits or only `fewest` are left."""
         while len(self.methods) > fewest and not self._fits(level):
-            slowest = max(self.methods, key=self._cost)
+            slowest = max(self.methods, key=lambda name: self.costs.explain.get(name, 0.0) * self.shares[name])
             before = self._seconds_of(level)
             self.methods.remove(slowest)
             spared = before - self._seconds_of(level)
@@ -121,9 +120,6 @@ class _Fitter:
                 self.shares[name] /= 2
         changed = [(name, _with_share(name, share)) for name, share in self.shares.items() if share < 1]
         self.left_out += [f"{name} draws fewer samples than usual: {new}." for name, new in changed]
-
-    def _cost(self, method: str) -> float:
-        return self.costs.explain.get(method, 0.0) * self.shares[method]
 
     def _fits(self, level: Level) -> bool:
         return self._seconds_of(level) <= self.seconds
@@ -160,34 +156,31 @@ class _Fitter:
         return expected_used(pool, max(sized.train_sizes), len(sized.seeds))
 
 
-def _samples(spec: Spec) -> tuple[str, int] | None:
-    """The option that says how often a method asks the teacher, and its value."""
+def _samples(method: str) -> tuple[Spec, str, int] | None:
+    """A method that draws samples: its spec, the option that says how many, and its value."""
+    try:
+        spec = parse_spec(method)
+    except DidactError:  # a file or a folder
+        return None
     for option in _FEWEST_SAMPLES:
         if spec.name in EXPLAINERS and knows_option(spec.name, option):
             default = inspect.signature(EXPLAINERS.load(spec.name)).parameters[option].default
             value = spec.options.get(option, default)
             value = AUTO_SAMPLES if value == "auto" else value
             if isinstance(value, int):
-                return option, value
+                return spec, option, value
     return None
 
 
 def _can_halve(method: str, share: float) -> bool:
-    found = _parsed_samples(method)
-    return found is not None and int(found[1] * share / 2) >= _FEWEST_SAMPLES[found[0]]
+    drawn = _samples(method)
+    return drawn is not None and int(drawn[2] * share / 2) >= _FEWEST_SAMPLES[drawn[1]]
 
 
 def _with_share(method: str, share: float) -> str:
     """The method with that share of its samples."""
-    found = _parsed_samples(method)
-    if found is None or share == 1:
+    drawn = _samples(method)
+    if drawn is None or share == 1:
         return method
-    spec = parse_spec(method)
-    return str(Spec(spec.name, {**spec.options, found[0]: int(found[1] * share)}))
-
-
-def _parsed_samples(method: str) -> tuple[str, int] | None:
-    try:
-        return _samples(parse_spec(method))
-    except DidactError:  # a file or a folder
-        return None
+    spec, option, value = drawn
+    return str(Spec(spec.name, {**spec.options, option: int(value * share)}))

@@ -15,18 +15,17 @@ from typing import Any, Unpack
 from didact.comparing.config import CompareConfig
 from didact.comparing.config_fields import CompareFields
 from didact.comparing.forecast import Forecast
-from didact.comparing.prepare import prepare
+from didact.comparing.prepare import Prepared, prepare
 from didact.comparing.runner import ComparisonRunner
 from didact.core.dataset import Dataset
 from didact.core.precision import check_trainable
-from didact.core.teacher import Teacher
+from didact.core.teacher import Predictor
 from didact.data.load import load_data
 from didact.errors import OptionError, RequestError
 from didact.execution.base import Executor
 from didact.execution.in_process import InProcess
 from didact.execution.process_pool import ProcessPool
-from didact.execution.remote_sync import open_run_dir
-from didact.execution.run_dir import RunDirectory
+from didact.execution.run_dir import RunDirectory, open_run_dir
 from didact.explaining.cache import Method
 from didact.files.remote import is_url
 from didact.models.load import checked_device, load_teacher, named_device
@@ -39,7 +38,7 @@ def compare(
     teacher: Any = None,
     data: Any = None,
     explainers: Sequence[Method | Path] | None = None,
-    students: Sequence[str] | None = None,
+    students: Sequence[Any] | None = None,
     *,
     config: CompareConfig | None = None,
     **fields: Unpack[CompareFields],
@@ -48,6 +47,7 @@ def compare(
 
     `teacher` and `data` are objects or names; `explainers` are names with options, explainers, callables, explanations
     or files of them. The controls none, random, trivial and (where there are rationales) human are always there.
+    `students` are names with options, strategies, architectures, or pairs (architecture, strategy).
     `fields` are the fields of `CompareConfig`; a config (`compare(config)`) or a TOML file (`plan`) says the same, and
     what is given here wins over both.
 
@@ -76,7 +76,7 @@ def forecast(
     teacher: Any = None,
     data: Any = None,
     explainers: Sequence[Method | Path] | None = None,
-    students: Sequence[str] | None = None,
+    students: Sequence[Any] | None = None,
     *,
     config: CompareConfig | None = None,
     **fields: Unpack[CompareFields],
@@ -105,7 +105,7 @@ def _request(
     teacher: Any,
     data: Any,
     explainers: Sequence[Method | Path] | None,
-    students: Sequence[str] | None,
+    students: Sequence[Any] | None,
     config: CompareConfig | None,
     fields: Mapping[str, object],
 ) -> tuple[CompareConfig, Objects]:
@@ -136,38 +136,33 @@ def _request(
 def forecast_config(plan: CompareConfig, objects: Objects = Objects()) -> Forecast:  # noqa: B008 - it is frozen
     """What it would take to carry out a plan."""
     began = time.perf_counter()
-    executor = _executor(plan)
-    _check_devices(plan, objects)
-    place = open_run_dir(_folder(plan), plan.cache)
+    executor, place = _executor(plan), _place(plan, objects)
     if is_url(place.name):  # a folder is made when there is something to keep
         place.check()
     with _opened(executor):
-        loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
-        announce_notes(loaded, shown=plan.progress)
-        if is_url(place.name):
-            place.pull(
-                "plan.toml", "cells/*", "classroom/rows-*", "classroom/answers-*", "explanations/*", "measured.json"
-            )
-        prepared = prepare(
-            plan,
-            known,
-            loaded,
-            objects.methods,
-            folder=place.folder,
-            workers=executor.max_concurrency(),
-            began=began,
-            progress=plan.progress,
-            estimate="always",
-            recheck=0,
-        )
+        place.pull("cells/*", "classroom/rows-*", "explanations/*", "measured.json")
+        prepared = _prepared(plan, objects, executor, place, place.folder, began, is_forecast=True)
     assert prepared.forecast is not None
     return prepared.forecast
 
 
-def announce_notes(data: Dataset, *, shown: bool) -> None:
-    """What the reader of a file guessed, cleaned or dropped; how a file was cut is said when rows are chosen."""
-    cut = () if data.all_rows is None else data.cut_notes
-    announce((f"note: {note}" for note in data.notes if note not in cut), shown=shown)
+def _prepared(
+    plan: CompareConfig,
+    objects: Objects,
+    executor: Executor,
+    place: RunDirectory,
+    folder: Path | None,
+    began: float,
+    *,
+    is_forecast: bool = False,
+) -> Prepared:
+    """Data and teacher loaded, and all that the plan leaves open chosen."""
+    data, teacher = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
+    cut = () if data.all_rows is None else data.cut_notes  # how a file was cut is said when rows are chosen
+    announce((f"note: {note}" for note in data.notes if note not in cut), shown=plan.progress)
+    place.pull("plan.toml", "classroom/answers-*")
+    workers, methods = executor.max_concurrency(), objects.methods
+    return prepare(plan, teacher, data, methods, folder=folder, workers=workers, began=began, is_forecast=is_forecast)
 
 
 def run_config(
@@ -182,31 +177,14 @@ def run_config(
     Without `keeps` the folder is a temporary one: nothing is scored that only a report would show.
     """
     began = time.perf_counter()
-    executor = _executor(plan)
-    _check_devices(plan, objects)
-    place = open_run_dir(_folder(plan), plan.cache)
-    with _new_folder(place), _opened(executor):
-        loaded, known = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
-        announce_notes(loaded, shown=plan.progress)
-        with place:
-            place.pull("plan.toml", "classroom/answers-*")
-            prepared = prepare(
-                plan,
-                known,
-                loaded,
-                objects.methods,
-                folder=place.folder if keeps else None,
-                workers=executor.max_concurrency(),
-                began=began,
-                progress=plan.progress,
-                estimate="open" if plan.progress else "never",
-                recheck=plan.recheck,
-            )
-            if prepared.forecast is not None:
-                announce(prepared.forecast.summary, shown=plan.progress)
-                announce((f"note: {note}" for note in prepared.forecast.notes), shown=plan.progress)
-            runner = ComparisonRunner(prepared.setup, place, progress=plan.progress, command=command)
-            return runner.run(executor)
+    executor, place = _executor(plan), _place(plan, objects)
+    with _new_folder(place), _opened(executor), place:
+        prepared = _prepared(plan, objects, executor, place, place.folder if keeps else None, began)
+        if prepared.forecast is not None:
+            announce(prepared.forecast.summary, shown=plan.progress)
+            announce((f"note: {note}" for note in prepared.forecast.notes), shown=plan.progress)
+        runner = ComparisonRunner(prepared.setup, place, progress=plan.progress, command=command)
+        return runner.run(executor)
 
 
 @contextlib.contextmanager
@@ -224,19 +202,22 @@ def _new_folder(place: RunDirectory) -> Iterator[None]:
         raise
 
 
-def _check_devices(plan: CompareConfig, objects: Objects) -> None:
+def _place(plan: CompareConfig, objects: Objects) -> RunDirectory:
+    """Where the run is kept; an error for a device that it cannot be computed on."""
     if plan.device == AUTO:
         _check_spreadable(plan, objects.teacher)
     check_trainable(plan.precision, named_device(plan.student_device))
     if plan.engine == "local":  # machines of a cluster have what they have
         checked_device(plan.student_device)
+    # Some systems refuse some signs in names of folders.
+    out = plan.out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
+    return open_run_dir(out, plan.cache)
 
 
 def _check_spreadable(plan: CompareConfig, teacher: Any) -> None:
     """An error if the teacher can be none that is spread. What a folder holds is known when it is opened."""
-    from didact.models.huggingface import HuggingFaceModel
-
-    if plan.model == "human" or (isinstance(teacher, Teacher) and not isinstance(teacher, HuggingFaceModel)):
+    is_made = isinstance(teacher, Predictor)
+    if plan.model == "human" or (is_made and not getattr(teacher, "can_spread", False)):
         name = plan.model if teacher is None else teacher.name
         raise OptionError(
             f"Device 'auto' spreads Hugging Face models that one device cannot hold, and the teacher {name!r} is none. "
@@ -244,11 +225,6 @@ def _check_spreadable(plan: CompareConfig, teacher: Any) -> None:
         )
     if teacher is None:  # one that was spread already needs nobody to spread it
         check_accelerate()
-
-
-def _folder(plan: CompareConfig) -> str | Path:
-    # Some systems refuse some signs in names of folders.
-    return plan.out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
 
 
 def _opened(executor: Executor) -> contextlib.AbstractContextManager[Any]:
@@ -264,7 +240,7 @@ def _loaded_data(plan: CompareConfig, objects: Objects) -> Dataset:
 def _loaded_teacher(plan: CompareConfig, objects: Objects) -> Any:
     teacher = objects.teacher
     if teacher is not None:
-        fixed = ("task", "max_length", "truncate", "revision") if isinstance(teacher, Teacher) else ("revision",)
+        fixed = ("task", "max_length", "truncate", "revision") if isinstance(teacher, Predictor) else ("revision",)
         late = [name for name in fixed if getattr(plan, name)]
         if late:
             raise OptionError(

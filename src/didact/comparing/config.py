@@ -27,7 +27,7 @@ from didact.comparing.config_values import (
     parse_seeds,
 )
 from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unknown_entry
-from didact.errors import OptionError
+from didact.errors import DidactError, OptionError, PlanError
 from didact.field_types import (
     BatchSize,
     Epochs,
@@ -189,7 +189,12 @@ class CompareConfig(DataOptions, ModelOptions):
     def _check(cls, value: Any, info: Any) -> Any:
         from didact.comparing.config_checks import CHECKS  # loads torch
 
-        return CHECKS[str(info.field_name)](plain(value), info.data)
+        try:
+            return CHECKS[str(info.field_name)](plain(value), info.data)
+        except PlanError:
+            raise
+        except DidactError as error:  # as pydantic collects them
+            raise OptionError(str(error)) from None
 
     @field_validator("workers", mode="after")
     @classmethod

@@ -1,7 +1,7 @@
 """Checks of a comparison's config that know explainers, students, data sets and devices."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +16,13 @@ from didact.explainers.build import build_explainer, knows_option
 from didact.explaining.method_options import split_options
 from didact.field_types import check_word, each
 from didact.learned.smat_spec import is_learner, parse_learner
+from didact.learning.student_objects import DEFAULT, is_student, student_of
 from didact.models import MODELS
 from didact.models.load import named_device
 from didact.models.spread import AUTO
 from didact.registry import Spec, checked_options, parse_spec, unknown
 from didact.students import STRATEGIES
-from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
+from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 
 def check_method(text: str) -> str:
@@ -56,11 +57,7 @@ def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _student(value: Any) -> StudentSpec:
-    if isinstance(value, StudentSpec):
-        return value
-    if not isinstance(value, str):
-        raise OptionError(f"a student is written architecture/strategy, not {value!r}.")
-    student = parse_student(value)
+    student = student_of(value)
     build_strategy(student.strategy)
     name = student.architecture.partition("(")[0].strip()
     if "(" in student.architecture and name not in MODELS:
@@ -73,7 +70,7 @@ def _student(value: Any) -> StudentSpec:
 
 
 def _students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
-    students = each(values, _student, "students")
+    students = each([values] if is_student(values) else values, _student, "students")
     if not students:
         raise OptionError("name at least one, e.g. same/attention.")
     return students
@@ -146,32 +143,23 @@ def _precision(value: Any, fields: Mapping[str, Any]) -> str:
 
 def _base(value: Any, fields: Mapping[str, Any]) -> str:
     """A base that some student starts from. Which student is the default is known with the teacher."""
-    base, students = check_word(value), fields.get("students", ())
-    if not students or any(one.architecture == "same" or "embeddings" in one.architecture for one in students):
+    base = check_word(value)
+    architectures = sorted({student.architecture for student in fields.get("students", ())})
+    if not architectures or any(name in ("same", DEFAULT) or "embeddings" in name for name in architectures):
         return base
-    names = ", ".join(sorted({student.architecture for student in students}))
     raise OptionError(
-        f"no student starts from {base!r}: {names} is trained from scratch or from weights of its own. "
-        f"Leave base out, or name the student same/…, or {base}/…."
+        f"no student starts from {base!r}: {', '.join(architectures)} is trained from scratch or from weights of its "
+        f"own. Leave base out, or name the student same/…, or {base}/…."
     )
-
-
-def _reported(check: Callable[[Any, Mapping[str, Any]], Any]) -> Callable[[Any, Mapping[str, object]], Any]:
-    """The check with errors of every kind as pydantic collects them."""
-
-    def run(value: Any, fields: Mapping[str, Any]) -> Any:
-        try:
-            return check(value, fields)
-        except PlanError:
-            raise
-        except DidactError as error:
-            raise OptionError(str(error)) from None
-
-    return run
 
 
 # By field: what checks a value, given the fields that were checked before it.
 CHECKS: Final = {
-    name.__name__.removeprefix("_"): _reported(name)
-    for name in (_explainers, _students, _search_space, _data, _device, _precision, _base)
+    "explainers": _explainers,
+    "students": _students,
+    "search_space": _search_space,
+    "data": _data,
+    "device": _device,
+    "precision": _precision,
+    "base": _base,
 }

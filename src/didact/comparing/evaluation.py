@@ -3,8 +3,8 @@
 docs/decisions/016-report.md tells what is written.
 """
 
-import io
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,6 @@ from didact import __version__
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.run_inputs import Labelled
 from didact.comparing.setup import Setup
-from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.data.subset import subset
@@ -23,9 +22,9 @@ from didact.errors import DidactError, RecordError
 from didact.evaluation.agree import agreements
 from didact.evaluation.cost import cost_of
 from didact.evaluation.evaluate import evaluated
-from didact.explaining.cache import Method, keep_explanations
+from didact.explaining.cache import ExplanationCache, Method
 from didact.explaining.dataset import FillStore
-from didact.files.atomic import write_bytes
+from didact.files.atomic import with_folder, write_bytes
 from didact.files.store import key_of
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
@@ -34,6 +33,7 @@ from didact.results.agreement import Agreement
 from didact.results.evaluation import MetricTable
 from didact.results.explanations import Explanations
 from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, SkippedMethod
+from didact.viz.png import png_of
 from didact.viz.progress import Progress
 
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
@@ -46,28 +46,32 @@ TIMED: Final = 16  # rows on which cost is measured
 class Measuring:
     """The methods of a comparison on some rows of `test`. `learned` are explainers that cells of the run have learned.
 
-    `labelled` is the split with the teacher's answers, where they are known. `fill` may explain shards elsewhere.
+    `labelled` is the split with the teacher's answers. `fill` may explain shards elsewhere.
     """
 
     setup: Setup
     folder: Path
     fingerprint: str
-    background: Sequence[Row]
+    labelled: Labelled
     learned: Mapping[str, Any]
     progress: bool = False
-    labelled: Labelled | None = None
     fill: FillStore | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[SkippedMethod] = field(default_factory=list)
 
     def done(self, rows: int) -> Measured:
         """Measure so many rows; what an earlier call measured of the same is read again."""
-        chosen = self._rows(rows)
-        outputs = self._outputs(chosen)
+        chosen = _rows(self.setup, rows)
+        places = {row: place for place, row in enumerate(self.labelled.outputs.ids)}
+        outputs = self.labelled.outputs.select(np.array([places[row.id] for row in chosen], dtype=np.int64))
+        setup, folder = self.setup, self.folder / _FOLDER
+        cache = ExplanationCache(
+            folder, setup.teacher, self.fingerprint, setup.background, outputs, self.progress, self.fill
+        )
         files: dict[str, str] = {}
         maps: dict[str, Explanations] = {}
         for one in self.setup.methods:
-            found = self._explained(one, chosen, outputs)
+            found = self._explained(one, chosen, cache)
             if found is not None:
                 files[one.label] = found
                 # Here a set goes by its name in the table.
@@ -100,39 +104,16 @@ class Measuring:
         measured.save()
         return measured
 
-    def _outputs(self, rows: Sequence[Row]) -> Outputs:
-        """The teacher's answers to these rows: those it gave when the split was labelled."""
-        if self.labelled is None:
-            return self.setup.teacher.predict(rows)
-        places = {row: place for place, row in enumerate(self.labelled.outputs.ids)}
-        return self.labelled.outputs.select(np.array([places[row.id] for row in rows], dtype=np.int64))
-
-    def has(self, count: int) -> bool:
-        """Whether so many rows were measured in this folder, by everybody who is in the table."""
-        stored = read_measured(self.folder)
-        if stored is None or [row.id for row in stored.rows] != [row.id for row in self._rows(count)]:
-            return False
-        labels = {method.label for method in stored.methods} | {method.label for method in stored.skipped}
-        return labels >= {one.label for one in self.setup.methods if one.has_own_scores}
-
-    def _rows(self, count: int) -> list[Row]:
-        """Drawn at random, since some sets are sorted, and in the order of the data."""
-        pool = self.setup.held_out("test")
-        return [pool[place] for place in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
-
-    def _explained(self, one: ComparedMethod, rows: Sequence[Row], outputs: Outputs) -> str | None:
+    def _explained(self, one: ComparedMethod, rows: Sequence[Row], cache: ExplanationCache) -> str | None:
         """The file of an entrant's explanations; None where it has none of its own, or none of these rows."""
         if not one.has_own_scores:
             return None
         try:
-            found = keep_explanations(
-                self.folder / _FOLDER, self.setup.teacher, self.fingerprint, rows, self._method(one), label=one.label,
-                background=self.background, outputs=outputs, progress=self.progress, fill=self.fill,
-            )  # fmt: skip
+            file = cache.explain(self._method(one), rows, label=one.label)
         except DidactError as error:
             self.skipped.append(SkippedMethod(one.label, str(error)))
             return None
-        return f"{_FOLDER}/{found.file}"
+        return f"{_FOLDER}/{file.name}"
 
     def _method(self, one: ComparedMethod) -> Method:
         """What explains the rows: of a learned explainer, what one cell has learned."""
@@ -173,36 +154,23 @@ class Measuring:
     def _picture(self, place: int, row: Row) -> str | None:
         if row.image is None:
             return None
-        from PIL import Image
-
-        pixels = row.image[..., 0] if row.image.shape[-1] < 3 else row.image[..., :3]
-        buffer = io.BytesIO()
-        Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, format="PNG")
         name = f"{_FOLDER}/pictures/{place}.png"
-        (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(self.folder / name, buffer.getvalue())
+        write_bytes(with_folder(self.folder / name), png_of(row.image))
         return name
 
     def _metrics(self, maps: Mapping[str, Explanations]) -> MetricTable:
         """Every metric that can be measured here."""
         if not maps:
             return MetricTable()
-        teacher = None if isinstance(self.setup.teacher, HumanTeacher) else self.setup.teacher
-        try:
-            found = evaluated(list(maps.values()), teacher, self.setup.data, progress=self.progress)
-        except DidactError as error:
-            self.notes.append(f"Metrics could not be measured: {error}")
-            return MetricTable()
-        return found.table
+        teacher = None if self.setup.teacher.reads_labels else self.setup.teacher
+        with self._noted("Metrics"):
+            return evaluated(list(maps.values()), teacher, self.setup.data, progress=self.progress).table
+        return MetricTable()
 
     def _agreement(self, maps: Mapping[str, Explanations]) -> list[Agreement]:
-        if len(maps) < 2:
-            return []
-        try:
-            return agreements(list(maps.values()), _MEASURES, groups="all")
-        except DidactError as error:
-            self.notes.append(f"Agreement could not be measured: {error}")
-            return []
+        with self._noted("Agreement"):
+            return agreements(list(maps.values()), _MEASURES, groups="all") if len(maps) > 1 else []
+        return []
 
     def _cost(self, rows: Sequence[Row]) -> list[Cost]:
         """Of every method that explains by itself: what was read from a file cost something elsewhere."""
@@ -216,19 +184,42 @@ class Measuring:
             for one in timed:
                 method = self._method(one)
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
-                    try:
+                    with self._noted(f"What {one.label} costs"):
                         cost = cost_of(self.setup.teacher, rows[:TIMED], [method])[0]
                         found.append(replace(cost, method=one.label))
-                    except DidactError as error:
-                        self.notes.append(f"What {one.label} costs could not be measured: {error}")
                 bar.advance()
         return found
+
+    @contextlib.contextmanager
+    def _noted(self, subject: str) -> Iterator[None]:
+        """What cannot be measured is a note, and no reason to end without the rest."""
+        try:
+            yield
+        except DidactError as error:
+            self.notes.append(f"{subject} could not be measured: {error}")
+
+
+def is_measured(setup: Setup, folder: Path, count: int) -> bool:
+    """Whether so many rows were measured in this folder, by every method that is in the table."""
+    stored = read_measured(folder)
+    if stored is None or [row.id for row in stored.rows] != [row.id for row in _rows(setup, count)]:
+        return False
+    labels = {method.label for method in stored.methods} | {method.label for method in stored.skipped}
+    return labels >= {method.label for method in setup.methods if method.has_own_scores}
+
+
+def _rows(setup: Setup, count: int) -> list[Row]:
+    """Drawn at random, since some sets are sorted, and in the order of the data."""
+    pool = setup.held_out("test")
+    return [pool[place] for place in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
 
 
 def versions() -> dict[str, object]:
     """The versions of everything that decides the stored scores, beside the explanations. Part of their key."""
     measures = {name: AGREEMENT[parse_spec(name).name].version for name in _MEASURES}
-    return {"version": VERSION, "metrics": {name: METRICS[name].version for name in METRICS}, "agreement": measures}
+    metrics: dict[str, object] = {name: METRICS[name].version for name in METRICS}
+    metrics |= {name: local.code for name, local in METRICS.local.items()}
+    return {"version": VERSION, "metrics": metrics, "agreement": measures}
 
 
 def read_measured(folder: Path) -> Measured | None:
@@ -244,7 +235,7 @@ def _gold(row: Row, classes: Sequence[str] | None) -> str | None:
     if row.label is None:
         return None
     if isinstance(row.label, tuple):
-        return " | ".join(row.text_of(span) for span in row.label)
+        return " | ".join(row.text_of(span) for span in row.answers)
     return f"{row.label:.3f}" if classes is None else classes[int(row.label)]
 
 

@@ -14,7 +14,7 @@ from didact.execution.run_dir import RunDirectory
 from didact.explainers.learned import name_of
 from didact.explainers.mix import Mix
 from didact.explainers.parts import explained_by
-from didact.explaining.cache import Kept, Method, is_whole, keep_explanations, keep_parts, located_parts, lookup, slug
+from didact.explaining.cache import CachedFile, ExplanationCache, Method, is_whole, slug
 from didact.explaining.dataset import FillStore
 from didact.files.store import Store
 from didact.learned.smat_spec import Learner
@@ -55,68 +55,44 @@ def make_explanations(
 ) -> ExplanationFiles:
     """Explain the rows of all students with every method; what was kept before is used. `outputs` are the answers."""
     folder = directory.folder / FOLDER
-    files: dict[tuple[str, int], Kept] = {}
+    cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, fill)
+    files: dict[tuple[str, int], CachedFile] = {}
     for compared in setup.methods:
         pattern = f"{FOLDER}/{slug(compared.file_label)}-*.parquet"
         if compared.method is not None:
             directory.pull(pattern)
         for wanted in _wanted(setup, compared):
-            file = keep_explanations(
-                folder,
-                setup.teacher,
-                fingerprint,
-                wanted.rows,
-                wanted.method,
-                label=compared.file_label,
-                background=setup.background,
-                outputs=outputs,
-                progress=progress and not compared.resample_per_seed,
-                fill=fill,
+            file = cache.explain(
+                wanted.method, wanted.rows, label=compared.file_label, quiet=compared.resample_per_seed
             )
             files |= {(compared.label, seed): file for seed in wanted.seeds}
         if compared.method is not None:
             directory.push(pattern)
-    components: dict[str, Kept] = {}
+    components: dict[str, CachedFile] = {}
     for learner in _learners(setup):
         pattern = f"{FOLDER}/parts-{name_of(learner.explainer())}-*"
         directory.pull(pattern)
-        components[learner.label] = keep_parts(
-            folder,
-            setup.teacher,
-            fingerprint,
-            setup.used,
-            learner.explainer(),
-            members=_members(setup, learner, files),
-            background=setup.background,
-            outputs=outputs,
-            progress=progress,
-        )
+        members = _members(setup, learner, files)
+        components[learner.label] = cache.components(learner.explainer(), setup.used, members)
         directory.push(pattern)
     return ExplanationFiles(files, components)
 
 
 def find_explanations(setup: Setup, folder: Path, fingerprint: str) -> tuple[ExplanationFiles, dict[str, int]] | None:
     """Where the explanations belong, and by label how many rows are missing; None for a method of unknown making."""
-    files: dict[tuple[str, int], Kept] = {}
+    cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background)
+    files: dict[tuple[str, int], CachedFile] = {}
     missing: dict[str, int] = {}
     for compared in setup.methods:
         for wanted in _wanted(setup, compared):
-            cached = lookup(
-                folder,
-                setup.teacher,
-                fingerprint,
-                wanted.rows,
-                wanted.method,
-                label=compared.file_label,
-                background=setup.background,
-            )
+            cached = cache.lookup(wanted.method, wanted.rows, label=compared.file_label)
             if cached is None:
                 return None
             if cached.rows:
                 missing[compared.label] = missing.get(compared.label, 0) + len(cached.missing_rows())
-            files |= {(compared.label, seed): cached.kept for seed in wanted.seeds}
+            files |= {(compared.label, seed): cached.file for seed in wanted.seeds}
     components = {
-        learner.label: located_parts(fingerprint, setup.used, learner.explainer(), _members(setup, learner, files))
+        learner.label: cache.lookup_components(learner.explainer(), setup.used, _members(setup, learner, files))
         for learner in _learners(setup)
     }
     return ExplanationFiles(files, components), missing
@@ -127,7 +103,7 @@ def _learners(setup: Setup) -> list[Learner]:
     return [learner for learner in fresh if learner is not None]
 
 
-def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], Kept]) -> list[tuple[str, Kept]]:
+def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], CachedFile]) -> list[tuple[str, CachedFile]]:
     """The explanations that a blend is made of, which are rows of the table too."""
     if learner.family != "blend":
         return []

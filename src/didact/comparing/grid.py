@@ -8,7 +8,7 @@ from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
 from didact.comparing.training_run import VERSION, Cell
 from didact.core.row import Row, fingerprint_of
-from didact.explaining.cache import Kept, slug
+from didact.explaining.cache import CachedFile, slug
 from didact.files.store import key_of
 from didact.models.student_init import StudentInit
 from didact.registry import Spec
@@ -20,8 +20,8 @@ from didact.students.build import StudentSpec, strategy_options
 class ExplanationFiles:
     """Where the run's explanations are: `of` by row of the table and seed, `components` by learner what it weighs."""
 
-    of: Mapping[tuple[str, int], Kept]
-    components: Mapping[str, Kept]
+    of: Mapping[tuple[str, int], CachedFile]
+    components: Mapping[str, CachedFile]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,28 +143,30 @@ class _Builder:
             identity["learner"] = {**learner.facts(), "parts": components.key}
         if method.role is Role.EXTRA:
             identity["extra"] = True
+        if code := STRATEGIES.local_codes(strategy.name):
+            identity["code"] = code
         return Cell(
             key=key_of(identity),
             explainer=method.label,
             student=str(student),
             strategy=str(strategy),
-            maps=None if explanations is None else explanations.file,
+            maps=None if explanations is None else explanations.name,
             trials=trials,
             learner=None if learner is None else learner.label,
-            parts=None if components is None else components.file,
+            parts=None if components is None else components.name,
             extra=method.role is Role.EXTRA,
             **settings,
         )
 
-    def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> Kept | None:
+    def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> CachedFile | None:
         """The file that the student is taught with; of a learned explainer, the one it will make."""
         if method.role not in DERIVED:
             return None if method.method is None else self.files.of[method.label, seed]
         assert method.learner is not None
         source = learned[method.learner.label]
         key = key_of({"learned": source, "role": str(method.role)})
-        file = Kept(f"{slug(method.label)}-{key}.parquet", key)
-        self.derived[file.file] = Derived(source, method)
+        file = CachedFile(f"{slug(method.label)}-{key}.parquet", key)
+        self.derived[file.name] = Derived(source, method)
         return file
 
     def _trials(self, method: ComparedMethod, student: StudentSpec, *, teaches: bool) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from didact.comparing.statistics import contrast_of, value_of
 from didact.results.comparison import Scores
-from didact.results.run_facts import ColumnFacts
+from didact.results.run_record import ColumnFacts
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Final
 
 from didact.comparing.config import CONTROLS, CompareConfig
 from didact.core.dataset import Dataset
-from didact.core.model import Model
 from didact.core.row import fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
@@ -274,7 +273,7 @@ def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, dat
                 f"taught by others did not.{advice}"
             )
         known = explainer.learned.get("teacher_fingerprint")
-        if isinstance(teacher, Model) and known not in (None, teacher.fingerprint()):
+        if not teacher.is_known_by_answers and known not in (None, teacher.fingerprint(())):
             findings.notes.append(
                 f"{compared.label} was learned for another teacher ({explainer.learned.get('teacher')})."
             )

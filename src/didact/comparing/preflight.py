@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from didact.comparing.methods import ComparedMethod, Findings, MethodChoice, Role
 from didact.comparing.setup import Setup
-from didact.core.function import FunctionTeacher
 from didact.core.row import Row
 from didact.errors import DidactError
 from didact.explaining.cache import as_explanations, chosen
@@ -51,8 +50,7 @@ def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Ex
     given = as_explanations(instance)
     if given is not None:
         return chosen(chosen(given, setup.used, label=method.label), rows, label=method.label)
-    is_costly = isinstance(setup.teacher, FunctionTeacher)  # its answers may cost something
-    outputs = setup.sample.answers.of(rows) if is_costly else None
+    outputs = setup.sample.answers.of(rows) if setup.teacher.is_known_by_answers else None  # they may cost something
     with unjudged():
         return explain(setup.teacher, rows, instance, background_rows=rows, outputs=outputs)
 

@@ -10,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from didact.comparing.answer_file import RECHECKED, AnswerFile
 from didact.comparing.assemble import assemble, check_fit
 from didact.comparing.budget import TARGET, fit_plan, metric_rows
 from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, measure_costs
-from didact.comparing.estimate import EXPLAINING, SCORING, Workload, stages, total
-from didact.comparing.evaluation import Measuring
+from didact.comparing.evaluation import is_measured
 from didact.comparing.explanations import FOLDER, find_explanations
-from didact.comparing.forecast import Forecast, Stage, in_words
+from didact.comparing.forecast import EXPLAINING, SCORING, Forecast, Stage, Workload, in_words, stages, total
 from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
 from didact.comparing.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
@@ -28,10 +27,7 @@ from didact.comparing.setup import Setup
 from didact.comparing.training_run import finished
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
-from didact.core.fingerprint import teacher_fingerprint
-from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
-from didact.core.model import Model
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.explaining.cache import Method
@@ -58,17 +54,16 @@ def prepare(
     folder: Path | None,
     workers: int,
     began: float,
-    progress: bool = False,
-    estimate: Literal["never", "open", "always"] = "never",
-    recheck: int | None = None,
+    is_forecast: bool = False,
 ) -> Prepared:
     """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
 
     `folder` is where the run is kept; None for one that keeps nothing, which scores no metrics unless asked to.
-    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them;
-    `estimate` measures them always, or where runs are still open. `recheck` rows that a black box answered in an
-    earlier call are asked again.
+    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them,
+    for a forecast, and where progress is shown of runs that are still open. Some rows that a black box answered
+    in an earlier call are asked again; a forecast asks none of them, and keeps no answers.
     """
+    progress, recheck = plan.progress, 0 if is_forecast else plan.recheck
     teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
     data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
     data, notes = for_students(teacher, data)
@@ -81,27 +76,25 @@ def prepare(
         plan = plan.with_fields(eval_rows=0)
     needs_fit = not is_fitted and (plan.budget is not None or plan.eval_rows is None)
     announce(notes, shown=progress)
-    file = _answer_file(teacher, folder, writes=estimate != "always")
+    file = _answer_file(teacher, folder, writes=not is_forecast)
     if file is not None:
         rows = chain.from_iterable(data[name] for name in ("train", "dev", "test"))
         file.recheck(rows, RECHECKED if recheck is None else recheck)
-        teacher = teacher.with_stored(file.get) if isinstance(teacher, FunctionTeacher) else teacher
+        teacher = teacher.with_stored(file.get)
     answers = Answers(teacher, file=file, progress=progress)
     first_look = needs_fit and plan.budget is not None
-    sample = _sampled(plan, teacher, data, progress=progress, first_look=first_look, answers=answers)
-    sample = replace(sample, notes=(*notes, *sample.notes))
+    sample = _sampled(plan, data, answers, notes, first_look=first_look)
     setup = assemble(plan, teacher, data, methods, sample=sample)
-    if not needs_fit and (estimate == "never" or (estimate == "open" and _is_done(setup, folder))):
+    if not (needs_fit or is_forecast) and (not progress or _is_done(setup, folder)):
         return Prepared(setup, None)
     costs = measure_costs(setup, progress=progress)
     if needs_fit:
         plan = _fitted(setup, costs, plan, request, workers, began, test=len(data["test"]))
-        sample = _sampled(plan, teacher, data, progress=progress, answers=sample.answers, balanced=setup.is_balanced)
-        sample = replace(sample, notes=(*notes, *sample.notes))
+        sample = _sampled(plan, data, answers, notes)
         setup = _again(setup, plan, methods, sample)
     work = Workload.of(setup, workers=workers, measured=setup.config.eval_rows or 0)
     runs = work.runs(setup)
-    done = Done(0, False, {}, False) if folder is None else done_work(setup, folder)
+    done = done_work(setup, folder)
     parts = [_left(part, done, runs) for part in stages(setup, costs, work)]
     forecast = Forecast(
         tuple(summary(setup, runs, total(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
@@ -112,7 +105,7 @@ def prepare(
 
 def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> AnswerFile | None:
     """Where the answers of a black box are kept; None for models, which are known by their weights, and people."""
-    if folder is None or isinstance(teacher, Model | HumanTeacher) or teacher.task.name == "reading":
+    if folder is None or not teacher.is_known_by_answers or teacher.task.is_per_token:
         return None
     return AnswerFile(folder, teacher, writes=writes)
 
@@ -179,21 +172,14 @@ def _stored(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | 
 
 
 def _sampled(
-    plan: CompareConfig,
-    teacher: Teacher,
-    data: Dataset,
-    *,
-    progress: bool,
-    first_look: bool = False,
-    answers: Answers | None = None,
-    balanced: bool | None = None,
+    plan: CompareConfig, data: Dataset, answers: Answers, notes: Sequence[str], *, first_look: bool = False
 ) -> Sample:
-    """The rows of a plan. A first look, before anything is fitted, labels few of them."""
+    """The rows of a plan, with what is to be known of the data. A first look, before anything is fitted, labels few."""
     test = TEST_ROWS if plan.test_rows is None else plan.test_rows or None
     test = min(test or _FIRST_LOOK, _FIRST_LOOK) if first_look else test
     limits = Limits(plan.train_rows or None, plan.dev_rows or None, test)
-    balance = plan.balance if balanced is None else balanced
-    return draw_sample(teacher, data, limits, balance=balance, answers=answers, progress=progress)
+    sample = draw_sample(answers.teacher, data, limits, balance=plan.balance, answers=answers)
+    return replace(sample, notes=(*notes, *sample.notes))
 
 
 def _fitted(
@@ -227,7 +213,7 @@ class Done:
 
 def _is_done(setup: Setup, folder: Path | None) -> bool:
     """Whether no run of the plan is left to do."""
-    done = None if folder is None else done_work(setup, folder)
+    done = done_work(setup, folder)
     return done is not None and done.runs >= Workload.of(setup, workers=1, measured=0).runs(setup)
 
 
@@ -250,13 +236,13 @@ def _left(part: Stage, done: Done | None, runs: int) -> Stage:
     )
 
 
-def done_work(setup: Setup, folder: Path) -> Done | None:
+def done_work(setup: Setup, folder: Path | None) -> Done | None:
     """What a folder holds of the setup; None where that cannot be known without computing."""
-    if not (folder / "cells").is_dir():
+    if folder is None or not (folder / "cells").is_dir():
         return Done(0, False, {}, False)
-    if not isinstance(setup.teacher, Model | HumanTeacher):
-        return None  # a function is known by its answers alone
-    fingerprint = teacher_fingerprint(setup.teacher, ())
+    if setup.teacher.is_known_by_answers:
+        return None
+    fingerprint = setup.teacher.fingerprint(())
     found = find_explanations(setup, folder / FOLDER, fingerprint)
     if found is None:
         return None
@@ -266,5 +252,5 @@ def done_work(setup: Setup, folder: Path) -> Done | None:
     runs = sum(finished(store, key) is not None for key in keys)
     labels = folder / "classroom" / rows_file(fingerprint, setup.splits())
     rows = setup.config.eval_rows or 0
-    scored = runs == len(keys) and rows > 0 and Measuring(setup, folder, fingerprint, (), {}).has(rows)
+    scored = runs == len(keys) and rows > 0 and is_measured(setup, folder, rows)
     return Done(runs, labels.is_file(), missing, scored)

@@ -58,7 +58,7 @@ def read_rows(path: Path) -> dict[str, Labelled]:
         rows = tuple(_row({column: table.columns[column][number] for column in _TYPES}) for number in here)
         answers = tuple(tuple(table.columns["answers"][number] or ()) for number in here)
         values = np.array([table.columns["values"][number] for number in here], dtype=np.float64)
-        outputs = Outputs(task, tuple(row.id for row in rows), values, answers if task.name == "reading" else None)
+        outputs = Outputs(task, tuple(row.id for row in rows), values, answers if task.is_per_token else None)
         found[name] = Labelled(rows, outputs)
     return found
 

@@ -5,8 +5,8 @@ Each step keeps what it made. A run that was stopped goes through the same steps
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -19,13 +19,11 @@ from didact.comparing.setup import Setup
 from didact.comparing.summarise import RESULTS, Finished, summarise, write_results
 from didact.comparing.training import TrainingStage
 from didact.comparing.training_run import Cell
-from didact.core.fingerprint import teacher_fingerprint
-from didact.core.human import HumanTeacher
-from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, JobKind, Manifest
+from didact.execution.in_process import InProcess
 from didact.execution.run_dir import RunDirectory
 from didact.explaining.dataset import FillStore
 from didact.explaining.shard_jobs import SharedExplaining
@@ -33,8 +31,10 @@ from didact.files.atomic import new_folder, sweep, write_text
 from didact.files.sealed import write_json
 from didact.files.store import Store, UnreadableError, canonical, key_of
 from didact.models.student_init import StudentInit
+from didact.registry import parse_spec
 from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
+from didact.viz.progress import announce
 
 _FOLDERS: Final = ("cells", "classroom", FOLDER, "measured")
 
@@ -79,27 +79,23 @@ class ComparisonRunner:
         return comparison
 
     def label(self) -> LabelledRows:
-        """The rows of all splits with the teacher's answers: as they were kept, or asked for now."""
+        """The rows of all splits with the teacher's answers: from the run's folder, or asked for now."""
         rows = self.setup.splits()
         teacher = self.setup.teacher
-        splits = None
-        if not isinstance(teacher, Model | HumanTeacher):  # it is known by its answers alone
-            splits = self._answers(rows)
+        # A black box is asked first: its answers are its fingerprint.
+        splits = self._answers(rows) if teacher.is_known_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
-        fingerprint = teacher_fingerprint(teacher, [row for part in rows.values() for row in part], outputs)
+        fingerprint = teacher.fingerprint([row for part in rows.values() for row in part], outputs)
         file = rows_file(fingerprint, rows)
         path = self.folder / "classroom" / file
         self.directory.push("classroom/answers-*.jsonl")
         self.directory.pull(f"classroom/{file}")
-        try:
-            return LabelledRows(fingerprint, file, read_rows(path))
-        except UnreadableError:
-            raise
-        except RecordError:
-            splits = splits or self._answers(rows)
-        write_rows(path, splits, task=self.setup.task, classes=teacher.classes)
-        self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
-        return LabelledRows(fingerprint, file, read_rows(path))
+        stored = _stored_rows(path)
+        if stored is None:
+            write_rows(path, splits or self._answers(rows), task=self.setup.task, classes=teacher.classes)
+            self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
+            stored = read_rows(path)  # as workers will read them
+        return LabelledRows(fingerprint, file, stored)
 
     def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
         """Explanations of the rows that students learn from, by every method."""
@@ -109,15 +105,32 @@ class ComparisonRunner:
         )
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
-        """Train all students: first those with which explainers are learned, then those that these teach."""
+        """Train the students that learn an explainer, make its explanations, then train all other students."""
         self._save_starts()
         manifest = self._manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
         if grid.learning:
-            stage.run(grid.learning, "learning explainers")
+            self._train_cells(stage, grid.learning, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
-        failed = {run.key for run in grid.teaching if run.maps in grid.derived and not self._has_explanations(run)}
-        stage.run(grid.teaching, "training students", failed=failed)
+        # Without the explanations of an explainer that was not learned; `derive_explanations` recorded why.
+        failed = {cell.key for cell in grid.teaching if cell.maps in grid.derived and not self._has_explanations(cell)}
+        self._train_cells(stage, grid.teaching, "training students", failed)
+
+    def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
+        """Train students in workers, and in this process those whose strategy or architecture only it knows."""
+        students = {str(student): student for student in self.setup.students}
+        here: list[Cell] = []
+        elsewhere: list[Cell] = []
+        for cell in cells:
+            is_local = self.setup.is_local(students[cell.student], parse_spec(cell.strategy).name)
+            (here if is_local else elsewhere).append(cell)
+        if not here or isinstance(stage.executor, InProcess):
+            stage.run(cells, description, failed=failed)
+            return
+        message = f"Worker processes do not know what was named in this process: it trains {len(here):,} runs itself."
+        announce([message], shown=self.progress)
+        stage.run(elsewhere, description, failed=failed)
+        replace(stage, executor=InProcess()).run(here, f"{description} here", failed=failed)
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
         """The table, and a line for each run."""
@@ -131,17 +144,10 @@ class ComparisonRunner:
         """Score the methods by all other metrics on some test rows, if the config asks for it."""
         if not self.setup.config.eval_rows:
             return
-        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")
-        Measuring(
-            self.setup,
-            self.folder,
-            labelled.fingerprint,
-            self.setup.background,
-            learned_explainers(self.setup, grid.runs, self.store),
-            progress=self.progress,
-            labelled=labelled.splits["test"],
-            fill=fill,
-        ).done(self.setup.config.eval_rows)
+        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # and pushed when the run ends
+        test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.runs, self.store)
+        measuring = Measuring(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
+        measuring.done(self.setup.config.eval_rows)
 
     def plan_text(self) -> str:
         """The plan of this run as a file, with what it cannot hold as comments."""
@@ -164,11 +170,14 @@ class ComparisonRunner:
         return {name: Labelled(tuple(part), answers.of(part)) for name, part in rows.items()}
 
     def _save_starts(self) -> None:
-        """Keep where students start, for workers to read."""
+        """Save where students start, for workers to read.
+
+        A missing folder is made. One that another run made meanwhile is used; only a damaged one is replaced.
+        """
         for student in self.setup.students:
             start = self.setup.starts[student.architecture]
             folder = self.folder / "classroom" / "starts" / start_name(start)
-            for overwrite in (False, True):  # first as a new folder, which never moves what another run has written
+            for overwrite in (False, True):
                 if _holds(folder, start):
                     break
                 try:
@@ -185,16 +194,16 @@ class ComparisonRunner:
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            "cells": [run.plain() for run in {run.key: run for run in grid.runs}.values()],
+            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.runs}.values()],  # rows may share one
         }
         name = hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
         write_json(path, content)
         return Manifest(path, self.folder, config.threads, on_gpu=config.student_device == "cuda")
 
-    def _has_explanations(self, run: Cell) -> bool:
-        """Whether the explanations that the run teaches with were made: not if nothing was learned."""
-        return run.maps is not None and (self.folder / FOLDER / run.maps).is_file()
+    def _has_explanations(self, cell: Cell) -> bool:
+        """Whether the explanations that the cell teaches with were made: not if nothing was learned."""
+        return cell.maps is not None and (self.folder / FOLDER / cell.maps).is_file()
 
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
@@ -211,3 +220,13 @@ def _holds(folder: Path, start: StudentInit) -> bool:
     except RecordError:
         return False
     return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
+
+
+def _stored_rows(path: Path) -> dict[str, Labelled] | None:
+    """The labelled rows in the file; None if it is missing or damaged. One that cannot be opened is an error."""
+    try:
+        return read_rows(path)
+    except UnreadableError:
+        raise
+    except RecordError:
+        return None

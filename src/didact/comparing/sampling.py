@@ -13,7 +13,6 @@ import numpy as np
 
 from didact.comparing.answer_file import AnswerFile
 from didact.core.dataset import Dataset, Split
-from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
@@ -100,14 +99,13 @@ def draw_sample(
     *,
     balance: bool | None = None,
     answers: Answers | None = None,
-    progress: bool = False,
 ) -> Sample:
     """Draw the rows of a comparison.
 
     `balance` forces balanced rows on or off; None balances where one answer of the teacher holds more than 80 % of the
     test rows. The teacher is asked only about rows that are needed to decide this, and not about those in `answers`.
     """
-    answers = answers or Answers(teacher, progress=progress)
+    answers = answers or Answers(teacher)
     if balance is False or teacher.classes is None:
         return _limited(data, limits, answers)
     if not balance:
@@ -180,7 +178,7 @@ def _balanced(data: Dataset, limits: Limits, answers: Answers) -> Sample:
 
 
 def _answerable(teacher: Teacher, rows: Sequence[Row]) -> tuple[Row, ...]:
-    return tuple(row for row in rows if not isinstance(teacher, HumanTeacher) or teacher.knows(row))
+    return tuple(filter(teacher.knows, rows))
 
 
 def _drawn(rows: Sequence[Row], most: int) -> Sequence[Row]:

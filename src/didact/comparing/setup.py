@@ -10,7 +10,6 @@ from didact.comparing.config import CompareConfig
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.sampling import Sample
 from didact.core.dataset import Dataset
-from didact.core.human import HumanTeacher
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
@@ -18,7 +17,9 @@ from didact.data.subset import balanced_counts, draw
 from didact.learning.defaults import student_sentence
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
+from didact.models import MODELS
 from didact.models.student_init import StudentInit
+from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, strategy_options
 
 
@@ -101,7 +102,7 @@ class Setup:
 
     def held_out(self, split: str) -> tuple[Row, ...]:
         """The rows of dev or test that the teacher can answer."""
-        return tuple(row for row in self.data[split] if knows(self.teacher, row))
+        return tuple(filter(self.teacher.knows, self.data[split]))
 
     def splits(self) -> dict[str, tuple[Row, ...]]:
         """The rows that the teacher answers: those that students learn from, choose epochs by and are tested on."""
@@ -119,6 +120,11 @@ class Setup:
         if student.strategy.name == "none" and (method.method is not None or method.learner is not None):
             return False
         return method.role is not Role.SHARPENED or "temperature" in strategy_options(student.strategy)
+
+    def is_local(self, student: StudentSpec, strategy: str) -> bool:
+        """Whether this process alone knows the strategy or the student's architecture: workers cannot train it."""
+        architecture = self.starts[student.architecture].facts.get("architecture")
+        return strategy in STRATEGIES.local or architecture in MODELS.local
 
     def count_runs(self, labels: Sequence[str]) -> int:
         """The different runs of one seed and size. Without explanations, students of all strategies are the same."""
@@ -141,8 +147,3 @@ class Setup:
         """How this student is trained."""
         kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
         return replace(kind, **self.config.training, precision=self.config.precision, balanced=self.is_balanced)
-
-
-def knows(teacher: Teacher, row: Row) -> bool:
-    """Whether the teacher can answer the row: people who labelled some rows cannot answer others."""
-    return not isinstance(teacher, HumanTeacher) or teacher.knows(row)

@@ -21,7 +21,6 @@ from didact.stats.claims import Claim, claims
 from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_parts
 from didact.stats.modes import lower_group
 from didact.stats.ranking import kendall_matrix, ranks
-from didact.stats.summary import Summary
 
 # Where the teacher's own answers are kept among the scores: a correlation is with them.
 REFERENCE: Final = ("", "", 0)
@@ -33,7 +32,7 @@ def scores_of(
     """By explainer, student and size, for each seed one number per test row: agreement, or a regression's answer."""
     found: dict[Arm, dict[int, np.ndarray]] = {}
     task = test.outputs.task
-    if task.measure == "pearson":
+    if task.is_score:
         found[REFERENCE] = {0: test.outputs.values[:, 0]}
     for cell in cells:
         record = records[cell.key]
@@ -41,9 +40,9 @@ def scores_of(
             continue
         table = load_outputs(store, record)
         values = np.array(table.columns["values"], dtype=np.float64)
-        said = tuple(tuple(one or ()) for one in table.columns["answers"]) if task.name == "reading" else None
+        said = tuple(tuple(one or ()) for one in table.columns["answers"]) if task.is_per_token else None
         outputs = Outputs(task, test.outputs.ids, values, said)
-        row = values[:, 0] if task.measure == "pearson" else agreement(outputs, test.outputs)
+        row = values[:, 0] if task.is_score else agreement(outputs, test.outputs)
         found.setdefault((cell.explainer, cell.student, cell.size), {})[cell.seed] = row
     return found
 
@@ -130,7 +129,7 @@ def rows_of_table(
             if not by_seed:
                 continue
             values = np.array([value_of(row, reference, strata) for row in by_seed.values()])
-            about = Summary.of(values)
+            q25, median, q75 = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
             paired = [seed in plain or not plain for seed in by_seed]  # the seeds that the gain is of
             column.append(
                 GainRow(
@@ -140,9 +139,9 @@ def rows_of_table(
                     seeds=len(by_seed),
                     measure=measure,
                     mean=float(values.mean()),
-                    median=about.median,
-                    q25=about.q25,
-                    q75=about.q75,
+                    median=median,
+                    q25=q25,
+                    q75=q75,
                     test_rows=test_rows,
                     is_control=name in controls,
                     lost_rows=lost.get((name, student, size), 0),

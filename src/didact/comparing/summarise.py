@@ -21,7 +21,7 @@ from didact.files.table_io import Table, write_table
 from didact.results.comparison import Comparison
 from didact.results.documents import plain
 from didact.results.gains import FailedRun, GainRow, LearnedMix
-from didact.results.run_facts import RunFacts
+from didact.results.run_record import RunFacts
 from didact.results.training_record import TrainingRecord
 
 RESULTS: Final = "results.parquet"
@@ -73,7 +73,7 @@ class Finished:
         outputs, classes = self.test.outputs, self.setup.teacher.classes
         if classes is not None and outputs.task.has_classes:
             return Floor.of_classes(outputs.labels, classes, balanced=self.setup.is_balanced)
-        return Floor.of_values(outputs.values[:, 0]) if outputs.task.measure == "pearson" else None
+        return Floor.of_values(outputs.values[:, 0]) if outputs.task.is_score else None
 
 
 def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:

@@ -1,25 +1,96 @@
-"""The training step of a comparison: which runs are done, which are left, and who leads so far."""
+"""The training step of a comparison: which runs are done, which are left, and the jobs that train them."""
 
+import traceback
 from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from didact.comparing.train_jobs import TrainJobs
-from didact.comparing.training_run import Cell, finished
-from didact.errors import RecordError
+from didact.comparing.run_inputs import Classroom
+from didact.comparing.training_run import Cell, finished, run_cell, save_cell
+from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.run_dir import RunDirectory
 from didact.files.store import Store
+from didact.models.student_init import StudentInit
 from didact.results.training_record import TrainingRecord
 from didact.viz.progress import Progress
 
 
-@dataclass(frozen=True, eq=False)
+class TrainRunner:
+    """Trains the students of a manifest, one after another, and keeps a record of each."""
+
+    def __init__(self, folder: Path, content: Mapping[str, Any]) -> None:
+        self.threads: int = content["threads"]
+        self.cells = {cell["key"]: Cell(**cell) for cell in content["cells"]}
+        self.classroom = Classroom(folder, content["rows"])
+        self.store = Store(folder.parent / "cells")
+
+    def run(self, key: str) -> JobResult:
+        """Train one student and keep its record. A student that raises is kept as failed."""
+        cell = self.cells[key]
+        record = finished(self.store, key)
+        if record is not None:  # by another run, while this key waited
+            return JobResult(key, JobStatus.DONE, record.value)
+        try:
+            try:
+                trained, outputs = run_cell(cell, self.classroom)
+            except Exception as error:  # a failure is a record, never a hole
+                text = traceback.format_exc()
+                if (record := finished(self.store, key)) is not None:  # by another run, which had more luck
+                    return JobResult(key, JobStatus.DONE, record.value)
+                TrainingRecord(cell.plain(), error=str(error), traceback=text, key=key).save(self.store)
+                return JobResult(key, JobStatus.FAILED, error=str(error))
+            save_cell(self.store, trained, outputs)
+        except RecordError as error:
+            return JobResult(key, JobStatus.UNWRITABLE, error=str(error))
+        return JobResult(key, JobStatus.DONE, trained.value)
+
+
+class TrainJobs:
+    """Jobs for the cells of a manifest. `folder` is the run's."""
+
+    def __init__(self, folder: Path, manifest: Path, rows: str, cells: Mapping[str, Cell]) -> None:
+        self.folder, self.cells = folder, cells
+        self._common = [f"classroom/{name}" for name in (manifest.name, rows)]
+        self._listed: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
+
+    def job(self, key: str) -> Job:
+        """What training this student reads and writes."""
+        cell = self.cells[key]
+        names = [f"classroom/starts/{cell.start}"]
+        names += [f"explanations/{name}" for name in (cell.maps, cell.parts) if name is not None]
+        inputs = self._common + [file for name in names for file in self._files(name)]
+        return Job(
+            key, tuple(inputs), (f"cells/{key}.parquet", f"cells/{key}.json")
+        )  # a record vouches for its answers
+
+    def check_bases(self) -> None:
+        """An error if a student starts from weights in a folder that other machines cannot find by its name."""
+        for name in sorted({cell.start for cell in self.cells.values()}):
+            start = StudentInit.load(self.folder / "classroom" / "starts" / name)
+            for base in (start.facts.get("base"), start.facts.get("options", {}).get("embeddings")):
+                if base is not None and Path(base).is_dir() and not Path(base).is_absolute():
+                    raise OptionError(
+                        f"Student {start.spec!r} starts from the folder {base!r}, which the machines of a cluster "
+                        "look for by its name. Train the teacher from, or name the student with, its full path, at "
+                        "which every machine has it; or take a base by its name on the hub, or the engine local."
+                    )
+
+    def _files(self, name: str) -> list[str]:
+        """The file of this name, or the files in the folder, or those of parts, which are two beside each other."""
+        if name not in self._listed:
+            path = self.folder / name
+            beside = [path.with_suffix(ending) for ending in (".parquet", ".safetensors")]
+            files = {file for file in (path, *beside, *path.rglob("*")) if file.is_file()}
+            self._listed[name] = [file.relative_to(self.folder).as_posix() for file in sorted(files)]
+        return self._listed[name]
+
+
+@dataclass(eq=False)
 class TrainingStage:
-    """Trains the students of a manifest with an executor, and keeps a record of each."""
+    """Trains the students of a manifest with an executor, and keeps a record of each. `done` are their keys."""
 
     executor: Executor
     manifest: Manifest
@@ -27,104 +98,59 @@ class TrainingStage:
     directory: RunDirectory
     store: Store
     progress: bool = False
+    done: set[str] = field(default_factory=set)
 
     def run(self, runs: Sequence[Cell], description: str, *, failed: Set[str] = frozenset()) -> None:
         """Train the students that are not done. Those in `failed` have a record that says why they cannot be."""
-        work = _Training(runs, self.store)
-        self.directory.pull_cells(work.by_key)
-        work.look()
-        waiting = [key for key in work.by_key if key not in work.done and key not in failed]
-        work.done |= failed
-        jobs = TrainJobs(self.directory.folder, self.manifest.path, self.rows_file, {run.key: run for run in runs})
+        by_key: dict[str, Cell] = {}
+        for run in runs:
+            by_key.setdefault(run.key, run)  # rows of the table may share a run
+        self.directory.pull_cells(by_key)
+        self.done = {key for key in by_key if key in failed or finished(self.store, key) is not None}
+        waiting = [key for key in by_key if key not in self.done]
+        jobs = TrainJobs(self.directory.folder, self.manifest.path, self.rows_file, by_key)
         if self.executor.runs_elsewhere:
             jobs.check_bases()
-        with Progress(description, total=len(work.by_key), shown=self.progress) as bar:
-            bar.skip(len(work.done))
-            queue = work.queue(self.directory, waiting, jobs, bar)
+        with Progress(description, total=len(by_key), shown=self.progress) as bar:
+            bar.skip(len(self.done))
+            queue = self._queue(waiting, jobs, bar)
             try:
                 with closing(self.executor.run(self.manifest, queue) if waiting else _nothing()) as results:
                     for result in results:
                         if result.status is JobStatus.UNWRITABLE:
-                            raise RecordError(f"{result.error} {work.so_far()} are done.")
-                        work.keep(result, self.directory.folder)
+                            raise RecordError(f"{result.error} {self._so_far(by_key)} are done.")
+                        self._keep(result, by_key[result.key])
                         self.directory.push_cells([result.key])
-                        bar.advance(note=work.board.best())
+                        bar.advance()
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"Stopped. {work.so_far()} are kept in {self.directory.name}; give the same command again to go on."
+                    f"Stopped. {self._so_far(by_key)} are kept in {self.directory.name}; give the same command again "
+                    "to go on."
                 ) from None
+
+    def _queue(self, keys: Sequence[str], jobs: TrainJobs, bar: Progress) -> Iterator[Job]:
+        """The jobs to do; not those that another run finished while they waited."""
+        for key in self.directory.ordered(keys):
+            self.directory.pull_cells([key])
+            if finished(self.store, key) is None:
+                yield jobs.job(key)
+                continue
+            self.done.add(key)
+            bar.advance()
+
+    def _keep(self, result: JobResult, cell: Cell) -> None:
+        """Keep the record of a job. A failure does not replace what another run has done meanwhile."""
+        key = result.key
+        if result.status is not JobStatus.FAILED or finished(self.store, key) is None:
+            result.write_files(self.directory.folder)
+        if result.status is JobStatus.DIED and finished(self.store, key) is None:
+            record = TrainingRecord(cell.plain(), error=result.error, traceback=result.traceback, key=key)
+            record.save(self.store)
+        self.done.add(key)
+
+    def _so_far(self, by_key: Mapping[str, Cell]) -> str:
+        return f"{len(self.done):,} of {len(by_key):,} cells"
 
 
 def _nothing() -> Generator[JobResult, None, None]:
     yield from ()
-
-
-class _Training:
-    """The students of one stage: which are done, and who leads."""
-
-    def __init__(self, cells: Sequence[Cell], store: Store) -> None:
-        self.store = store
-        self.by_key: dict[str, list[Cell]] = {}
-        for cell in cells:
-            self.by_key.setdefault(cell.key, []).append(cell)
-        self.done: set[str] = set()
-        self.board = _Board(self.by_key)
-
-    def look(self) -> None:
-        """Find what was done before."""
-        for key in self.by_key:
-            record = finished(self.store, key)
-            if record is not None:
-                self.done.add(key)
-                self.board.add(key, record.value)
-
-    def queue(self, place: RunDirectory, keys: Sequence[str], jobs: TrainJobs, bar: Progress) -> Iterator[Job]:
-        """The jobs to do; not those that another run finished while they waited."""
-        for key in place.ordered(keys):
-            place.pull_cells([key])
-            if finished(self.store, key) is None:
-                yield jobs.job(key)
-                continue
-            self._count(key)
-            bar.advance(note=self.board.best())
-
-    def keep(self, result: JobResult, folder: Path) -> None:
-        """Keep the record of a job. A failure does not replace what another run has done meanwhile."""
-        key = result.key
-        if result.status is not JobStatus.FAILED or finished(self.store, key) is None:
-            result.write_files(folder)
-        if result.status is JobStatus.DIED and finished(self.store, key) is None:
-            cell = self.by_key[key][0].plain()
-            TrainingRecord(cell, error=result.error or "", traceback=result.traceback or "", key=key).save(self.store)
-        self._count(key)
-
-    def so_far(self) -> str:
-        return f"{len(self.done):,} of {len(self.by_key):,} cells"
-
-    def _count(self, key: str) -> None:
-        self.done.add(key)
-        self.board.add(key, TrainingRecord.load(self.store, key).value)
-
-
-class _Board:
-    """Who leads so far: the mean gain over `none` of the seeds that are done."""
-
-    def __init__(self, cells: Mapping[str, Sequence[Cell]]) -> None:
-        self.cells = cells
-        self.values: dict[tuple[str, str, int, int], float] = {}
-
-    def add(self, key: str, value: float | None) -> None:
-        for cell in self.cells[key]:
-            if value is not None:
-                self.values[cell.explainer, cell.student, cell.size, cell.seed] = value
-
-    def best(self) -> str:
-        gains: dict[tuple[str, str, int], list[float]] = {}
-        for (explainer, student, size, seed), value in self.values.items():
-            plain = self.values.get(("none", student, size, seed))
-            if explainer != "none" and plain is not None:
-                gains.setdefault((explainer, student, size), []).append(value - plain)
-        if not gains:
-            return ""
-        name, found = max(gains.items(), key=lambda item: float(np.mean(item[1])))
-        return f"best so far: {name[0]} {np.mean(found):+.3f}"

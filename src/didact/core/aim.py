@@ -8,13 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.function import FunctionTeacher
 from didact.core.human import HumanTeacher
-from didact.core.loss import goals
 from didact.core.outputs import Outputs
 from didact.core.row import Row
-from didact.core.target import Scale, Target, best_span
-from didact.core.teacher import Teacher
+from didact.core.target import Scale, Target
+from didact.core.teacher import Differentiable, Teacher
 from didact.errors import DataError, OptionError, UnknownNameError
 from didact.registry import unknown
 
@@ -25,11 +23,6 @@ SCALES: Final = ("logit", "probability", "log_probability")
 
 class ClassIndex(int):
     """A class by its index, even where another class has that number as its name."""
-
-
-def default_scale(teacher: Teacher) -> Scale:
-    """Logits, or probabilities where a function returns nothing else."""
-    return "probability" if isinstance(teacher, FunctionTeacher) and teacher.output == "probability" else "logit"
 
 
 def aim(
@@ -51,35 +44,24 @@ def aim(
     task = teacher.task
     if not task.has_classes and target not in ("predicted", "gold"):
         raise OptionError(f"Target {target!r} needs classes, and task {task} has none: say 'predicted' or 'gold'.")
-    if task.name == "regression":
-        return Target.value()
-    device = logits.device
-    if task.name == "reading":
-        is_asked = target == "predicted" and not isinstance(teacher, HumanTeacher)
-        if is_asked and logits.ndim == 3:  # what is no model has answers, and no logits
-            return Target.span(*best_span(logits), scale=chosen)
-        wanted = goals(batch, teacher.predict(rows) if is_asked else _gold(teacher, rows)).to(device)
-        lost = [row.id for row, ends in zip(rows, wanted.tolist(), strict=True) if ends[0] < 0]
-        if lost:
-            whose = "teacher's" if is_asked else "gold"
-            raise DataError(f"The {whose} answers of {len(lost)} rows lie beyond what the model reads:", lost)
-        return Target.span(wanted[:, 0], wanted[:, 1], scale=chosen)
-    if target == "predicted":
-        return Target.label(logits.argmax(-1), scale=chosen)
-    if target == "gold":
-        return Target.label(torch.from_numpy(_gold(teacher, rows).labels).to(device), scale=chosen)
+    has_logits = not task.is_per_token or logits.ndim == 3  # of tokens; other teachers answer in characters
+    if task.is_score or (target == "predicted" and has_logits):
+        return task.predicted_target(logits, scale=chosen)
+    if target in ("predicted", "gold"):
+        answers = _gold(teacher, rows) if target == "gold" else teacher.predict(rows)
+        return task.target_of(answers, batch, scale=chosen).to(logits.device)
     if target == "contrast":
         if logits.shape[-1] < 2:
             raise OptionError("Target 'contrast' needs two classes at least.")
         first, second = logits.topk(2).indices.unbind(-1)
-        return Target.contrast(first, second, scale=chosen)
-    label = _class(teacher, target)
-    return Target.label(torch.full((len(batch),), label, device=device), scale=chosen)
+        return Target.contrast(first, second, scale=chosen, activation=task.activation)
+    labels = torch.full((len(batch),), _class(teacher, target), device=logits.device)
+    return Target.label(labels, scale=chosen, activation=task.activation)
 
 
 def _scale(scale: str | None, teacher: Teacher) -> Scale:
     if scale is None:
-        return default_scale(teacher)
+        return teacher.default_scale
     if scale not in SCALES:
         raise OptionError(f"Option 'scale' is one of {', '.join(map(repr, SCALES))}, not {scale!r}.")
     return scale  # type: ignore[return-value]
@@ -99,14 +81,14 @@ def _gold(teacher: Teacher, rows: Sequence[Row]) -> Outputs:
 
 def refusal(teacher: Teacher, option: str, value: object) -> str | None:
     """Why this teacher cannot serve an option that all methods share; None if it can."""
-    if option in ("baseline", "replace") and isinstance(teacher, FunctionTeacher):
+    if option in ("baseline", "replace") and not isinstance(teacher, Differentiable):
         return (
             f"Option {option!r} is about embeddings, and a function has none: what stands for a removed word is its "
             "own affair, teacher_from_function(…, absent='[MASK]')."
         )
-    if option == "scale" and value is not None and teacher.task.name == "regression" and value != "logit":
-        return f"A regression has one output and no probabilities: leave scale={value!r} out."
-    if option == "scale" and value == "logit" and default_scale(teacher) == "probability":
+    if option == "scale" and value is not None and teacher.task.is_score and value != "logit":
+        return f"A {teacher.task} has one output and no probabilities: leave scale={value!r} out."
+    if option == "scale" and value == "logit" and teacher.default_scale == "probability":
         return f"{teacher.name!r} returns probabilities and no logits: say 'probability' or 'log_probability'."
     return None
 

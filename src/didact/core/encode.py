@@ -1,4 +1,4 @@
-"""Rows as a batch, for any teacher: in the pieces a model reads, or in words where nobody sees inside."""
+"""Rows as a batch of words, or of squares of images, for teachers that do not cut rows into tokens by themselves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,39 +7,20 @@ import numpy as np
 import torch
 
 from didact.core.batch import Batch, Pieces, patch_batch, text_batch
-from didact.core.function import FunctionTeacher
-from didact.core.model import Model, evaluating
 from didact.core.row import Row, Span
-from didact.core.teacher import Teacher
 from didact.core.words import squares_of, words_of
 from didact.errors import ShapeError
 
 
-def encoded(teacher: Teacher, rows: Sequence[Row]) -> Batch:
-    """The rows in the units of this teacher, on the CPU. Black boxes and people have words (or squares)."""
-    if isinstance(teacher, Model):
-        return teacher.encode(rows)
+def unit_batch(rows: Sequence[Row], *, name: str, is_text: bool, patch: int | None) -> Batch:
+    """The rows in words, or in squares `patch` pixels wide, on the CPU: what can be taken away from them."""
     empty = [row.id for row in rows if row.image is None and not words_of(row.texts)]
     if empty:
         raise ShapeError(
-            f"{len(empty)} of {len(rows)} rows hold no words that teacher {teacher.name!r} could be asked about: "
+            f"{len(empty)} of {len(rows)} rows hold no words that teacher {name!r} could be asked about: "
             f"{', '.join(empty[:10])}."
         )
-    return text_batch(rows, list(map(_words, rows)), padding=0) if teacher.task.is_text else _squares(teacher, rows)
-
-
-def logits_of(teacher: Teacher, rows: Sequence[Row], batch: Batch) -> torch.Tensor:
-    """What the teacher answers to rows and their batch: logits, or the values of one that nobody sees inside."""
-    if not isinstance(teacher, Model):
-        return torch.from_numpy(teacher.predict(rows).values)
-    with evaluating(teacher), torch.no_grad():
-        logits: torch.Tensor = teacher(batch).logits
-        return logits
-
-
-def device_of(teacher: Teacher) -> torch.device:
-    """Where the teacher computes."""
-    return teacher.device if isinstance(teacher, Model) else torch.device("cpu")
+    return text_batch(rows, list(map(_words, rows)), padding=0) if is_text else _squares(rows, patch)
 
 
 def _words(row: Row) -> Pieces:
@@ -51,12 +32,11 @@ def _words(row: Row) -> Pieces:
     )
 
 
-def _squares(teacher: Teacher, rows: Sequence[Row]) -> Batch:
+def _squares(rows: Sequence[Row], patch: int | None) -> Batch:
     images = [row.image for row in rows if row.image is not None]
     if len(images) < len(rows) or len({image.shape for image in images}) != 1:
         raise ShapeError("Rows of an image task need an image each, all of one size, to be explained together.")
-    asked = teacher.patch if isinstance(teacher, FunctionTeacher) else None
-    squares = squares_of(rows[0], patch=asked)
+    squares = squares_of(rows[0], patch=patch)
     if not squares:
         raise ShapeError(f"Images of {images[0].shape[0]} × {images[0].shape[1]} pixels are smaller than a square.")
     size = squares[0].bottom - squares[0].top

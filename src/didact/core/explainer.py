@@ -2,16 +2,20 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
+
+from didact.core.adapt import as_teacher
 
 # The types of an explainer's signature can be imported from here, too.
 from didact.core.batch import Batch as Batch
 from didact.core.explanation import Explanation as Explanation
 from didact.core.explanation import Kind as Kind
 from didact.core.row import Row as Row
+from didact.core.shared_weights import shared_copy
 from didact.core.target import Target as Target
+from didact.core.teacher import Predictor
 from didact.core.teacher import Teacher as Teacher
 
 
@@ -34,6 +38,10 @@ class Explainer(nn.Module, ABC):
     def compares(self) -> bool:
         """Whether scores depend on the rows it is prepared with. One that prepares itself does, unless it says no."""
         return type(self).prepare is not Explainer.prepare
+
+    def __call__(self, teacher: Predictor, batch: Batch, target: Target) -> Any:
+        """Scores by `forward`, which may change modes and hooks of its teacher: a copy with the same weights."""
+        return super().__call__(shared_copy(as_teacher(teacher)), batch, target)
 
     @abstractmethod
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation: ...

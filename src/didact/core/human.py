@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from didact.core.outputs import Outputs
-from didact.core.row import Row, Span
+from didact.core.row import Row
 from didact.core.rows import Rows, as_rows
 from didact.core.task import Task
-from didact.core.teacher import described
+from didact.core.teacher import Teacher, described
 from didact.errors import DataError, OptionError
 
 
-class HumanTeacher:
+class HumanTeacher(Teacher):
     """Answers with the gold label of each row (Pruthi et al., section 4). Refuses rows that have none."""
 
     name = "human"
+    is_known_by_answers = False
+    reads_labels = True
 
     def __init__(self, task: Task, classes: Sequence[str] | None = None) -> None:
         if task.has_classes and classes is None:
@@ -25,11 +25,11 @@ class HumanTeacher:
 
     def knows(self, row: Row) -> bool:
         """Whether the row has a gold label of this task."""
-        if self.classes is not None:
-            return isinstance(row.label, int | np.integer) and 0 <= row.label < len(self.classes)
-        if self.task.name == "reading":
-            return isinstance(row.label, tuple) and len(row.label) > 0
-        return isinstance(row.label, int | float | np.number)
+        return self.task.knows(row, self.classes)
+
+    def fingerprint(self, rows: Sequence[Row], outputs: Outputs | None = None) -> str:  # noqa: ARG002
+        """Its answers are the rows' labels, which rows are known by."""
+        return self.name
 
     def __repr__(self) -> str:
         return described(self, "the labels of the data", {})
@@ -44,21 +44,4 @@ class HumanTeacher:
                 wrong[: DataError.SHOWN],
                 total=len(wrong),
             )
-        ids = tuple(row.id for row in rows)
-        if self.classes is not None:
-            # One-hot in log space; -30 instead of minus infinity keeps every later computation finite.
-            values = np.full((len(rows), len(self.classes)), -30.0)
-            values[np.arange(len(rows)), np.array([row.label for row in rows], dtype=np.int64)] = 0.0
-            return Outputs(self.task, ids, values, classes=self.classes)
-        if self.task.name == "reading":
-            best = [_spans(row)[0] for row in rows]
-            answers = tuple(tuple(row.text_of(span) for span in _spans(row)) for row in rows)
-            return Outputs(
-                self.task, ids, np.array([[s.start, s.end] for s in best], dtype=np.float64).reshape(-1, 2), answers
-            )
-        return Outputs(self.task, ids, np.array([row.label for row in rows], dtype=np.float64).reshape(-1, 1))
-
-
-def _spans(row: Row) -> tuple[Span, ...]:
-    assert isinstance(row.label, tuple)
-    return row.label
+        return self.task.gold(rows, self.classes)

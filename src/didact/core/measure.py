@@ -1,4 +1,4 @@
-"""How well one set of answers agrees with another: the measure each task owns."""
+"""How well one set of answers agrees with another, by the measure of the task, and what measures are made of."""
 
 import re
 import string
@@ -15,16 +15,12 @@ BALANCED: Final = "balanced_accuracy"
 
 
 def measure(answers: Outputs, reference: Outputs, *, balanced: bool = False) -> float:
-    """Accuracy, Pearson r or token F1, as the task has it; a fraction. NaN where undefined (a constant score).
+    """The task's measure: accuracy, Pearson r or token F1; a fraction. NaN where undefined (a constant score).
 
     With `balanced`, agreement about classes is the mean of the recalls of the reference's classes.
     """
     _check(answers, reference)
-    if balanced and answers.task.has_classes:
-        return float((agreement(answers, reference) * class_weights(reference.labels)).mean())
-    if answers.task.measure == "pearson":
-        return pearson(answers.values[:, 0], reference.values[:, 0])
-    return float(agreement(answers, reference).mean())
+    return answers.task.overall(answers, reference, balanced=balanced)
 
 
 def class_weights(labels: Int[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
@@ -36,14 +32,7 @@ def class_weights(labels: Int[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
 def agreement(answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]:
     """One number per row: 1 or 0 for classes, token F1 for spans. A correlation has no such number."""
     _check(answers, reference)
-    if answers.task.has_classes:
-        return (answers.labels == reference.labels).astype(np.float64)
-    if answers.task.name == "reading":
-        assert answers.answers is not None
-        assert reference.answers is not None
-        pairs = zip(answers.answers, reference.answers, strict=True)
-        return np.array([max(token_f1(given, text) for text in accepted) for (given, *_), accepted in pairs])
-    raise ShapeError("A correlation is a measure of all rows together; it has no value per row.")
+    return answers.task.agreement(answers, reference)
 
 
 def pearson(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " row"]) -> float:

@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import torch
@@ -17,12 +17,14 @@ from torch import Tensor, nn
 # The types of a model's signature can be imported from here, too.
 from didact.core.batch import Batch as Batch
 from didact.core.batching import row_batches
+from didact.core.needs import require, require_attention
 from didact.core.outputs import Outputs as Outputs
 from didact.core.row import Row as Row
 from didact.core.rows import Rows, as_rows
-from didact.core.target import best_span
+from didact.core.shared_weights import shared_copy
 from didact.core.task import Task as Task
-from didact.core.teacher import described
+from didact.core.teacher import Attention as Attention
+from didact.core.teacher import Teacher, described
 from didact.core.trace import Listen as Listen
 from didact.core.trace import Trace as Trace
 from didact.errors import ShapeError, UnsupportedError
@@ -44,7 +46,7 @@ At = Literal["word", "embedding"]
 Reading = Literal["first", "last", "mean", "measured", "unknown"]
 
 
-class Model(nn.Module, ABC):
+class Model(nn.Module, Teacher):
     """A white box: any module that encodes rows, embeds them, and runs from the embeddings up.
 
     `at="word"` are the word (or patch) embeddings before positions and LayerNorm, `at="embedding"` what enters the
@@ -52,12 +54,10 @@ class Model(nn.Module, ABC):
     all; `pooling_weights` gives it as a weight per position.
     """
 
-    name: str
-    task: Task
-    classes: tuple[str, ...] | None
     reading: Reading
     max_length: int
     truncate: bool = False
+    is_known_by_answers = False
     record: Mapping[str, Any] = MappingProxyType({})  # what `didact train` wrote of it: base, data, measures
 
     @abstractmethod
@@ -84,8 +84,7 @@ class Model(nn.Module, ABC):
         """A token that stands for nothing: of padding (`pad`), of hidden words (`mask`), of unknown ones (`unk`)."""
 
     @abstractmethod
-    def token_name(self, token: int) -> str:
-        """A token as its tokenizer writes it."""
+    def token_name(self, token: int) -> str: ...
 
     @property
     @abstractmethod
@@ -94,7 +93,7 @@ class Model(nn.Module, ABC):
 
     def pooling_weights(self, batch: Batch) -> TokenScores:
         """How much each position counts in what the model answers from, one in sum per row."""
-        weights = torch.zeros(batch.mask.shape, dtype=next(self.parameters()).dtype, device=batch.device)
+        weights = torch.zeros(batch.mask.shape, dtype=self.dtype, device=batch.device)
         if self.reading == "mean":
             return weights + batch.mask / batch.lengths[:, None]
         rows = torch.arange(len(batch), device=batch.device)
@@ -133,14 +132,31 @@ class Model(nn.Module, ABC):
     def forward(self, batch: Batch, *, listen: Collection[Listen] = ()) -> Trace:
         return self.run(self.embed(batch), batch, listen=listen)
 
+    # -- as a teacher -------------------------------------------------------------------------------------------------
+
     @property
-    def is_spread(self) -> bool:
-        """Whether its weights are on several devices, or elsewhere until they are needed."""
-        return False
+    def attention(self) -> Collection[Attention]:
+        return get_args(Attention)
+
+    def check_attention(self, listen: Collection[Listen], blank: TokenMask | None) -> None:
+        """Refuse what cannot be recorded or changed, before any pass."""
+        require_attention(
+            self, [*(part for part in listen if part != "hidden"), *(() if blank is None else ("values",))]
+        )
 
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+    def tensors(self) -> Sequence[Tensor]:
+        return [value for value in self.state_dict(keep_vars=True).values() if isinstance(value, Tensor)]
+
+    def self_check(self) -> None:
+        """Refuse a model whose answers, from the embeddings up, are not its own."""
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
         """Answer rows, or texts, pairs of texts (as tuples) or images, in batches of similar length.
@@ -148,33 +164,31 @@ class Model(nn.Module, ABC):
         Leaves the mode and the gradients as they are.
         """
         rows = as_rows(rows)
-        width = len(self.classes) if self.classes is not None else 2 if self.task.name == "reading" else 1
-        values = np.zeros((len(rows), width))
-        with answering(self):
+        values = np.zeros((len(rows), self.task.width(self.classes)))
+        with answering(self) as model:
             for chosen in row_batches(rows, batch_size):
                 try:
-                    batch = self.encode([rows[index] for index in chosen])
+                    batch = model.encode([rows[index] for index in chosen])
                 except TooLongError:  # of this batch; the caller wants to know of all rows
-                    self.check_rows(rows)
+                    model.check_rows(rows)
                     raise
-                values[chosen] = self._values(batch, self(batch.to(self.device)).logits)
+                values[chosen] = model.task.decode(model(batch.to(model.device)).logits, batch)
         return self._outputs(rows, values)
+
+    def answers(self, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], Outputs]:
+        with evaluating(shared_copy(self)) as model, torch.no_grad():
+            logits = model(batch).logits
+        return logits, self.outputs_of(rows, batch, logits)
 
     def outputs_of(self, rows: Sequence[Row], batch: Batch, logits: Float[Tensor, "batch *output"]) -> Outputs:
         """The answers that these logits say."""
-        return self._outputs(rows, self._values(batch, logits))
-
-    def _values(self, batch: Batch, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, "batch width"]:
-        return spans_of(logits, batch) if self.task.name == "reading" else logits.cpu().double().numpy()
+        return self._outputs(rows, self.task.decode(logits, batch))
 
     def _outputs(self, rows: Sequence[Row], values: Float[np.ndarray, "row width"]) -> Outputs:
-        answers = None
-        if self.task.name == "reading":
-            answers = tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
+        answers = self.task.answer_texts(rows, values)
         return Outputs(self.task, tuple(row.id for row in rows), values, answers, self.classes)
 
     def check_rows(self, rows: Sequence[Row], *, batch_size: int = 256) -> None:
-        """An error that counts all rows the model cannot read, before any work is done."""
         lengths = [0] * len(rows)
         for start in range(0, len(rows), batch_size):
             try:
@@ -187,13 +201,19 @@ class Model(nn.Module, ABC):
         """All weights, in the order of their names."""
         return sorted(self.state_dict().items())
 
-    def fingerprint(self) -> str:
-        """A hash of weights, configuration and tokenizer."""
+    def fingerprint(self, rows: Sequence[Row] = (), outputs: Outputs | None = None) -> str:  # noqa: ARG002
+        """A hash of weights, configuration and tokenizer, computed now."""
         digest = hashlib.sha256(json.dumps(self.facts(), sort_keys=True, default=str).encode())
         for name, tensor in self.weights():
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
+
+
+def white_box(teacher: Teacher, method: str) -> Model:
+    """The teacher, if gradients can be taken in it."""
+    require(teacher, "gradients", f"Method {method!r}")
+    return cast(Model, teacher)
 
 
 @contextmanager
@@ -209,25 +229,12 @@ def evaluating(model: nn.Module) -> Any:
 
 
 @contextmanager
-def answering(model: "Model") -> Iterator[None]:
-    """Evaluation mode, and nothing is kept for gradients."""
+def answering(model: "Model") -> Iterator["Model"]:
+    """A copy of the model with the same weights, in evaluation mode; nothing is kept for gradients."""
+    model = shared_copy(model)
     # Weights that come only when they are needed cannot be put in place in inference mode.
     with evaluating(model), torch.no_grad() if model.is_spread else torch.inference_mode():
-        yield
-
-
-def spans_of(logits: Float[Tensor, "batch 2 token"], batch: Batch) -> Float[np.ndarray, "batch 2"]:
-    """First and last (exclusive) character of the best span of each row."""
-    starts, ends = best_span(logits)
-    rows = torch.arange(len(batch))
-    offsets = batch.offsets.to(logits.device)
-    return torch.stack([offsets[rows, starts, 0], offsets[rows, ends, 1]], -1).cpu().double().numpy()
-
-
-def passage_logits(logits: Float[Tensor, "batch token 2"], batch: Batch) -> Float[Tensor, "batch 2 token"]:
-    """Start and end logits, minus infinity outside the passage."""
-    outside = ~(batch.units & (batch.segments == 1))
-    return logits.transpose(1, 2).masked_fill(outside[:, None], -torch.inf)
+        yield model
 
 
 def check_lengths(lengths: Sequence[int], limit: int, *, name: str, unit: str) -> None:
@@ -243,10 +250,10 @@ def check_lengths(lengths: Sequence[int], limit: int, *, name: str, unit: str) -
 
 def check_readable(batch: Batch, task: Task, *, name: str) -> None:
     """An error that names the rows in which the model finds nothing to read."""
-    content = batch.units & (batch.segments == 1) if task.name == "reading" else batch.units
-    blank = [row for row, found in zip(batch.ids, content.any(-1).tolist(), strict=True) if not found]
+    has_content = task.content(batch).any(-1).tolist()
+    blank = [row for row, is_readable in zip(batch.ids, has_content, strict=True) if not is_readable]
     if blank:
         raise ShapeError(
             f"{len(blank)} of {len(batch)} rows hold nothing that model {name!r} can read "
-            f"({'no passage' if task.name == 'reading' else 'no words'}): {', '.join(blank[:10])}."
+            f"(no {task.content_name}): {', '.join(blank[:10])}."
         )

@@ -1,6 +1,6 @@
 """Scores of units as a distribution: the one place that normalises padded tensors.
 
-Ragged arrays, as explanations are saved, are normalised in `records.ragged`.
+`results.ragged` has the same for ragged arrays: without torch, and its last digits are part of stored results.
 """
 
 import torch

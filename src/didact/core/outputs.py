@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from didact.core.row import Span
-from didact.core.task import Task
+from didact.core.tasks.base import Task
 from didact.errors import ShapeError
 from didact.viz.marks import percent
 
@@ -64,13 +64,11 @@ class Outputs:
     def in_words(self, count: int | None = None) -> list[str]:
         """The answers of the first `count` rows as people read them: `positive (99.8 %)`, a number, or a text."""
         first = self.select(np.arange(len(self))[:count])
+        words = self.task.in_words(first, self.classes)
         if self.task.has_classes:
-            names = self.classes or [f"class {index}" for index in range(self.values.shape[1])]
-            chosen = zip(first.labels.tolist(), first.probabilities.max(axis=1).tolist(), strict=True)
-            return [f"{names[label]} ({percent(probability)})" for label, probability in chosen]
-        if first.answers is not None:
-            return [repr(answers[0]) for answers in first.answers]
-        return [f"{value:.4g}" for value in first.values[:, 0]]
+            best = first.probabilities.max(axis=1).tolist()
+            return [f"{word} ({percent(probability)})" for word, probability in zip(words, best, strict=True)]
+        return words if first.answers is None else list(map(repr, words))
 
     @property
     def labels(self) -> Int[np.ndarray, " row"]:
@@ -80,13 +78,13 @@ class Outputs:
 
     @property
     def probabilities(self) -> Float[np.ndarray, "row width"]:
-        assert self.task.has_classes
-        return softmax(self.values)
+        """The probabilities of classes; the values as they are, where there are none."""
+        return self.task.probabilities(self.values)
 
     @property
     def spans(self) -> tuple[Span, ...]:
         """The answers of a reading task, as spans of the passage."""
-        assert self.task.name == "reading"
+        assert self.task.is_per_token
         return tuple(Span(1, int(start), int(end)) for start, end in self.values)
 
 

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.batching import length_buckets
-from didact.core.encode import device_of
-from didact.core.function import FunctionTeacher
-from didact.core.model import Model, answering
-from didact.core.teacher import Teacher
+from didact.core.model import Model, answering, white_box
+from didact.core.needs import require
+from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, UnsupportedError
 
 REPLACE: Final = ("mask", "delete", "pad", "zero")
@@ -49,11 +48,7 @@ class MaskedForward:
 
     def __init__(self, teacher: Teacher, batch: Batch, *, replace: str = DEFAULT, batch_size: int = 64) -> None:
         check_replace(replace)
-        if not isinstance(teacher, Model | FunctionTeacher):
-            raise UnsupportedError(
-                f"Units cannot be taken away from what teacher {teacher.name!r} answers: it is neither a model nor a "
-                "function. Explain with 'human', 'random' or 'trivial', and measure against rationales (roc_auc)."
-            )
+        require(teacher, "changed rows", "What takes units away")
         self.teacher, self.batch, self.batch_size = teacher, batch, batch_size
         self.replace, self.description, self._token = _resolved(teacher, batch, replace)
         self.units: Bool[np.ndarray, "row position"] = batch.units.cpu().numpy()
@@ -77,22 +72,21 @@ class MaskedForward:
         counts = [len(mask) for mask in present]
         owners = np.repeat(numbers, counts)
         self.passes += len(owners)
-        run = self._run_model if isinstance(self.teacher, Model) else self._run_function
+        run = self._run_model if isinstance(self.teacher, Differentiable) else self._run_predictor
         values = run(owners, np.concatenate(present), read)
         return [part[order] for part, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)]
 
     def _run_model(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
-        model, batch = self.teacher, self.batch
-        assert isinstance(model, Model)
+        model, batch = white_box(self.teacher, "perturbation"), self.batch
         owner, here = torch.from_numpy(owners).to(batch.device), torch.from_numpy(present).to(batch.device)
         lengths = batch.lengths[owner]
         if self.replace == "delete":
             lengths = (here & batch.mask[owner]).sum(-1)
         values: np.ndarray | None = None
-        with answering(model):
+        with answering(model) as model:
             for bucket in length_buckets(lengths, self.batch_size):
                 chosen = owner[bucket]
-                part = batch.select(chosen).to(device_of(model))
+                part = batch.select(chosen).to(model.device)
                 inputs, part = self._inputs(model, part, here[bucket, : part.tokens.shape[1]].to(part.device))
                 answers = read(model.run(inputs, part).logits, chosen).cpu().double().numpy()
                 values = np.zeros((len(owners), *answers.shape[1:])) if values is None else values
@@ -113,15 +107,14 @@ class MaskedForward:
         absent = model.embed(changed(part, tokens=torch.where(part.units, self._token, part.tokens)))
         return torch.where(here[..., None], embeddings, absent), part
 
-    def _run_function(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_predictor(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
         teacher, rows = self.teacher, self.batch.rows
-        assert isinstance(teacher, FunctionTeacher)
         assert rows is not None
         questions = []
         for row, mask in zip(owners.tolist(), present, strict=True):
             units = teacher.units(rows[row])
             gone = [units[index] for index in np.flatnonzero(~mask[: len(units)])]
-            questions.append(teacher.without(rows[row], gone))  # type: ignore[arg-type]
+            questions.append(teacher.without(rows[row], gone))
         logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
         return read(logits, torch.from_numpy(owners)).numpy()
 
@@ -145,9 +138,9 @@ def on_all_positions(kept: Bool[np.ndarray, "mask group"], groups: Int[np.ndarra
     return present[:, groups]
 
 
-def _resolved(teacher: Model | FunctionTeacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
+def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
     """What is done, in words too, and the token that stands for a removed unit (None: zeros)."""
-    if isinstance(teacher, FunctionTeacher):
+    if not isinstance(teacher, Differentiable):
         if batch.pixels is not None:
             return "absent", "the mean colour of the image", None
         return "absent", f"replaced by {teacher.absent!r}" if teacher.absent else "deleted from the text", None
@@ -155,12 +148,13 @@ def _resolved(teacher: Model | FunctionTeacher, batch: Batch, replace: str) -> t
         return "zero", "embedding 0", None
     if replace == "delete":
         return "delete", "deleted", None
+    model = white_box(teacher, "perturbation")
     for name in _FALLBACKS if replace == "mask" else ("pad",):
         try:
-            token = teacher.filler(name)
+            token = model.filler(name)
         except UnsupportedError:
             continue
-        told = f"replaced by {teacher.token_name(token)}"
+        told = f"replaced by {model.token_name(token)}"
         return replace, told if name == replace else f"{told}, since there is no mask token", token
     if replace == "mask":
         return "zero", "embedding 0, since there is no mask token", None

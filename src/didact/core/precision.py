@@ -6,9 +6,12 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from didact.core.model import Model
+from didact.core.model import white_box
+from didact.core.needs import require
+from didact.core.shared_weights import shared_copy
+from didact.core.teacher import Teacher
 from didact.core.trace import Trace
 from didact.errors import OptionError, UnsupportedError
 
@@ -48,15 +51,28 @@ def widened(trace: Trace) -> Trace:
     return replace(trace, **{one.name: _wide(getattr(trace, one.name)) for one in fields(trace)})
 
 
-def weights_precision(model: Model) -> str:
-    """The coarsest precision that the model's weights are kept in: `int8`, `float16`, `bfloat16` or `single`."""
-    if any(type(module).__module__.startswith("torch.ao.nn.quantized") for module in model.modules()):
+def weights_precision(teacher: Teacher) -> str:
+    """The coarsest precision that a teacher's weights are kept in: `int8`, `float16`, `bfloat16` or `single`."""
+    if not isinstance(teacher, nn.Module):
+        return SINGLE
+    if any(type(module).__module__.startswith("torch.ao.nn.quantized") for module in teacher.modules()):
         return INT8
-    dtypes = {parameter.dtype for parameter in model.parameters()}
+    dtypes = {parameter.dtype for parameter in teacher.parameters()}
     return next((name for name, dtype in reversed(_HALF.items()) if dtype in dtypes), SINGLE)
 
 
-def check_gradients(model: Model, precision: str, *, method: str) -> None:
+def check_method(teacher: Teacher, method: str, need: str, precision: str) -> None:
+    """Refuse, before any work, a method whose need the teacher does not meet, or not in this precision."""
+    require(teacher, need, f"Method {method!r}")
+    if precision != SINGLE and not isinstance(teacher, nn.Module):
+        raise UnsupportedError(
+            f"precision={precision!r} is about models; teacher {teacher.name!r} computes as it does."
+        )
+    if need == "gradients":
+        check_gradients(teacher, precision, method=method)
+
+
+def check_gradients(model: Teacher, precision: str, *, method: str) -> None:
     """An error where the weights, or the precision asked for, are too coarse for a method that takes gradients."""
     weights = weights_precision(model)
     if weights != SINGLE:
@@ -69,16 +85,17 @@ def check_gradients(model: Model, precision: str, *, method: str) -> None:
         raise no_gradients(method, precision)
 
 
-@contextmanager
-def answering_in(model: Model, precision: str, *, method: str) -> Iterator[None]:
-    """While this lasts the model runs in this precision, for methods that take no gradient; others are refused.
+def in_precision(teacher: Teacher, precision: str, *, method: str) -> Teacher:
+    """The teacher in this precision; of a model a copy, with the same weights.
 
-    A model whose weights are coarser than single is treated the same way, whatever was asked for.
+    It serves methods that take no gradient, and refuses others. A model whose weights are coarser than single is
+    treated the same way, whatever was asked for.
     """
-    if precision == SINGLE and weights_precision(model) == SINGLE:
-        yield
-        return
-    own, before = model.run, vars(model).get("run")
+    teacher = shared_copy(teacher)
+    if precision == SINGLE and weights_precision(teacher) == SINGLE:
+        return teacher
+    model = white_box(teacher, method)
+    own = model.run
 
     def run(embeddings: Tensor, *others: Any, **options: Any) -> Trace:
         if torch.is_grad_enabled() and embeddings.requires_grad:
@@ -88,13 +105,7 @@ def answering_in(model: Model, precision: str, *, method: str) -> Iterator[None]
         return widened(trace)
 
     object.__setattr__(model, "run", run)
-    try:
-        yield
-    finally:
-        if before is None:
-            object.__delattr__(model, "run")  # the class's own again
-        else:
-            object.__setattr__(model, "run", before)
+    return model
 
 
 def no_gradients(method: str, precision: str) -> UnsupportedError:

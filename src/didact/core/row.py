@@ -27,8 +27,8 @@ class Box(NamedTuple):
     right: int
 
 
-# A class index; a score; the acceptable answers of a reading row, best first.
-Label: TypeAlias = int | float | tuple[Span, ...]
+# A class index, or several; a score; the acceptable answers of a reading row, best first.
+Label: TypeAlias = int | float | tuple[int, ...] | tuple[Span, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,11 @@ class Row:
 
     def text_of(self, span: Span) -> str:
         return self.texts[span.segment][span.start : span.end]
+
+    @property
+    def answers(self) -> tuple[Span, ...]:
+        """The acceptable answers of a reading row; none for other labels."""
+        return tuple(part for part in self.label if isinstance(part, Span)) if isinstance(self.label, tuple) else ()
 
     @property
     def content(self) -> bytes:

@@ -1,13 +1,14 @@
 """Which number of the output is explained."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from didact.core.task import Task
+from didact.core.tasks.base import Activation, Task
 from didact.errors import ShapeError
 
 Scale = Literal["logit", "probability", "log_probability"]
@@ -17,23 +18,32 @@ Scale = Literal["logit", "probability", "log_probability"]
 class Target:
     """One number per row: a class, a class against another, the score, or a span's start plus end.
 
-    `first` is the class or the start token, `second` the class it is held against or the end token.
+    `first` is the class or the start token, `second` the class it is held against or the end token. `activation` makes
+    probabilities of logits: a class's among all (softmax), or by itself (sigmoid).
     """
 
     kind: Literal["label", "contrast", "value", "span"]
     first: Int[Tensor, " batch"] | None = None
     second: Int[Tensor, " batch"] | None = None
     scale: Scale = "logit"
+    activation: Activation = "softmax"
 
     @classmethod
-    def label(cls, labels: Int[Tensor, " batch"], *, scale: Scale = "logit") -> "Target":
-        return cls("label", labels, scale=scale)
+    def label(
+        cls, labels: Int[Tensor, " batch"], *, scale: Scale = "logit", activation: Activation = "softmax"
+    ) -> "Target":
+        return cls("label", labels, scale=scale, activation=activation)
 
     @classmethod
     def contrast(
-        cls, labels: Int[Tensor, " batch"], others: Int[Tensor, " batch"], *, scale: Scale = "logit"
+        cls,
+        labels: Int[Tensor, " batch"],
+        others: Int[Tensor, " batch"],
+        *,
+        scale: Scale = "logit",
+        activation: Activation = "softmax",
     ) -> "Target":
-        return cls("contrast", labels, others, scale=scale)
+        return cls("contrast", labels, others, scale, activation)
 
     @classmethod
     def value(cls) -> "Target":
@@ -46,25 +56,25 @@ class Target:
     @classmethod
     def predicted(cls, task: Task, logits: Float[Tensor, "batch *output"], *, scale: Scale = "logit") -> "Target":
         """The default: the predicted class's logit, the score, or start plus end logit of the predicted span."""
-        if task.has_classes:
-            return cls.label(logits.argmax(-1), scale=scale)
-        if task.name == "reading":
-            return cls.span(*best_span(logits.detach()), scale=scale)
-        return cls.value()
+        return task.predicted_target(logits, scale=scale)
 
     def select(self, indices: Int[Tensor, " chosen"]) -> "Target":
         first = None if self.first is None else self.first[indices]
         second = None if self.second is None else self.second[indices]
-        return Target(self.kind, first, second, self.scale)
+        return replace(self, first=first, second=second)
+
+    def to(self, device: torch.device) -> "Target":
+        first, second = (None if part is None else part.to(device) for part in (self.first, self.second))
+        return replace(self, first=first, second=second)
 
     def of(self, logits: Float[Tensor, "batch *output"]) -> Float[Tensor, " batch"]:
         """The explained number of each row."""
         if self.kind == "value":
             return logits[:, 0]
         if self.scale == "probability":
-            logits = logits.softmax(-1)
+            logits = activated(logits, self.activation)
         elif self.scale == "log_probability":
-            logits = logits.log_softmax(-1)
+            logits = logits.log_softmax(-1) if self.activation == "softmax" else logsigmoid(logits)
         if self.first is None or (self.kind != "label" and self.second is None):
             raise ShapeError(
                 f"A target of kind {self.kind!r} needs {'a class' if self.kind == 'label' else 'two numbers'} per row."
@@ -74,6 +84,11 @@ class Target:
             return logits[rows, 0, self.first] + logits[rows, 1, self.second]
         chosen = logits[rows, self.first]
         return chosen if self.second is None else chosen - logits[rows, self.second]
+
+
+def activated(logits: Float[Tensor, "batch *output"], activation: Activation) -> Float[Tensor, "batch *output"]:
+    """Probabilities."""
+    return logits.softmax(-1) if activation == "softmax" else logits.sigmoid()
 
 
 def best_span(

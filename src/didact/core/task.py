@@ -1,42 +1,17 @@
-"""The kinds of task: what a row holds, what a model answers, and how an answer is measured."""
+"""The table of tasks: what a row holds, what a model answers, how an answer is measured. Each is a file of `tasks`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from didact.core.tasks.base import Task as Task
+from didact.core.tasks.classification import CLASSIFICATION as CLASSIFICATION
+from didact.core.tasks.classification import PAIR as PAIR
+from didact.core.tasks.image import IMAGE as IMAGE
+from didact.core.tasks.reading import READING as READING
+from didact.core.tasks.regression import REGRESSION as REGRESSION
 from didact.errors import UnknownNameError, UnsupportedError
 from didact.registry import unknown
 
-
-@dataclass(frozen=True)
-class Task:
-    """One kind of task. `segments` names the texts of a row; a regression may also rate a single text."""
-
-    name: str
-    segments: tuple[str, ...]
-    measure: str
-    has_classes: bool
-    fewest_texts: int
-
-    @property
-    def is_text(self) -> bool:
-        return bool(self.segments)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __reduce__(self) -> tuple[Callable[[str], "Task"], tuple[str]]:
-        """A copy is the very same task: models compare theirs by identity."""
-        return task_named, (self.name,)
-
-
-CLASSIFICATION: Final = Task("classification", ("text",), "accuracy", has_classes=True, fewest_texts=1)
-PAIR: Final = Task("pair", ("first", "second"), "accuracy", has_classes=True, fewest_texts=2)
-REGRESSION: Final = Task("regression", ("source", "target"), "pearson", has_classes=False, fewest_texts=1)
-READING: Final = Task("reading", ("question", "passage"), "f1", has_classes=False, fewest_texts=2)
-IMAGE: Final = Task("image", (), "accuracy", has_classes=True, fewest_texts=0)
-
-TASKS: Final = {task.name: task for task in (CLASSIFICATION, PAIR, REGRESSION, READING, IMAGE)}
+TASKS: Final[dict[str, Task]] = {task.name: task for task in (CLASSIFICATION, PAIR, REGRESSION, READING, IMAGE)}
 
 _NOT_YET: Final = {
     "generation": "a generated text has no single output to simulate",

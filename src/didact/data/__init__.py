@@ -1,4 +1,4 @@
-"""Texts, pairs and images with labels and rationales, as rows in splits. No torch in this room.
+"""Texts, pairs and images with labels and rationales, as rows in splits. No torch in this package.
 
 `DATASETS` lists every name: planted data, made here with the truth known (`planted/`), and real sets, one recipe each
 (`recipes/`), read from a folder or the Hugging Face hub. Files of your own need no name: see `files.py`.

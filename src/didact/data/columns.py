@@ -11,48 +11,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.core.row import Label, Row, Span
-from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, TASKS, Task, task_named
+from didact.core.task import PAIR, TASKS, Task, task_named
+from didact.core.tasks.columns import PAIRS, PASSAGES, TEXTS
 from didact.data import fields
 from didact.data.fields import FieldError
 from didact.data.labels import classes_of, raw_label
 from didact.data.table import Record, Table
 from didact.errors import DataError, OptionError
 
-_TEXTS: Final = ("text", "sentence", "review", "content", "document", "tweet", "post", "comment", "body")
-_PAIRS: Final = (
-    ("first", "second"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("sentence1", "sentence2"),
-    ("text_a", "text_b"),
-    ("text1", "text2"),
-    ("sentence_a", "sentence_b"),
-)
-_PASSAGES: Final = ("passage", "context", "paragraph")
-_TRANSLATIONS: Final = (("source", "target"), ("src", "mt"), ("source", "translation"), ("original", "translation"))
-_IMAGES: Final = ("image", "images", "img")
-_ANSWERS: Final = ("answers", "answer", "answer_spans")
-_SCORES: Final = ("score", "scores", "z_mean", "da_z_mean", "quality", "rating", "hter")
-_LABELS: Final = (
-    "label",
-    "labels",
-    "class",
-    "category",
-    "sentiment",
-    "stars",
-    "gold_label",
-    "target",
-    "fine_label",
-    "y",
-)
 _IDS: Final = ("id", "idx", "guid", "uid", "example_id", "row_id")
 _ID_LIKE: Final = re.compile(r"(?i:(^|[_\-. ])(id|idx|guid|uid|uuid)$)|[a-z]I[dD]$")
 _RATIONALES: Final = ("rationale", "rationales")
 
 # What a caller may call the texts in `columns=`, beside the names of our roles.
 _ALIASES: Final = (
-    {names[place]: role for names in _PAIRS for place, role in enumerate(PAIR.segments)}
-    | dict.fromkeys(_PASSAGES, "passage")
+    {names[place]: role for names in PAIRS for place, role in enumerate(PAIR.segments)}
+    | dict.fromkeys(PASSAGES, "passage")
     | {"src": "source", "mt": "target", "score": "label", "answers": "label", "answer": "label"}
 )
 _EXTRA: Final = ("label", "id", "rationale", "alignments")
@@ -89,7 +63,7 @@ def layout_of(
     chosen = wanted or _infer(table, given)
     roles: dict[str, str] = {role: column for role, column in given.items() if column is not None}
     guessed: dict[str, str] = {}
-    if not any(role in roles for role in _inputs(chosen)):
+    if not any(role in roles for role in chosen.inputs):
         guessed |= _guess_inputs(table, chosen)
     taken = {*roles.values(), *guessed.values()}
     for role, names in _extras(chosen).items():
@@ -171,7 +145,7 @@ def reader(
         column = roles.get("label")
         if column is None:
             return None
-        if task == READING:
+        if task.label_kind == "answers":
             return fields.answers(record, column, texts) or None
         if record.get(column) is None:
             return None
@@ -179,7 +153,7 @@ def reader(
 
     def read(record: Record) -> Row:
         row_id = fields.row_id(record, roles["id"]) if "id" in roles else ""
-        if task == IMAGE:
+        if not task.is_text:
             pixels = fields.image(record, roles["image"])
             boxes = fields.boxes(record, roles["rationale"], pixels.shape) if "rationale" in roles else None
             return Row(row_id, image=pixels, label=label(record, ()), rationale=boxes)
@@ -191,23 +165,16 @@ def reader(
     return read, names
 
 
-def _inputs(task: Task) -> tuple[str, ...]:
-    if task == IMAGE:
-        return ("image",)
-    return (*task.segments, "text") if task == REGRESSION else task.segments
-
-
 def _extras(task: Task) -> dict[str, tuple[str, ...]]:
-    labels = {READING: _ANSWERS, REGRESSION: (*_SCORES, "label")}.get(task, _LABELS)
-    return {"label": labels, "id": _IDS, "rationale": _RATIONALES} | (
-        {"alignments": ("alignments",)} if task == READING else {}
+    return {"label": task.label_columns, "id": _IDS, "rationale": _RATIONALES} | (
+        {"alignments": ("alignments",)} if task.has_alignments else {}
     )
 
 
 def _given(table: Table, columns: Mapping[str, str | None], task: Task | None) -> dict[str, str | None]:
     """The caller's columns by our names of the roles."""
     tasks = [task] if task else list(TASKS.values())
-    known = {*_EXTRA, *(role for one in tasks for role in _inputs(one))}
+    known = {*_EXTRA, *(role for one in tasks for role in one.inputs)}
     roles: dict[str, str | None] = {}
     for name, column in columns.items():
         role = name if name in known else _ALIASES.get(name, name)
@@ -226,44 +193,27 @@ def _given(table: Table, columns: Mapping[str, str | None], task: Task | None) -
 
 def _infer(table: Table, given: Mapping[str, str | None]) -> Task:
     """The kind of task that these columns make."""
-    for task in (IMAGE, READING, PAIR, REGRESSION, CLASSIFICATION):
-        if any(given.get(role) for role in _inputs(task) if role != "text" or task == CLASSIFICATION):
+    alone = [task for task in TASKS.values() if task.segments == ("text",)]  # asked last, the first of them first
+    order = [*(task for task in reversed(TASKS.values()) if task not in alone), *alone]
+    for task in order:
+        if any(given.get(role) for role in task.inputs if role != "text" or task in alone):
             return task
-    has = set(table.columns)
-    if has & set(_IMAGES):
-        return IMAGE
-    if "question" in has and has & set(_PASSAGES):
-        return READING
-    if any(has.issuperset(pair) for pair in _TRANSLATIONS) and has & set(_SCORES):
-        return REGRESSION
-    if any(has.issuperset(pair) for pair in _PAIRS):
-        return PAIR
-    if has & set(_TEXTS):
-        return REGRESSION if "score" in has and not has & set(_LABELS) else CLASSIFICATION
+    for task in order:
+        if task.fits(set(table.columns)):
+            return task
     what = f"{table.name}: no column has a usual name for a text, a pair of texts, a question or an image."
-    raise _column_fault(table, what, _pairs(table.columns, _TEXTS), "Say which is which", "text", "label")
+    raise _column_fault(table, what, _pairs(table.columns, TEXTS), "Say which is which", "text", "label")
 
 
 def _guess_inputs(table: Table, task: Task) -> dict[str, str]:
-    single = [(("text", name),) for name in _TEXTS]
-    usual_names: dict[str, Sequence[tuple[tuple[str, str], ...]]] = {
-        "image": [(("image", name),) for name in _IMAGES],
-        "reading": [(("question", "question"), ("passage", name)) for name in _PASSAGES],
-        "pair": [tuple(zip(PAIR.segments, pair, strict=True)) for pair in _PAIRS],
-        "regression": [
-            *(tuple(zip(REGRESSION.segments, pair, strict=True)) for pair in (*_TRANSLATIONS, *_PAIRS)),
-            *single,
-        ],
-        "classification": single,
-    }
-    options = usual_names[task.name]
+    options = task.usual_inputs
     for option in options:
-        if all(name in table.columns for _, name in option):
-            return dict(option)
-    usual = " or ".join(" and ".join(repr(name) for _, name in option) for option in options)
-    near = _pairs(table.columns, [name for option in options for _, name in option])
+        if all(name in table.columns for name in option.values()):
+            return option
+    usual = " or ".join(" and ".join(map(repr, option.values())) for option in options)
+    near = _pairs(table.columns, [name for option in options for name in option.values()])
     what = f"{table.name}: task {task} needs {usual}."
-    raise _column_fault(table, what, near, "Say which is which", *_inputs(task))
+    raise _column_fault(table, what, near, "Say which is which", *task.inputs)
 
 
 def _pairs(columns: Sequence[str], usual: Sequence[str], *, cutoff: float = 0.7) -> str:

@@ -19,7 +19,8 @@ class SeenIds:
 
     def again(self, ids: Sequence[str]) -> int | None:
         """The place of the first of these that was seen before; if there is none, they are all seen now."""
-        new = np.array([_hash(one) for one in ids], dtype=np.uint64)
+        digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in ids)
+        new = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64)
         order = np.argsort(new, kind="stable")
         run = new[order]
         is_known = np.zeros(len(new), dtype=bool)
@@ -34,7 +35,3 @@ class SeenIds:
         if len(run):
             self._runs.append(run)
         return None
-
-
-def _hash(one: str) -> int:
-    return int.from_bytes(hashlib.blake2b(str(one).encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

@@ -11,7 +11,7 @@ import numpy as np
 from didact.core.classes import check_class_names
 from didact.core.dataset import ALL, Dataset, Split
 from didact.core.row import Row
-from didact.core.task import READING, Task
+from didact.core.task import Task
 from didact.data import DATASETS, cut
 from didact.data.columns import check_columns, layout_of, reader
 from didact.data.files import ENDINGS
@@ -106,7 +106,7 @@ def _cut(
 ) -> tuple[dict[str, Split], list[str], str]:
     """The splits, notes on them, and why there are none. A file too small for splits can still be explained."""
     try:
-        splits, dropped = cut.apply(plan, rows, together=1 if task == READING else None)
+        splits, dropped = cut.apply(plan, rows, together=task.grouped_by)
     except DataError as error:
         if not can_fail:
             raise

@@ -70,10 +70,13 @@ def stream_rows(
     check_source(source)
     asked = _Asked(task, columns, classes, called, labels, notes)
     known: Mapping[str, tuple[str, ...]] = {}
+    records: Iterable[Any]
     if isinstance(source, str | Path):
         name, path = str(source), Path(source)
         if kind_at(path) == "file":
-            records, total = _from_file(path)
+            is_parquet = path.name.lower().endswith(".parquet")
+            records = parquet_records(path) if is_parquet else _from_lines(path)
+            total = parquet_length(path) if is_parquet else None  # lines would have to be read once more to be counted
         elif _is_named(source):
             records, total = _from_set(name, split, asked, data_dir=data_dir, seed=seed)
         else:
@@ -228,12 +231,6 @@ def _from_set(
         raise OptionError(f"Data set {data.name!r} is {data.task}, and {asked.task} was asked for.")
     rows = asked.aligned(data[split])
     return rows, len(rows)
-
-
-def _from_file(path: Path) -> tuple[Iterable[Any], int | None]:
-    if path.name.lower().endswith(".parquet"):
-        return parquet_records(path), parquet_length(path)
-    return _from_lines(path), None  # they would have to be read once more to be counted
 
 
 def _from_lines(path: Path) -> Iterator[Record]:

@@ -159,11 +159,10 @@ def _probes(
 def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
     """How the teacher was asked, and whether it is the one that was explained."""
     from didact.core.fingerprint import remembered_fingerprint
-    from didact.core.model import Model
 
     said = [f"What is taken away is {probe.masked.description}."]
     marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}
-    if isinstance(probe.teacher, Model) and marks - {remembered_fingerprint(probe.teacher)}:
+    if (known := remembered_fingerprint(probe.teacher)) is not None and marks - {known}:
         said.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")
     return said
 

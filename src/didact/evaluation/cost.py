@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import torch
 
-from didact.core.model import Model
-from didact.core.teacher import Teacher
+from didact.core.teacher import Differentiable, Teacher
 from didact.explaining.explain import explain
 from didact.explaining.input_rows import asks_for_gold, labelled_rows, rows_of
 from didact.explaining.score_checks import unjudged
@@ -63,27 +63,29 @@ class _Passes:
 def _counting(teacher: Teacher) -> Iterator[_Passes]:
     """Counts rows while they pass through the teacher, and gradients while they come back."""
     found = _Passes()
-    name = "run" if isinstance(teacher, Model) else "function"
+    is_open = isinstance(teacher, Differentiable)
+    name = "run" if is_open else "predict"
     own = getattr(teacher, name)
 
     def back(_: torch.Tensor, rows: int) -> None:
         found.backward += rows
 
-    def counted(first: Any, *others: Any, **options: Any) -> Any:
-        answer = own(first, *others, **options)
+    def counted(first: Any, *others: Any, run: Any = own, **options: Any) -> Any:
+        answer = run(first, *others, **options)
         found.forward += len(first)
-        if isinstance(teacher, Model) and answer.logits.requires_grad:
+        if is_open and answer.logits.requires_grad:
             answer.logits.register_hook(lambda slope: back(slope, len(first)))
         return answer
 
-    object.__setattr__(teacher, name, counted)
+    def counted_run(model: Teacher, *args: Any, **options: Any) -> Any:
+        return counted(*args, run=MethodType(getattr(type(model), name), model), **options)
+
+    # A method is bound to the copy of the model that explains; a function would go on calling the original.
+    object.__setattr__(teacher, name, MethodType(counted_run, teacher))
     try:
         yield found
     finally:
-        if isinstance(teacher, Model):
-            object.__delattr__(teacher, name)  # the class's own again
-        else:
-            object.__setattr__(teacher, name, own)
+        object.__delattr__(teacher, name)  # the class's own again
 
 
 class _Peak:
@@ -119,7 +121,7 @@ class _Peak:
 
 @contextlib.contextmanager
 def _watching(teacher: Teacher) -> Iterator[_Peak]:
-    device = teacher.device if isinstance(teacher, Model) else torch.device("cpu")
+    device = teacher.device
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

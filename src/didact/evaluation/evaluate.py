@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from didact.explaining.read_explanations import opened
 from didact.metrics import METRICS
 from didact.metrics.probe import PRESETS
 from didact.models.load import load_teacher
-from didact.registry import check_types, checked_options, parse_spec, renamed_option, unknown
+from didact.option_types import check_types, renamed_option
+from didact.registry import checked_options, parse_spec, unknown
 from didact.results.evaluation import Evaluation
 from didact.results.explanations import Explanations
 
@@ -72,7 +74,7 @@ def evaluated(
     loaded = load_data(data) if isinstance(data, str | Path) else data
     known: Teacher | None = None if teacher is None else load_teacher(teacher)
     maps, said = _sets(explanations, loaded, known, level)
-    special = [name for name, one in maps.items() if one.task != "image" and (one.segments < 0).any()]
+    special = [name for name, one in maps.items() if not one.is_image and (one.segments < 0).any()]
     maps = {name: without_special(one) for name, one in maps.items()}
     first = next(iter(maps.values()))
     if control and RANDOM not in maps:
@@ -93,12 +95,13 @@ def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, object]:
     """Metrics by what they are called, with their options; those of the caller's own by their names."""
     found: dict[str, object] = {}
     for one in asked:
+        one = METRICS.name_of(one) or one if isfunction(one) else one  # a decorated function goes by its name
         if isinstance(one, str):
             spec = parse_spec(one)
             made = METRICS.load(spec.name)
             options = checked_options(spec.options, made, of=spec.name)
             check_types(options, made, of=spec.name)
-            found[str(spec)] = made(**options)
+            found[str(spec)] = METRICS.build(spec.name, options)
         else:
             found[_own_name(one, found)] = one
     if not found:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
+from jaxtyping import Float
 
 from didact.core.dataset import Dataset
 from didact.core.fingerprint import remembered_fingerprint
-from didact.core.model import Model
+from didact.core.model import Model, white_box
+from didact.core.needs import obstacle
 from didact.core.row import Row, Span
 from didact.core.task import task_named
 from didact.core.teacher import Teacher
@@ -16,7 +19,6 @@ from didact.core.words import marked_words
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import OptionError
-from didact.evaluation.metric_table import metric_rows, metric_tests
 from didact.metrics import METRICS, MetricEntry
 from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
@@ -24,8 +26,10 @@ from didact.metrics.probe import Probe
 from didact.metrics.stability import SemanticStability, Stability
 from didact.models.build import build_model
 from didact.registry import parse_spec
-from didact.results.evaluation import Evaluation, MetricTable
+from didact.results.evaluation import Evaluation, MetricRow, MetricTable, MetricTest
 from didact.results.explanations import Explanations
+from didact.stats.claims import claims
+from didact.stats.contrast import row_contrasts
 from didact.viz.progress import Progress
 
 RANDOM: Final = "random"  # the control that knows nothing
@@ -52,7 +56,7 @@ class MetricsJob:
         """Every metric whose needs are met."""
         found = {}
         for name, entry in METRICS.items():
-            metric = METRICS.load(name)()
+            metric = METRICS.build(name, {})
             if self.lacks(entry.needs, metric) is None:
                 found[name] = metric
         if not found:
@@ -64,21 +68,23 @@ class MetricsJob:
 
     def lacks(self, needs: Sequence[str], metric: Any) -> str | None:
         """What stands in the way of a metric; None if nothing does."""
-        if "teacher" in needs and self.teacher is None:
+        if ("teacher" in needs or isinstance(metric, Faithfulness)) and self.teacher is None:
             return "asks the teacher: give it (--model)"
-        if "teacher" in needs and self.teacher is not None and self.teacher.task.name == "reading":
-            return "asks about a class or a score, and this teacher answers spans"
+        if "teacher" in needs and self.teacher is not None:
+            for need in ("a class or a score", "changed rows"):
+                if (fault := obstacle(self.teacher, need)) is not None:
+                    return f"asks about {need}, and {fault}"
         if "rationale" in needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
-        if isinstance(metric, Stability | IouF1) and self.first.task == "image":
+        if isinstance(metric, Stability | IouF1) and self.first.is_image:
             return "compares words, and these are images"
-        if "teacher" in needs and self.first.task == "image" and any(row.image is None for row in self.rows):
+        if "teacher" in needs and self.first.is_image and any(row.image is None for row in self.rows):
             return "asks about images, and files of explanations do not hold them: give the data (--data)"
-        if "encoder" in needs and self.encoder is None and not isinstance(self.teacher, Model):
+        if "encoder" in needs and self.encoder is None and (not self.teacher or obstacle(self.teacher, "embeddings")):
             return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
-        classes = self.teacher is None or self.teacher.classes is not None
-        if isinstance(metric, Faithfulness) and metric.needs_classes and not classes:
-            return "is about classes, and this teacher gives a score"
+        if isinstance(metric, Faithfulness) and metric.needs_classes and self.teacher is not None:
+            fault = obstacle(self.teacher, "classes")
+            return None if fault is None else f"is about classes, and {fault}"
         return None
 
     def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
@@ -96,7 +102,7 @@ class MetricsJob:
         found: dict[str, np.ndarray] = {}
         how: dict[str, str] = {}
         self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
-        words = {name: one if one.task == "image" else one.words() for name, one in self.maps.items()}
+        words = {name: one if one.is_image else one.words() for name, one in self.maps.items()}
         predicted = replace(self.first, predictions=self._predictions())
         is_judged = any(isinstance(one, Plausibility) for one in metrics.values())
         marks = [marks_in(one, self.rows) for one in words.values()] if is_judged else []
@@ -113,7 +119,7 @@ class MetricsJob:
             elif name not in found:
                 found[name] = np.array(
                     [
-                        [_number(name, metric(one, row)) for one, row in zip(own, self.rows, strict=True)]
+                        [_number(name, metric, one, row) for one, row in zip(own, self.rows, strict=True)]
                         for own in self.maps.values()
                     ]
                 )
@@ -166,7 +172,7 @@ class MetricsJob:
 
     def _about(self, probe: Probe) -> Iterator[str]:
         """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
-        own = remembered_fingerprint(self.teacher) if isinstance(self.teacher, Model) else None
+        own = remembered_fingerprint(probe.teacher)
         for name, maps in self.maps.items():
             told = maps.fingerprints.get("teacher")
             if own is not None and told is not None and told != own:
@@ -191,13 +197,13 @@ class MetricsJob:
             data = Dataset("rows", task, {}, classes)
             self.encoder = build_model(self.encoder, data, truncate=True)
         found = self.teacher if self.encoder is None else self.encoder
-        if not isinstance(found, Model):
+        if not isinstance(found, Teacher) or obstacle(found, "embeddings") is not None:
             raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(found).__name__}.")
-        return found
+        return white_box(found, "encoder")
 
     def _unread(self, marks: Marks) -> Iterator[str]:
         """Marked words behind the end of what was explained."""
-        if self.first.task == "image":
+        if self.first.is_image:
             return
         spans = [[span for span in row.rationale or () if isinstance(span, Span)] for row in self.rows]
         everything = sum(sum(marked_words(own, row.texts)) for own, row in zip(spans, self.rows, strict=True))
@@ -230,8 +236,61 @@ def entry_of(name: str, metric: Any) -> MetricEntry:
     return MetricEntry("", "faithfulness", bounds, metric.better, (), "", "")
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, metric: Any, explained: Any, row: Row) -> float:
+    """What a metric of the caller's gives for one explanation."""
+    try:
+        value = metric(explained, row)
+    except Exception as error:
+        raise OptionError(f"Metric {name!r} raised {type(error).__name__} for row {row.id!r}: {error}") from error
     try:
         return float("nan") if value is None else float(value)
     except (TypeError, ValueError):
         raise OptionError(f"Metric {name!r} is to give one number per row (or None), not {value!r}.") from None
+
+
+def metric_rows(
+    metric: str,
+    methods: Sequence[str],
+    values: Float[np.ndarray, "method row"],
+    *,
+    better: str,
+    bounds: tuple[float, float],
+    how: str = "",
+) -> Iterator[MetricRow]:
+    """One line per method: the mean over rows with its 95 % interval, rows measured and skipped."""
+    for method, (mean, *ends, count) in zip(methods, row_means(values), strict=True):
+        # An interval for few rows may reach beyond what the metric can be.
+        low, high = np.clip(ends, *bounds).tolist()
+        yield MetricRow(method, metric, mean, low, high, count, values.shape[1] - count, better, how)
+
+
+def row_means(values: Float[np.ndarray, "_ row"]) -> Iterator[tuple[float, float, float, int]]:
+    """The mean of each line over the rows that have a value, its 95 % interval, and how many these are."""
+    for own, contrast in zip(values, row_contrasts(values), strict=True):
+        finite = own[np.isfinite(own)]
+        ends = (np.nan, np.nan) if contrast is None else contrast.interval()
+        yield float(finite.mean()) if len(finite) else np.nan, *ends, len(finite)
+
+
+def metric_tests(metric: str, methods: Sequence[str], values: Float[np.ndarray, "method row"]) -> Iterator[MetricTest]:
+    """Each two methods on the rows both have: the mean difference, its interval and p.
+
+    The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
+    """
+    pairs = list(combinations(range(len(methods)), 2))
+    if not pairs:
+        return
+    # Equal but for rounding is equal.
+    gaps = np.round(np.stack([values[first] - values[second] for first, second in pairs]), 12)
+    contrasts = row_contrasts(gaps)
+    family = iter(claims([contrast for contrast in contrasts if contrast is not None], over_seeds=False))
+    for (first, second), gap, contrast in zip(pairs, gaps, contrasts, strict=True):
+        finite = gap[np.isfinite(gap)]
+        test = MetricTest(
+            metric, methods[first], methods[second], float(finite.mean()) if len(finite) else np.nan, np.nan, np.nan,
+            len(finite),
+        )  # fmt: skip
+        if contrast is not None:
+            claim = next(family)
+            test = replace(test, low=claim.low, high=claim.high, p=claim.p, claimed=claim.claimed)
+        yield test

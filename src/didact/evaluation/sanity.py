@@ -7,24 +7,25 @@ on shuffled labels; and explanations that give the label away and say nothing el
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from scipy.stats import spearmanr
 
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
-from didact.core.model import Model
+from didact.core.model import Model, white_box
+from didact.core.needs import obstacle, require
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
-from didact.errors import OptionError, UnsupportedError
+from didact.errors import OptionError
 from didact.evaluation.evaluate import evaluated
+from didact.evaluation.metrics_job import row_means
 from didact.explainers import is_learned
 from didact.explaining.align_sets import without_special
 from didact.explaining.explain import explain
@@ -33,19 +34,15 @@ from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, Training, fit
 from didact.learning.train import training_of
 from didact.metrics import METRICS
+from didact.metrics.agreement import agreement
 from didact.metrics.plausibility import RocAuc
 from didact.models.load import load_teacher
 from didact.models.student_init import student_init
 from didact.registry import parse_spec
 from didact.results.explanations import Explanations
 from didact.results.sanity import CHECKS, FooledMetric, Sanity, SanityStep
-from didact.stats.contrast import row_contrasts
 
-_NEEDS: Final = {
-    "weights": "nobody sees its weights; choose the check 'trivial'",
-    "labels": "nobody can train it again; choose the check 'trivial'",
-    "trivial": "it has no classes to give away; choose the check 'weights'",
-}
+_NEEDS: Final = {"weights": "weights", "labels": "training", "trivial": "classes"}  # of each check
 WHOLE: Final = "as it is"
 SHUFFLED: Final = "shuffled labels"
 
@@ -75,15 +72,10 @@ def sanity(
         if name not in CHECKS:
             raise OptionError(f"A check is one of {', '.join(map(repr, CHECKS))}, not {name!r}.")
     known: Teacher = load_teacher(teacher)
-    able = {
-        "weights": isinstance(known, Model),
-        "labels": isinstance(known, Model),
-        "trivial": known.classes is not None,
-    }
-    checks = [name for name in ("weights", "trivial") if able[name]] if checks is None else checks
+    able = [name for name in CHECKS if obstacle(known, _NEEDS[name]) is None]
+    checks = [name for name in able if name != "labels"] if checks is None else checks
     for name in checks:
-        if not able[name]:
-            raise UnsupportedError(f"The check {name!r} cannot be made of teacher {known.name!r}: {_NEEDS[name]}.")
+        require(known, _NEEDS[name], f"The check {name!r}", advice=f"Choose {', '.join(map(repr, able))}.")
     loaded = data if isinstance(data, Dataset) else load_data(data)
     before = loaded.notes
     loaded = align_labels(loaded, known, classes=classes, required="labels" in checks or asks_for_gold(*methods))
@@ -113,14 +105,16 @@ class _Work:
         self.teacher, self.data, self.rows, self.methods = teacher, data, rows, methods
         self.seed, self.batch_size, self.progress = seed, batch_size, progress
         self.notes: list[str] = []
-        self.whole = {method: self._explained(teacher, method) for method in methods}
+
+    @cached_property
+    def whole(self) -> dict[str, Explanations]:
+        """The explanations of the teacher as it is, by method."""
+        return {method: self._explained(self.teacher, method) for method in self.methods}
 
     def weights(self) -> Iterator[SanityStep]:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
         yield from self._compared(WHOLE, self.whole)
-        assert isinstance(self.teacher, Model)
-        _check_in_one_place(self.teacher)
-        twin = deepcopy(self.teacher)
+        twin = deepcopy(white_box(self.teacher, "weights"))
         for step, names in _steps(twin):
             _redraw(twin, names, self.seed)
             yield from self._compared(step, {method: self._explained(twin, method) for method in self.methods})
@@ -147,13 +141,10 @@ class _Work:
 
     def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[SanityStep]:
         for method, one in maps.items():
-            values = np.stack([_likeness(self.whole[method], one), RocAuc()(_in_words(one), self.rows)])
-            numbers = []
-            for own, contrast in zip(values, row_contrasts(values), strict=True):
-                finite = own[np.isfinite(own)]
-                ends = (np.nan, np.nan) if contrast is None else contrast.interval()
-                numbers += [float(finite.mean()) if len(finite) else np.nan, *ends]
-            yield SanityStep(method, step, len(one), *numbers)
+            likeness = agreement([self.whole[method], one], "spearman", by="size")[:, 0, 1]
+            values = np.stack([likeness, RocAuc()(_in_words(one), self.rows)])
+            similarity, area = ((mean, *ends) for mean, *ends, _ in row_means(values))
+            yield SanityStep(method, step, len(one), *similarity, *area)
 
     def _explained(self, teacher: Teacher, method: str) -> Explanations:
         """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
@@ -174,8 +165,6 @@ class _Work:
 
     def _taught_nonsense(self, epochs: int | None) -> Model:
         teacher = self.teacher
-        assert isinstance(teacher, Model)
-        _check_in_one_place(teacher)
         lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
         start = student_init("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
         twin = start.build(self.seed).to(teacher.device)
@@ -191,14 +180,6 @@ class _Work:
             f"training loss is {history[-1].loss:.3f}."
         )
         return twin
-
-
-def _check_in_one_place(teacher: Model) -> None:
-    if teacher.is_spread:
-        raise UnsupportedError(
-            f"Model {teacher.name!r} is spread over devices, and a twin with other weights cannot be made of it. Load "
-            "it on one device, or ask for the check 'trivial' alone."
-        )
 
 
 def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
@@ -239,15 +220,5 @@ def _shuffled(outputs: Outputs, seed: int) -> Outputs:
     return replace(mixed, ids=outputs.ids)
 
 
-def _likeness(first: Explanations, second: Explanations) -> Float[np.ndarray, " row"]:
-    """Spearman's ρ of |scores|, row by row; NaN where either is the same everywhere."""
-    found = np.full(len(first), np.nan)
-    for row, (one, other) in enumerate(zip(first, second, strict=True)):
-        sizes = np.abs(one.scores), np.abs(other.scores)
-        if len(one) > 1 and all(np.ptp(size) > 0 for size in sizes):
-            found[row] = spearmanr(*sizes).statistic
-    return found
-
-
 def _in_words(maps: Explanations) -> Explanations:
-    return maps if maps.task == "image" else without_special(maps).words()
+    return maps if maps.is_image else without_special(maps).words()

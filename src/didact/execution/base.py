@@ -101,7 +101,10 @@ class Executor(Protocol):
 
 @runtime_checkable
 class JobRunner(Protocol):
-    """Runs the jobs of one manifest, one after another, in the process it was made in."""
+    """Runs the jobs of one manifest, one after another, in the process it was made in.
+
+    It is made from the folder of the manifest and from what the manifest says.
+    """
 
     threads: int
 
@@ -110,14 +113,14 @@ class JobRunner(Protocol):
 
 # kind of jobs -> the class that runs them, imported on first use
 RUNNERS: Final[Mapping[JobKind, str]] = {
-    JobKind.TRAIN: "didact.comparing.train_jobs:TrainRunner",
+    JobKind.TRAIN: "didact.comparing.training:TrainRunner",
     JobKind.EXPLAIN: "didact.explaining.shard_jobs:ExplainRunner",
 }
 
 
 def open_runner(manifest: Path) -> JobRunner:
     """The runner for the jobs of a manifest."""
-    kind = JobKind(read_json(manifest, advice="Run the same command again.")["kind"])
-    module, name = RUNNERS[kind].split(":")
-    runner: JobRunner = getattr(importlib.import_module(module), name)(manifest)
+    content = read_json(manifest, advice="Run the same command again.")
+    module, name = RUNNERS[JobKind(content["kind"])].split(":")
+    runner: JobRunner = getattr(importlib.import_module(module), name)(manifest.parent, content)
     return runner

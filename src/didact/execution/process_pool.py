@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -35,64 +36,31 @@ class ProcessPool:
         return self.workers
 
     def run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
-        pool = _Pool(self.module, manifest.path, workers=self.workers, threads=self.threads)
-        waiting = 0
+        workers = [WorkerProcess(self.module, manifest.path, self.threads) for _ in range(self.workers)]
+        idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
+        for worker in workers:
+            idle.put(worker)
+
+        def run_job(key: str) -> JobResult:
+            worker = idle.get()
+            try:
+                return worker.run(key)
+            finally:
+                idle.put(worker)
+
+        threads = ThreadPoolExecutor(self.workers)
+        running: set[Future[JobResult]] = set()
         try:
             for job in jobs:
-                while waiting >= _AHEAD * self.workers:
-                    waiting -= 1
-                    yield pool.next()
-                pool.submit(job.key)
-                waiting += 1
-            pool.finish()
-            for _ in range(waiting):
-                yield pool.next()
+                while len(running) >= _AHEAD * self.workers:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+                running.add(threads.submit(run_job, job.key))
+            yield from (future.result() for future in as_completed(running))
         finally:
-            pool.close()
-
-
-class _Pool:
-    """Threads that each keep one worker process busy. No process is started before it is needed."""
-
-    def __init__(self, module: str, manifest: Path, *, workers: int, threads: int) -> None:
-        self._keys: queue.Queue[str | None] = queue.Queue()
-        self._results: queue.Queue[JobResult | BaseException] = queue.Queue()
-        self._workers = [WorkerProcess(module, manifest, threads) for _ in range(workers)]
-        self._threads = [threading.Thread(target=self._serve, args=(one,), daemon=True) for one in self._workers]
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, key: str) -> None:
-        self._keys.put(key)
-
-    def finish(self) -> None:
-        """No more jobs will come: a process that has nothing left to do ends."""
-        for _ in self._workers:
-            self._keys.put(None)
-
-    def next(self) -> JobResult:
-        """Wait for the next result."""
-        result = self._results.get()
-        if isinstance(result, BaseException):
-            raise result
-        return result
-
-    def close(self) -> None:
-        """End all processes at once, whatever they are doing."""
-        for worker in self._workers:
-            worker.stop()
-        self.finish()
-        for thread in self._threads:
-            thread.join()
-
-    def _serve(self, worker: "WorkerProcess") -> None:
-        try:
-            while (key := self._keys.get()) is not None and not worker.is_stopped:
-                self._results.put(worker.run(key))
-        except BaseException as error:  # raised in the caller, who must not wait for ever
-            self._results.put(error)
-        finally:
-            worker.stop()
+            for worker in workers:  # at once, whatever they are doing
+                worker.stop()
+            threads.shutdown(cancel_futures=True)
 
 
 class WorkerProcess:

@@ -1,11 +1,31 @@
-"""The folder of a run on this machine."""
+"""The folder of a run on this machine, and its copy in a store elsewhere that other runs may use at the same time.
 
+A run pulls what the store has before it would make it, and pushes what it has finished, file by file: the answers of a
+cell first, then the record that vouches for them, so that a cell is there whole or not at all. Nobody locks anything.
+Two runs on one store do their cells in different orders, and each looks for a cell there before it does it.
+"""
+
+import hashlib
+import logging
+import platform
+import random
 import tempfile
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
-from didact.errors import RecordError
+from didact.errors import OptionError, RecordError
+from didact.files.atomic import with_folder, write_bytes
+from didact.files.remote import RUN, Remote, cache_of, is_url
+from didact.files.store import Record, key_of, opened
+
+_BATCH: Final = 200  # cells that are fetched at a time
+_LATER: Final = 30.0  # seconds before a store that failed is tried again
+
+log = logging.getLogger(__name__)
 
 
 class RunDirectory:
@@ -49,3 +69,195 @@ class RunDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         """The run has ended, well or not."""
+
+
+class SyncedRunDirectory(RunDirectory):
+    """A store by its URL, and the folder in which its run works (`cache`, else one in the user's cache).
+
+    A store that fails later than `check` stops nothing: the work goes on in the folder, and the end of the run tries
+    again.
+    """
+
+    def __init__(self, url: str, cache: Path | None = None) -> None:
+        self.remote = Remote(url)
+        super().__init__(cache_of(self.remote.url) if cache is None else cache, self.remote.url)
+        self.taken: set[str] = set()  # cells that were fetched
+        self._patterns: dict[str, None] = {}
+        self._cells: set[str] = set()
+        self._stored: set[str] = set()  # cells that the store has
+        self._damaged: set[str] = set()  # cells that the store has not whole
+        self._synced: dict[str, int] = {}  # by name the time of a file that is the same on both sides
+        self._away_until = 0.0  # when a store that failed is tried again
+        # What grows here is a file of its own there, or two machines would overwrite each other's lines.
+        self._writer = key_of({"host": platform.node(), "folder": str(self.folder.absolute())})[:8]
+
+    def check(self) -> None:
+        super().check()
+        self.remote.check()
+
+    def pull(self, *patterns: str) -> None:
+        self._patterns |= dict.fromkeys(patterns)
+        self._try(lambda: self._pull(patterns))
+
+    def push(self, *patterns: str) -> None:
+        self._patterns |= dict.fromkeys(patterns)
+        self._try(lambda: self._push(patterns))
+
+    def pull_cells(self, keys: Iterable[str]) -> None:
+        missing = [key for key in keys if key not in self._stored]
+        self._cells |= set(missing)
+        self._try(lambda: self._pull_cells(missing))
+
+    def push_cells(self, keys: Iterable[str]) -> None:
+        self._try(lambda: self._push_cells(keys))
+
+    def ordered(self, keys: Sequence[str]) -> Sequence[str]:
+        """Another order in every run: two of them meet in the same cell by chance alone."""
+        return random.Random().sample(keys, len(keys))
+
+    def __enter__(self) -> "SyncedRunDirectory":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        try:
+            self._push(self._patterns)
+            self._push_cells(sorted(self._cells - self._stored))
+            if error is None:
+                for name in RUN:
+                    if (self.folder / name).is_file():
+                        self.remote.upload(self.folder / name, name)
+        except RecordError as failed:
+            if error is not None:
+                log.warning("%s It is kept in %s.", failed, self.folder)
+                return
+            raise RecordError(
+                f"{failed} The run is complete and kept in {self.folder}: mend this, and give the same command again "
+                "to bring it to the store."
+            ) from None
+        log.info("%d of %d cells were taken over from %s", len(self.taken), len(self._cells), self.name)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def _pull(self, patterns: Sequence[str]) -> None:
+        for name in (pattern for pattern in patterns if "/" not in pattern):  # beside folders that may be large
+            if not (self.folder / name).is_file():
+                self.remote.download(name, self.folder / name)
+        folders = dict.fromkeys(pattern.rpartition("/")[0] for pattern in patterns if "/" in pattern)
+        listed = {name: size for folder in folders for name, size in self.remote.list(folder).items()}
+        for name in sorted((name for name in listed if _matches(name, patterns)), key=_vouching_last):
+            path = self.folder / name
+            if not path.is_file():
+                self.remote.download(name, path)
+            if path.is_file() and path.stat().st_size == listed[name]:
+                self._synced[name] = path.stat().st_mtime_ns
+
+    def _push(self, patterns: Iterable[str]) -> None:
+        patterns = list(patterns)
+        folders = dict.fromkeys(pattern.rpartition("/")[0] for pattern in patterns if "/" in pattern)
+        files = [path for folder in folders for path in (self.folder / folder).glob("*") if path.is_file()]
+        names = [path.relative_to(self.folder).as_posix() for path in files]
+        for name in sorted((name for name in names if _matches(name, patterns)), key=_vouching_last):
+            changed = (self.folder / name).stat().st_mtime_ns
+            if self._synced.get(name) != changed:
+                there = name.replace(".jsonl", f".{self._writer}.jsonl") if name.count(".") == 1 else name
+                self.remote.upload(self.folder / name, there)
+                self._synced[name] = changed
+
+    # -- cells --------------------------------------------------------------------------------------------------------
+
+    def _pull_cells(self, keys: Sequence[str]) -> None:
+        """Fetch the cells that are whole there and not done here."""
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            sealed = self.remote.read_all(f"cells/{key}.json" for key in batch)
+            records = {key: _record(sealed.get(f"cells/{key}.json"), key) for key in batch}
+            done = {key: record for key, record in records.items() if record is not None and record.status == "done"}
+            answers = self.remote.read_all(f"cells/{key}.parquet" for key in done)
+            for key in batch:
+                content = answers.get(f"cells/{key}.parquet")
+                if key not in done or not _vouches(done[key], content):
+                    if f"cells/{key}.json" in sealed:
+                        self._damaged.add(key)
+                    continue
+                self._damaged.discard(key)
+                self._stored.add(key)
+                if not self._is_done_here(key):
+                    assert content is not None
+                    path = with_folder(self.folder / "cells" / f"{key}.json")
+                    write_bytes(path.with_suffix(".parquet"), content)
+                    write_bytes(path, sealed[f"cells/{key}.json"])
+                    self.taken.add(key)
+
+    def _push_cells(self, keys: Iterable[str]) -> None:
+        """Write cells that are whole here. A failure never replaces what is done there."""
+        for key in keys:
+            path = self.folder / "cells" / f"{key}.json"
+            sealed, answers = _read(path), _read(path.with_suffix(".parquet"))
+            record = _record(sealed, key)
+            if sealed is None or record is None or (record.status == "done" and not _vouches(record, answers)):
+                continue  # damaged here; the run does it again
+            is_new = key in self._damaged and record.status == "done"
+            theirs = None if is_new else _record(self.remote.read(f"cells/{key}.json"), key)
+            if theirs is None or theirs.status != "done":
+                if answers is not None and record.status == "done":
+                    self.remote.write(f"cells/{key}.parquet", answers)
+                self.remote.write(f"cells/{key}.json", sealed)
+            self._damaged.discard(key)
+            if record.status == "done":
+                self._stored.add(key)
+
+    def _is_done_here(self, key: str) -> bool:
+        path = self.folder / "cells" / f"{key}.json"
+        record = _record(_read(path), key)
+        return record is not None and record.status == "done" and _vouches(record, _read(path.with_suffix(".parquet")))
+
+    def _try(self, call: Callable[[], None]) -> None:
+        """Ask the store, unless it failed a moment ago. A warning says so once."""
+        if time.monotonic() < self._away_until:
+            return
+        try:
+            call()
+        except RecordError as error:
+            if not self._away_until:
+                log.warning("%s Work goes on in %s, and the store is tried again.", error, self.folder)
+            self._away_until = time.monotonic() + _LATER
+
+
+def open_run_dir(out: str | Path, cache: str | Path | None = None) -> RunDirectory:
+    """The folder that was asked for: a path, or a URL with a folder on this machine to work in."""
+    if is_url(out):
+        return SyncedRunDirectory(str(out), None if cache is None else Path(cache))
+    if cache is not None:
+        raise OptionError(f"{out} is a folder of this machine and needs no cache. Leave it out, or give a URL as out.")
+    return RunDirectory(Path(out))
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a finished file has such a name. Patterns do not reach into folders."""
+    return any(fnmatch(name, one) and name.count("/") == one.count("/") for one in patterns) and name[-4:] != ".tmp"
+
+
+def _vouching_last(name: str) -> tuple[bool, str]:
+    return not name.endswith(".safetensors"), name
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _record(content: bytes | None, key: str) -> Record | None:
+    """The record that was sealed so; None if it is missing or damaged."""
+    try:
+        return None if content is None else opened(content, key, f"{key}.json")
+    except RecordError:
+        return None
+
+
+def _vouches(record: Record, answers: bytes | None) -> bool:
+    """Whether these are the answers that the record was sealed with."""
+    return answers is not None and hashlib.sha256(answers).hexdigest() == record.payload.get("outputs")

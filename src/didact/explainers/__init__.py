@@ -1,9 +1,19 @@
 """How units are scored: one module per method, each an `Explainer` that receives a teacher and never builds one.
 
+Close relatives share a module: `gradients`, `integrated_gradients`, `gradient_shap`, `layer_conductance`; `deeplift`,
+`lrp`; `attention`, `attention_rollout`, `attention_flow`, `attention_alignment`, `value_zeroing`; `occlusion`, `lime`,
+`kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; the learned `mix` (SMaT) and `l2e`.
+
+What they share: `slopes` (gradients), `rules`, `derivatives` and `written_out` (DeepLIFT, LRP), `completeness`
+(residuals), `background` (rows to compare with), `perturbation` (methods that remove units), `parts` (what a mix
+weighs), `learned` (learned explainers on disk), `l2e_network`, `l2e_spec`. From a name to an explainer: `build`,
+`options` (a help line for each option), `aliases`, `presets`, `default`. `contract` holds the promises that the
+contract suite and `didact.check_explainer` check.
+
 `EXPLAINERS` lists them as plain text, so that `didact methods` imports nothing heavy. To add one: a module with an
-`Explainer`, a line here, and it is in the contract suite of tests/explainers. `contract.py` holds the promises that are
-checked there and by `didact.check_explainer`. Packages outside add theirs through the entry point group
-`didact.explainers`.
+`Explainer` (the shortest example is `occlusion`), an entry below, a help line for each new option in `options`, and a
+row in docs/explainers.md; it is then in the contract suite of tests/explainers. Packages outside add theirs through the
+entry point group `didact.explainers`.
 """
 
 from dataclasses import dataclass
@@ -209,5 +219,6 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         ),
     },
     group="didact.explainers",
+    reserved=("none", "smat"),
     aliases=ALIASES,
 )  # fmt: skip

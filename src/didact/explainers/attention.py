@@ -5,10 +5,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, evaluating
+from didact.core.model import Model, TokenScores, evaluating, white_box
 from didact.core.normalise import softmax_over
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.slopes import frozen, white_box
+from didact.explainers.slopes import frozen
 
 
 class Attention(Explainer):

@@ -5,11 +5,11 @@ import torch
 from jaxtyping import Float, Int
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import white_box
 from didact.core.row import Row, Span
 from didact.core.words import words
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention_rollout import residual_attention
-from didact.explainers.slopes import white_box
 
 
 class AttentionAlignment(Explainer):
@@ -31,7 +31,7 @@ class AttentionAlignment(Explainer):
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         model = white_box(teacher, "attention_alignment")
-        if model.task.name != "reading":
+        if not model.task.has_alignments:
             raise UnsupportedError(
                 f"Method 'attention_alignment' ties a question to its passage, and model {model.name!r} does "
                 f"{model.task}. Choose attention_all or attention_rollout, or a model of task reading."

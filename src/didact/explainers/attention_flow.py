@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import white_box
 from didact.core.normalise import share_over
 from didact.explainers.attention_rollout import residual_attention, start_of
-from didact.explainers.slopes import white_box
 
 Sinks: TypeAlias = Int[np.ndarray, " block"]
 Edges: TypeAlias = Bool[np.ndarray, "block middle token token"]

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from didact.core.batching import area_batches
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, evaluating
+from didact.core.model import Model, TokenScores, evaluating, white_box
 from didact.core.normalise import positive, share_over, softmax_over
-from didact.explainers.slopes import white_box
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
 _PAIRS = 512 * 512

@@ -5,17 +5,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
+from didact.core.adapt import as_teacher
+from didact.core.batch import Batch
 from didact.core.explainer import Explainer
+from didact.core.explanation import Explanation, Kind
+from didact.core.target import Target
+from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
-from didact.registry import check_types, checked_options, parse_spec, plain, renamed_option
+from didact.option_types import check_types, renamed_option
+from didact.registry import checked_options, parse_spec, plain
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
     """An explainer, what it is called, and all its options, also those nobody named.
 
-    `is_known` tells whether name, options and version decide the scores: not so for what was made elsewhere.
+    `is_known` tells whether name, options and version decide the scores, in every process: not so for what was made
+    elsewhere, or named in this process alone.
     """
 
     explainer: Callable[..., Any]
@@ -53,17 +62,21 @@ def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any
         given = {name: plain(value) for name, value in given.items()}
         check_types(given, kind, of=repr(spec.name))
         defaults = {name: one.default for name, one in _options_of(kind).items()}
-        return Built(kind(**given), spec.name, defaults | given)
+        is_known = not EXPLAINERS.local_codes(spec.name, *given.values())
+        built = EXPLAINERS.build(spec.name, given)
+        explainer = built if isinstance(built, Explainer) else FunctionExplainer(built)
+        return Built(explainer, spec.name, defaults | given, is_known)
     if isinstance(method, type) or not callable(method):
         raise OptionError(
             f"A method is a name, an explainer or a callable, not {method!r}. Make one: Lime(samples=200)."
         )
     checked_options(options, lambda: None, of=f"a finished explainer ({_name(method)})")
     if not isinstance(method, Explainer):
-        return Built(method, _name(method), {}, is_known=False)
+        return Built(FunctionExplainer(method), _name(method), {}, is_known=False)
     if isinstance(method, Learned):  # what it learned is known, and with it what decides its scores
         learned = {"weights": fingerprint_of_weights(method)} if method.is_ready else {}
-        return Built(method, _name(method), method.options | learned)
+        is_known = not EXPLAINERS.local_codes(*method.options.values())
+        return Built(method, _name(method), method.options | learned, is_known)
     own = {name: getattr(method, name, None) for name in _options_of(type(method))}
     shown = {name: value for name, value in own.items() if isinstance(value, int | float | str)}
     return Built(method, _name(method), shown, is_known=False)
@@ -74,6 +87,25 @@ def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: one for name, one in found.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+class FunctionExplainer(Explainer):
+    """A function that scores units. Plain scores become an explanation of the kind that its attribute `kind` says."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def __call__(self, teacher: Predictor, batch: Batch, target: Target) -> Any:
+        """Scores of the teacher itself, not of a copy: `check_explainer` sees what the function does to it."""
+        return self.forward(as_teacher(teacher), batch, target)
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Any:
+        scores = self.function(teacher, batch, target)
+        kind: Kind | None = getattr(self.function, "kind", None)
+        if kind is None or not isinstance(scores, Tensor) or scores.shape != batch.mask.shape:
+            return scores  # an explanation, or else the caller says what is wrong
+        return Explanation(scores.detach() * batch.units, batch.mask, batch.units, kind)
+
+
 def _name(method: Callable[..., Any]) -> str:
     """The name it is registered under, or the name it has."""
-    return EXPLAINERS.name_of(type(method)) or str(getattr(method, "__name__", type(method).__name__))
+    return EXPLAINERS.name_of(method) or str(getattr(method, "__name__", type(method).__name__))

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from didact.core.aim import aim
 from didact.core.batch import Batch
-from didact.core.encode import encoded, logits_of
 from didact.core.explanation import Explanation, Kind
 from didact.core.row import Row
 from didact.core.teacher import Teacher
@@ -86,8 +85,8 @@ def explained(
 ) -> tuple[Any, Batch]:
     """What the explainer says of the predicted class of these rows; it is prepared with `everyone`."""
     explainer = prepared(everyone or rows)
-    batch = encoded(teacher, rows)
-    return explainer(teacher, batch, aim(teacher, rows, batch, logits_of(teacher, rows, batch))), batch
+    batch = teacher.encode(rows)
+    return explainer(teacher, batch, aim(teacher, rows, batch, teacher.answers(rows, batch)[0])), batch
 
 
 def _scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:

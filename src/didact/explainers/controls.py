@@ -37,7 +37,7 @@ class Random(Explainer):
             drawn = numpy_generator(self.seed, "random", name).random(int(units.sum()))
             scores[row, units] = torch.from_numpy(drawn).to(scores)
         aligned = None
-        if teacher.task.name == "reading" and batch.rows is not None:
+        if teacher.task.has_alignments and batch.rows is not None:
             aligned = tuple(map(self._pairs, batch.rows))
         return Explanation(scores, batch.mask, batch.units, "magnitude", alignments=aligned)
 
@@ -109,7 +109,7 @@ class Human(Explainer):
         if self.noise > 0:
             marks = self._careless(batch, marks)
         aligned = None
-        if teacher.task.name == "reading" and any(row.alignments is not None for row in batch.rows or ()):
+        if teacher.task.has_alignments and any(row.alignments is not None for row in batch.rows or ()):
             aligned = tuple(map(self._pairs, batch.rows or ()))
         scores = marks.to(_zeros(batch).dtype)
         return Explanation(scores, batch.mask, batch.units, "binary", alignments=aligned)

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from didact.core.baseline import BASELINES, baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import At, Model, TokenVectors
+from didact.core.model import At, Model, TokenVectors, white_box
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import BENT, POWERS, Call, Choice, Function, Rules, activations_whole
-from didact.explainers.slopes import check_at, frozen, points, white_box
+from didact.explainers.slopes import check_at, frozen, points
 
 
 class DeepLift(Explainer):

@@ -7,11 +7,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from didact.core.encode import logits_of
-from didact.core.model import Batch, Model, Row
+from didact.core.model import Batch, Model, Row, white_box
 from didact.core.precision import SINGLE, weights_precision
 from didact.core.target import Target
-from didact.core.teacher import Teacher
+from didact.core.teacher import Differentiable, Teacher
 from didact.errors import DidactError
 from didact.explainers.build import build_explainer
 
@@ -21,7 +20,7 @@ THOROUGH: Final = "integrated_gradients"  # of models whose scores FAST does not
 BLACK_BOX: Final = "occlusion"  # of functions, and of half-precision and int8 models: one question for each unit
 LARGEST_RESIDUAL: Final = 0.05
 _TEXTS: Final = ("one good day", "they did not like it")
-_CHOICES: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
+_CHOICES: WeakKeyDictionary[Teacher, str] = WeakKeyDictionary()
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +34,10 @@ def default_method(teacher: Teacher, rows: Sequence[Row] = ()) -> str:
     backward pass and is made once for each model. Texts are tried on sentences of its own; `rows` are only needed for
     models that read images.
     """
-    if not isinstance(teacher, Model) or weights_precision(teacher) != SINGLE:
+    if not isinstance(teacher, Differentiable) or weights_precision(teacher) != SINGLE:
         return BLACK_BOX
     if teacher not in _CHOICES:
-        obstacle = _obstacle(teacher, rows)
+        obstacle = _obstacle(white_box(teacher, FAST), rows)
         _CHOICES[teacher] = FAST if obstacle is None else THOROUGH
         if obstacle is not None:
             log.info("Explaining %r with %s: %s", teacher.name, THOROUGH, obstacle)
@@ -53,7 +52,7 @@ def _obstacle(model: Model, rows: Sequence[Row]) -> str | None:
     try:
         with torch.inference_mode(False):
             batch = model.encode(trial).to(model.device)
-            residual = _largest_residual(model, batch)
+            residual = _largest_residual(model, trial, batch)
     except (DidactError, RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         return f"{FAST} does not run on it ({error})."
     if residual <= LARGEST_RESIDUAL:
@@ -68,8 +67,8 @@ def _trial_rows(model: Model, rows: Sequence[Row]) -> list[Row]:
     return [Row(f"trial-{number}", (text,) * segments) for number, text in enumerate(_TEXTS)]
 
 
-def _largest_residual(model: Model, batch: Batch) -> float:
-    target = Target.predicted(model.task, logits_of(model, (), batch))
+def _largest_residual(model: Model, rows: Sequence[Row], batch: Batch) -> float:
+    target = Target.predicted(model.task, model.answers(rows, batch)[0])
     residual = build_explainer(FAST).explainer(model, batch, target).residual
     assert residual is not None, "a fast method is one whose scores add up"
     return float(residual.max())

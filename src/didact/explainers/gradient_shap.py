@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import Model, TokenVectors
+from didact.core.model import Model, TokenVectors, white_box
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
 from didact.explainers.background import Background
 from didact.explainers.completeness import left_over
-from didact.explainers.slopes import check_at, frozen, points, slope, values_at, white_box
+from didact.explainers.slopes import check_at, frozen, points, slope, values_at
 
 
 class GradientShap(Explainer):

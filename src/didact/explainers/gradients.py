@@ -7,9 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.model import white_box
 from didact.core.seeds import seed_from
 from didact.errors import OptionError
-from didact.explainers.slopes import check_at, frozen, points, slope, white_box
+from didact.explainers.slopes import check_at, frozen, points, slope
 
 
 class GradientNorm(Explainer):

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import At, Model, TokenScores, TokenVectors
+from didact.core.model import At, Model, TokenScores, TokenVectors, white_box
 from didact.errors import OptionError
 from didact.explainers.completeness import left_over
-from didact.explainers.slopes import check_at, frozen, points, slope, values_at, white_box
+from didact.explainers.slopes import check_at, frozen, points, slope, values_at
 
 PointRows: TypeAlias = Int[Tensor, " point"]
 Shares: TypeAlias = Float[Tensor, " point"]

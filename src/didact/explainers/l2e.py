@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from didact.core.encode import device_of, encoded, logits_of
 from didact.core.explanation import Explanation, Kind
-from didact.core.model import Batch, Model, Outputs, Row, TokenMask, TokenScores, evaluating
+from didact.core.model import Batch, Outputs, Row, TokenMask, TokenScores, evaluating
+from didact.core.needs import require
 from didact.core.normalise import positive, softmax_over
 from didact.core.players import LEVELS, first_positions, players_of
 from didact.core.target import Target
-from didact.core.teacher import Teacher
+from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e_network import Network
 from didact.explainers.l2e_spec import NetworkSpec, frequent_words, teacher_embeddings
@@ -96,7 +96,7 @@ class L2E(Learned):
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:  # noqa: ARG002 - it was learned before
         self.reads.check(teacher)
-        self.to(device_of(teacher))
+        self.to(teacher.device)
 
     @property
     def compares(self) -> bool:
@@ -152,7 +152,7 @@ class L2E(Learned):
                 f"The explainer 'l2e' explains a class or a score, and the target is a {target.kind}. "
                 "Choose another target, or the explainer it imitates."
             )
-        return self.bucket(logits_of(teacher, batch.rows or (), batch)[:, 0]).to(batch.device)
+        return self.bucket(teacher.answers(batch.rows or (), batch)[0][:, 0]).to(batch.device)
 
     def bucket(self, said: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Which of the buckets each score of a regression falls into."""
@@ -179,9 +179,9 @@ class L2E(Learned):
             answers = torch.from_numpy((outputs or teacher.predict(rows)).values[:, 0])
             shares = torch.arange(1, self.buckets, dtype=answers.dtype) / self.buckets
             edges = answers.quantile(shares).unique().tolist()
-        batch = encoded(teacher, rows[:1]).to(device_of(teacher))
+        batch = teacher.encode(rows[:1]).to(teacher.device)
         vocabulary: tuple[Any, ...] | None = None
-        if not isinstance(teacher, Model) or (self.embeddings == "own" and batch.pixels is None):
+        if not isinstance(teacher, Differentiable) or (self.embeddings == "own" and batch.pixels is None):
             vocabulary = tuple(frequent_words(teacher, rows))
         reads = NetworkSpec(
             classes=teacher.classes,
@@ -192,8 +192,8 @@ class L2E(Learned):
             is_signed=is_signed,
         )
         self._build(reads)
-        self.to(device_of(teacher))
-        if isinstance(teacher, Model) and next(teacher.parameters()).dtype == torch.float64:
+        self.to(teacher.device)
+        if isinstance(teacher, Differentiable) and teacher.dtype == torch.float64:
             self.double()
 
     def _build(self, reads: NetworkSpec) -> None:
@@ -238,16 +238,10 @@ class L2E(Learned):
 
 def check_teacher(teacher: Teacher) -> None:
     """An error if no network can explain what this teacher answers."""
-    if teacher.task.name == "reading":
-        raise UnsupportedError(
-            "The explainer 'l2e' explains a class or a score, and a reading teacher answers spans. Choose the "
-            "explainer it would imitate."
-        )
-    if not isinstance(teacher, Model) and not teacher.task.is_text:
-        raise UnsupportedError(
-            "The explainer 'l2e' reads the embeddings of an image's patches, and a black box has none. Choose a model "
-            "as the teacher, or the explainer itself."
-        )
+    advice = "Choose a model as the teacher, or the explainer it would imitate."
+    require(teacher, "a class or a score", "The explainer 'l2e'", advice=advice)
+    if not teacher.task.is_text:
+        require(teacher, "embeddings", "The explainer 'l2e'", advice=advice)
 
 
 def scored_units(batch: Batch, level: str) -> TokenMask:

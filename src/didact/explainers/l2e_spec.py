@@ -10,8 +10,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from didact.core.model import Batch, Model, Row, TokenVectors
-from didact.core.teacher import Teacher
+from didact.core.model import Batch, Row, TokenVectors, white_box
+from didact.core.teacher import Differentiable, Teacher
 from didact.core.words import words_of
 from didact.errors import OptionError
 
@@ -50,7 +50,7 @@ class NetworkSpec:
                 f"This explainer was learned for a teacher whose classes are {_class_list(self.classes)}, and those of "
                 f"{teacher.name!r} are {_class_list(teacher.classes)}. Learn it anew (didact learn l2e)."
             )
-        if self.dim is not None and not isinstance(teacher, Model):
+        if self.dim is not None and not isinstance(teacher, Differentiable):
             raise OptionError(
                 f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it anew "
                 "(didact learn l2e)."
@@ -66,14 +66,9 @@ class NetworkSpec:
                     f"{found.shape[-1]}. It was learned for another teacher: learn it anew (didact learn l2e)."
                 )
             return found
-        if isinstance(teacher, Model):
-            known = [[self._places.get(one, 0) for one in row] for row in batch.tokens.tolist()]
-        else:
-            assert batch.rows is not None
-            length = batch.tokens.shape[1]
-            known = [[self._places.get(word, 0) for word in _folded_words(row)] for row in batch.rows]
-            known = [row + [0] * (length - len(row)) for row in known]
-        return torch.tensor(known, device=batch.device)
+        length = batch.tokens.shape[1]
+        known = [[self._places.get(word, 0) for word in words] for words in _read_words(teacher, batch)]
+        return torch.tensor([row + [0] * (length - len(row)) for row in known], device=batch.device)
 
     def plain(self) -> dict[str, object]:
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
@@ -86,27 +81,27 @@ class NetworkSpec:
 
 
 def teacher_embeddings(teacher: Teacher, batch: Batch) -> TokenVectors:
-    assert isinstance(teacher, Model)
     with torch.no_grad():
-        return teacher.embed(batch)
+        return white_box(teacher, "l2e").embed(batch)
 
 
 def frequent_words(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
     """The words (or tokens) that occur at least twice, the most frequent first."""
     counts: Counter[Any] = Counter()
-    if isinstance(teacher, Model):
-        for start in range(0, len(rows), 256):
-            batch = teacher.encode(rows[start : start + 256])
-            counts.update(batch.tokens[batch.mask].tolist())
-    else:
-        for row in rows:
-            counts.update(_folded_words(row))
+    for start in range(0, len(rows), 256):
+        for words in _read_words(teacher, teacher.encode(rows[start : start + 256])):
+            counts.update(words)
     return [word for word, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _RARE]
 
 
-def _folded_words(row: Row) -> list[str]:
-    """A row's words as a network knows them: whatever their case."""
-    return [row.texts[one.segment][one.start : one.end].casefold() for one in words_of(row.texts)]
+def _read_words(teacher: Teacher, batch: Batch) -> list[list[Any]]:
+    """What a network knows of each row: a model's tokens by number, else words, whatever their case."""
+    if isinstance(teacher, Differentiable):
+        return [tokens[mask].tolist() for tokens, mask in zip(batch.tokens, batch.mask, strict=True)]
+    return [
+        [row.texts[word.segment][word.start : word.end].casefold() for word in words_of(row.texts)]
+        for row in batch.rows or ()
+    ]
 
 
 def _class_list(classes: Sequence[str] | None) -> str:

@@ -4,9 +4,9 @@ import torch
 
 from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, TokenVectors
+from didact.core.model import Model, TokenScores, TokenVectors, white_box
 from didact.errors import OptionError
-from didact.explainers.slopes import check_at, frozen, white_box
+from didact.explainers.slopes import check_at, frozen
 
 
 class LayerConductance(Explainer):

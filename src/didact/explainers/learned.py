@@ -20,7 +20,8 @@ from didact.files.atomic import new_folder, write_text
 from didact.files.paths import check_readable, kind_at, short
 from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
 from didact.files.store import canonical
-from didact.registry import check_types, checked_options
+from didact.option_types import check_types
+from didact.registry import checked_options
 
 _FORMAT: Final = 1
 

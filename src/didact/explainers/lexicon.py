@@ -7,7 +7,6 @@ from torch import Tensor
 
 from didact.core.aim import aim, target_names
 from didact.core.batching import row_batches
-from didact.core.encode import device_of, encoded, logits_of
 from didact.core.explainer import Batch, Explainer, Explanation, Kind, Row, Target, Teacher
 from didact.core.players import LEVELS, on_positions, players_of
 from didact.errors import OptionError, UnsupportedError
@@ -47,7 +46,7 @@ class Lexicon(Explainer):
     @classmethod
     def of(cls, maps: Explanations) -> "Lexicon":
         """The lexicon of these explanations, as they are: of tokens or, if they are of words, of words."""
-        if maps.task == "image":
+        if maps.is_image:
             raise UnsupportedError(_NO_WORDS)
         found = cls(level=str(maps.options.get("level", "token")))
         found.imitate = maps.method  # by whatever it was made
@@ -62,7 +61,7 @@ class Lexicon(Explainer):
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         if not teacher.task.is_text:
             raise UnsupportedError(_NO_WORDS)
-        if teacher.task.name == "reading":
+        if teacher.task.is_per_token:
             raise UnsupportedError(_NO_CLASS.format("a span"))
         if not self.is_given:  # they are explained when a row asks for it: a run that goes on may need none
             self.scores, self.background = None, rows
@@ -82,8 +81,8 @@ class Lexicon(Explainer):
         seen: list[tuple[str, str, float]] = []
         for chosen in row_batches(rows, _BATCH):
             here = [rows[index] for index in chosen]
-            batch = encoded(teacher, here).to(device_of(teacher))
-            target = aim(teacher, here, batch, logits_of(teacher, here, batch))
+            batch = teacher.encode(here).to(teacher.device)
+            target = aim(teacher, here, batch, teacher.answers(here, batch)[0])
             found = built(teacher, batch, target)
             self.kind = "signed" if found.kind == "signed" else "magnitude"
             names = target_names(teacher, here, batch, target)

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores
+from didact.core.model import Model, TokenScores, white_box
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import Call, Choice, Rules, activations_whole
-from didact.explainers.slopes import check_at, frozen, white_box
+from didact.explainers.slopes import check_at, frozen
 
 _COUNTED: Final = 1e-3  # a residual above this may come from constants that were counted for another row
 

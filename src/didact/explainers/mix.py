@@ -12,16 +12,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from didact.core.encode import device_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import Model, TokenMask, TokenScores, TokenVectors, evaluating
+from didact.core.model import TokenMask, TokenScores, TokenVectors, evaluating, white_box
+from didact.core.needs import obstacle
 from didact.core.normalise import share_over, softmax_over
 from didact.core.players import over_positions, players_of
 from didact.core.simplex import NORMALISERS
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention import check_temperature, mean_logits
 from didact.explainers.learned import Learned
-from didact.explainers.slopes import frozen, white_box
+from didact.explainers.slopes import frozen
 from didact.registry import parse_spec, split_list
 from didact.viz.mix import MixView
 
@@ -65,7 +65,7 @@ class Mix(Learned):
         names = self.part_names(teacher, rows[0])
         if not self.names:
             self.start(names)
-            self.to(device_of(teacher))
+            self.to(teacher.device)
         elif names != self.names:
             raise OptionError(
                 f"This explainer weighs {len(self.names)} parts ({_some(self.names)}), and {teacher.name!r} has "
@@ -240,11 +240,11 @@ def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
     from didact.explainers.build import build_explainer
 
     if members == AUTO:
-        if not isinstance(teacher, Model):
+        if obstacle(teacher, "gradients") is not None:
             return ("occlusion", "lime", "kernel_shap")
         found = ("gradient_norm", "gradient_input", "integrated_gradients", "occlusion")
         try:
-            mean_logits(teacher, teacher.encode([row]).to(teacher.device))
+            mean_logits(white_box(teacher, "blend"), teacher.encode([row]).to(teacher.device))
         except UnsupportedError:
             return found
         return ("attention_all", *found)

@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model
 from didact.core.perturb import MaskedForward, check_replace, on_all_positions
 from didact.core.players import on_positions, players_of
 from didact.errors import UnsupportedError
@@ -86,8 +85,7 @@ def _padded(
     """One number per player of each row, padded with zeros, in the precision of the teacher."""
     widest = max(counts, default=0)
     padded = np.stack([np.pad(one[:count], (0, widest - count)) for one, count in zip(found, counts, strict=True)])
-    dtype = next(teacher.parameters()).dtype if isinstance(teacher, Model) else torch.float64
-    return torch.from_numpy(padded).to(device=batch.device, dtype=dtype)
+    return torch.from_numpy(padded).to(device=batch.device, dtype=teacher.dtype)
 
 
 def nothing_and_all(units: int) -> Bool[np.ndarray, "2 unit"]:

@@ -10,18 +10,7 @@ from torch import Tensor, nn
 from didact.core.batching import length_buckets
 from didact.core.model import At, Batch, Model, TokenVectors, evaluating
 from didact.core.target import Target
-from didact.core.teacher import Teacher
-from didact.errors import OptionError, UnsupportedError
-
-
-def white_box(teacher: Teacher, method: str) -> Model:
-    """The teacher, if gradients can be taken in it."""
-    if isinstance(teacher, Model):
-        return teacher
-    raise UnsupportedError(
-        f"Method {method!r} needs gradients or attention, and teacher {teacher.name!r} is not a model: only its "
-        "answers can be seen. Choose one that needs predictions only: occlusion, lime, kernel_shap, shapley_sampling."
-    )
+from didact.errors import OptionError
 
 
 def check_at(at: str) -> At:

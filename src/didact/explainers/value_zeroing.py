@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from didact.core.batching import longest_first
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, evaluating, white_box
 from didact.core.normalise import share_over
 from didact.errors import OptionError
 from didact.explainers.attention_rollout import rolled_out, start_of
-from didact.explainers.slopes import white_box
 
 
 class ValueZeroing(Explainer):

@@ -1,8 +1,8 @@
 """Sets of explanations side by side: what they are called, and whether they are about the same rows. No torch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
+from itertools import compress, product
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,8 @@ import numpy as np
 from didact.errors import DataError, OptionError, ShapeError
 from didact.registry import Spec
 from didact.results.explanations import Explanations
+from didact.results.ragged import bounds_of, row_of_units
+from didact.results.words import UNIT_COLUMNS
 
 LEVELS: Final = ("token", "word")
 
@@ -118,16 +120,9 @@ def matched(part: Mapping[str, Explanations]) -> dict[str, Explanations]:
 def without_special(maps: Explanations) -> Explanations:
     """The same without units that stand in no text: special tokens can be neither marked nor taken away."""
     inside = maps.segments >= 0
-    if maps.task == "image" or inside.all():
+    if maps.is_image or inside.all():
         return maps
-    rows = np.repeat(np.arange(len(maps)), np.diff(maps.bounds))[inside]
-    counts = np.bincount(rows, minlength=len(maps))
-    return replace(
-        maps,
-        bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        tokens=tuple(token for token, stays in zip(maps.tokens, inside.tolist(), strict=True) if stays),
-        segments=maps.segments[inside],
-        word_index=maps.word_index[inside],
-        offsets=maps.offsets[inside],
-        scores=maps.scores[inside],
-    )
+    counts = np.bincount(row_of_units(maps.bounds)[inside], minlength=len(maps))
+    columns = {name: getattr(maps, name)[inside] for name in UNIT_COLUMNS if name != "tokens"}
+    tokens = tuple(compress(maps.tokens, inside.tolist()))
+    return maps.derive(bounds=bounds_of(counts), tokens=tokens, **columns)

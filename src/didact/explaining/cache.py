@@ -1,4 +1,4 @@
-"""Explanations of a run: computed once, kept, shared by all cells, and only those added that are missing."""
+"""The explanations of a run in files: computed once, shared by all students, and only the missing ones added."""
 
 import hashlib
 import re
@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from didact.core.encode import device_of
 from didact.core.explainer import Explainer
 from didact.core.fingerprint import forget_fingerprint
-from didact.core.human import HumanTeacher
-from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
@@ -26,7 +23,6 @@ from didact.explaining.job import ExplainJob
 from didact.explaining.score_checks import warn_of_scores
 from didact.explaining.to_columns import gold_labels
 from didact.files.store import key_of
-from didact.models.native import NativeModel
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import to_parquet
@@ -37,67 +33,15 @@ Method = str | Explainer | Explanations | Callable[..., Any]
 _ON_CPU: Final = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """A file of explanations in the run's folder, and what goes into the keys of the cells that use it."""
+@dataclass(frozen=True)
+class CachedFile:
+    """A file of explanations in the cache's folder, and what goes into the keys of the students that use it."""
 
-    file: str
+    name: str
     key: str
 
 
-def keep_explanations(
-    folder: Path,
-    teacher: Teacher,
-    fingerprint: str,
-    rows: Sequence[Row],
-    method: Method,
-    *,
-    label: str,
-    background: Sequence[Row],
-    outputs: Outputs | None = None,
-    progress: bool = False,
-    fill: FillStore | None = None,
-) -> Kept:
-    """The explanations of these rows in a file: those kept before, with the missing ones computed now.
-
-    A plan that grows (more seeds, larger sizes) explains only the rows it adds. `outputs` are the teacher's answers.
-    `fill` may explain shards elsewhere.
-    """
-    given = as_explanations(method)
-    if given is not None:
-        return _keep_given(folder, chosen(given, rows, label=label), label, whole=given)
-    job = _job(teacher, method, background)
-    if not job.method.is_known:
-        work = DatasetJob(job, rows, outputs)
-        work.check()
-        explanations = work.explain(progress=progress)
-        warn_of_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
-        return _keep_given(folder, explanations, label)
-    cached = _lookup(folder, job, fingerprint, rows, label)
-    if _loaded(cached.path) is not None:
-        return cached.kept
-    known, missing = cached.parts()
-    if not missing:
-        _save(cached.path, teacher, rows, known)
-        return cached.kept
-    work = DatasetJob(job, missing, outputs)
-    work.check()
-    forget_fingerprint(teacher)
-    store = work.store(cached.path)
-    new = work.explain(store, progress=progress, fill=fill)
-    _save(cached.path, teacher, rows, [*known, new])
-    store.clear()
-    warn_of_scores(job.method, new.residuals, new.cautions, stacklevel=2)
-    return cached.kept
-
-
-def _save(path: Path, teacher: Teacher, rows: Sequence[Row], parts: Sequence[Explanations]) -> None:
-    """Save the explanations of all rows, in their order, from the parts that hold some of them."""
-    fingerprints = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
-    alike = [replace(part, fingerprints=fingerprints, teacher=teacher.name, images=None) for part in parts]
-    explanations = alike[0] if len(alike) == 1 else Explanations.joined(alike)
-    # The same text may have got another label since.
-    replace(chosen(explanations, rows, label=path.name), labels=gold_labels(teacher, rows)).save(path)
+Members = Sequence[tuple[str, CachedFile]]  # of a blend, by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +57,8 @@ class CacheLookup:
     others: Sequence[Path] = ()
 
     @property
-    def kept(self) -> Kept:
-        return Kept(self.path.name, self.key)
+    def file(self) -> CachedFile:
+        return CachedFile(self.path.name, self.key)
 
     def missing_rows(self) -> Sequence[Row]:
         """The rows that are in none of the files."""
@@ -126,7 +70,7 @@ class CacheLookup:
         have: set[str] = set()
         for other in self.others:
             explanations = _loaded(other)
-            if explanations is None or explanations.task == "image":  # texts tell whether a row is the same
+            if explanations is None or explanations.is_image:  # texts tell whether a row is the same
                 continue
             texts = dict(zip(explanations.ids, explanations.texts, strict=True))
             rows = [row for row in self.rows if row.id not in have and texts.get(row.id) == row.texts]
@@ -136,81 +80,115 @@ class CacheLookup:
         return parts, [row for row in self.rows if row.id not in have]
 
 
-def lookup(
-    folder: Path,
-    teacher: Teacher,
-    fingerprint: str,
-    rows: Sequence[Row],
-    method: Method,
-    *,
-    label: str,
-    background: Sequence[Row],
-) -> CacheLookup | None:
-    """Where the explanations by a method are kept; None for a method whose making is not known."""
-    given = as_explanations(method)
-    if given is not None:
-        cached = _content_key(chosen(given, rows, label=label), label, whole=given)
-        return CacheLookup(folder / cached.file, cached.key)
-    job = _job(teacher, method, background)
-    return _lookup(folder, job, fingerprint, rows, label) if job.method.is_known else None
+@dataclass(frozen=True, eq=False)
+class ExplanationCache:
+    """The explanations of one teacher in files of one folder. A plan that grows explains only the rows it adds.
 
+    `fingerprint` is the teacher's, `background` what methods compare with, and `outputs` the teacher's answers, where
+    they are known. `fill` may explain shards elsewhere.
+    """
 
-def _lookup(folder: Path, job: ExplainJob, fingerprint: str, rows: Sequence[Row], label: str) -> CacheLookup:
-    key = key_of({"teacher": fingerprint, **job.facts})
-    stem = f"{slug(label)}-{key}"
-    # Where labels or rationales decide the scores, the same text may now have others.
-    is_label = job.common.target == "gold" or isinstance(job.teacher, HumanTeacher)
-    by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
-    others = sorted(folder.glob(f"{stem}-*.parquet")) if by_text else []
-    return CacheLookup(folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, others)
+    folder: Path
+    teacher: Teacher
+    fingerprint: str
+    background: Sequence[Row]
+    outputs: Outputs | None = None
+    progress: bool = False
+    fill: FillStore | None = None
+
+    def explain(self, method: Method, rows: Sequence[Row], *, label: str, quiet: bool = False) -> CachedFile:
+        """The explanations of these rows in a file: those there are, and the missing ones computed now."""
+        explanations = as_explanations(method)
+        if explanations is not None:
+            return self._save_as_is(chosen(explanations, rows, label=label), label, whole=explanations)
+        job = self._job(method)
+        cached = self._lookup(job, rows, label) if job.method.is_known else None
+        if cached is not None and is_whole(cached.path):
+            return cached.file
+        known, missing = ([], rows) if cached is None else cached.parts()
+        if cached is not None and not missing:
+            self._save(cached.path, rows, known)
+            return cached.file
+        work = DatasetJob(job, missing, self.outputs)
+        work.check()
+        progress = self.progress and not quiet
+        if cached is None:
+            new = work.explain(progress=progress)
+            file = self._save_as_is(new, label)
+        else:
+            forget_fingerprint(self.teacher)
+            store, file = work.store(cached.path), cached.file
+            new = work.explain(store, progress=progress, fill=self.fill)
+            self._save(cached.path, rows, [*known, new])
+            store.clear()
+        warn_of_scores(job.method, new.residuals, new.cautions, stacklevel=2)
+        return file
+
+    def lookup(self, method: Method, rows: Sequence[Row], *, label: str) -> CacheLookup | None:
+        """Where the explanations by a method belong; None for a method whose making is not known."""
+        explanations = as_explanations(method)
+        if explanations is not None:
+            file = _content_key(chosen(explanations, rows, label=label), label, whole=explanations)
+            return CacheLookup(self.folder / file.name, file.key)
+        job = self._job(method)
+        return self._lookup(job, rows, label) if job.method.is_known else None
+
+    def components(self, explainer: Mix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
+        """What a learned explainer weighs, in two files; `members` are the explanations that a blend is made of."""
+        file = self.lookup_components(explainer, rows, members)
+        path = self.folder / file.name
+        if not ComponentScores.is_whole(path):
+            if members:
+                blended([(label, Explanations.load(self.folder / member.name)) for label, member in members]).save(path)
+            else:
+                parts_of(
+                    self.teacher, rows, explainer, batch_size=batch_size_for(self.teacher), outputs=self.outputs,
+                    background_rows=self.background, progress=self.progress,
+                ).save(path)  # fmt: skip
+        return file
+
+    def lookup_components(self, explainer: Mix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
+        """Where what a learned explainer weighs belongs."""
+        name = name_of(explainer)
+        facts = {"teacher": self.fingerprint, "family": name, "version": explainer.version}
+        key = key_of(facts | {"members": [(label, member.key) for label, member in members]})
+        return CachedFile(f"parts-{name}-{key}-{_rows_key(rows)}", key)
+
+    def _job(self, method: Any) -> ExplainJob:
+        return ExplainJob.of(self.teacher, method, background=self.background, batch_size=batch_size_for(self.teacher))
+
+    def _lookup(self, job: ExplainJob, rows: Sequence[Row], label: str) -> CacheLookup:
+        key = key_of({"teacher": self.fingerprint, **job.facts})
+        stem = f"{slug(label)}-{key}"
+        # Where labels or rationales decide the scores, the same text may now have others.
+        is_label = job.common.target == "gold" or job.teacher.reads_labels
+        by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
+        others = sorted(self.folder.glob(f"{stem}-*.parquet")) if by_text else []
+        return CacheLookup(self.folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, others)
+
+    def _save(self, path: Path, rows: Sequence[Row], parts: Sequence[Explanations]) -> None:
+        """Save the explanations of all rows, in their order, from the parts that hold some of them."""
+        fingerprints = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
+        alike = [replace(part, fingerprints=fingerprints, teacher=self.teacher.name, images=None) for part in parts]
+        explanations = alike[0] if len(alike) == 1 else Explanations.joined(alike)
+        # The same text may have got another label since.
+        replace(chosen(explanations, rows, label=path.name), labels=gold_labels(self.teacher, rows)).save(path)
+
+    def _save_as_is(self, maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
+        """Explanations whose making is not known, in a file: their content is their key."""
+        file = _content_key(maps, label, whole=whole)
+        if not is_whole(self.folder / file.name):
+            replace(maps, images=None).save(self.folder / file.name)
+        return file
 
 
 def _rows_key(rows: Sequence[Row]) -> str:
     return key_of({row.id: fingerprint_of([row]) for row in rows})
 
 
-def _job(teacher: Teacher, method: Any, background: Sequence[Row]) -> ExplainJob:
-    return ExplainJob.of(teacher, method, background=background, batch_size=batch_size_for(teacher))
-
-
-def keep_parts(
-    folder: Path,
-    teacher: Teacher,
-    fingerprint: str,
-    rows: Sequence[Row],
-    explainer: Mix,
-    *,
-    members: Sequence[tuple[str, Kept]] = (),
-    background: Sequence[Row],
-    outputs: Outputs | None = None,
-    progress: bool = False,
-) -> Kept:
-    """What a learned explainer weighs, in two files; `members` are the kept explanations that a blend is made of."""
-    cached = located_parts(fingerprint, rows, explainer, members)
-    path = folder / cached.file
-    if not ComponentScores.is_whole(path):
-        if members:
-            blended([(label, Explanations.load(folder / kept.file)) for label, kept in members]).save(path)
-        else:
-            options: dict[str, Any] = {"background_rows": background, "outputs": outputs, "progress": progress}
-            parts_of(teacher, rows, explainer, batch_size=batch_size_for(teacher), **options).save(path)
-    return cached
-
-
-def located_parts(
-    fingerprint: str, rows: Sequence[Row], explainer: Mix, members: Sequence[tuple[str, Kept]] = ()
-) -> Kept:
-    """Where what a learned explainer weighs is kept."""
-    name = name_of(explainer)
-    facts = {"teacher": fingerprint, "family": name, "version": explainer.version}
-    key = key_of(facts | {"members": [(label, kept.key) for label, kept in members]})
-    return Kept(f"parts-{name}-{key}-{_rows_key(rows)}", key)
-
-
 def batch_size_for(teacher: Teacher) -> int | None:
     """Large models on the CPU are asked in smaller batches; None leaves it to `explain`."""
-    is_large = isinstance(teacher, Model) and not isinstance(teacher, NativeModel)
-    return _ON_CPU if is_large and device_of(teacher).type == "cpu" else None
+    return _ON_CPU if teacher.pretrained == "everything" and teacher.device.type == "cpu" else None
 
 
 def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
@@ -237,18 +215,10 @@ def as_explanations(method: Method) -> Explanations | None:
     return method if isinstance(method, Explanations) else None
 
 
-def _keep_given(folder: Path, maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
-    """Explanations whose making is not known, in a file: their content is their key."""
-    cached = _content_key(maps, label, whole=whole)
-    if _loaded(folder / cached.file) is None:
-        replace(maps, images=None).save(folder / cached.file)
-    return cached
-
-
-def _content_key(maps: Explanations, label: str, *, whole: Explanations | None = None) -> Kept:
+def _content_key(maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
     """Where such explanations belong. `whole` is the set they were chosen from: it stays the same when a plan grows."""
     content = _hash(replace(maps, images=None))
-    return Kept(f"{slug(label)}-{content}.parquet", content if whole is None else _hash(whole))
+    return CachedFile(f"{slug(label)}-{content}.parquet", content if whole is None else _hash(whole))
 
 
 def _hash(maps: Explanations) -> str:

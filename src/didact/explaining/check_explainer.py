@@ -1,5 +1,6 @@
 """`check_explainer`: whether an explainer keeps the promises of our own, on tiny models made on the spot."""
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -118,7 +119,8 @@ def _prepared(method: Any, options: dict[str, object], teacher: Teacher, rows: S
 
 def _entry(built: Built) -> ExplainerEntry | None:
     """What the registry says of the explainer, if it is registered: a function may just be called like a method."""
-    if built.name not in EXPLAINERS or EXPLAINERS.load(built.name) is not type(built.explainer):
+    function = inspect.unwrap(getattr(built.explainer, "function", type(built.explainer)))
+    if built.name not in EXPLAINERS or EXPLAINERS.load(built.name) is not function:
         return None
     return EXPLAINERS[built.name]
 

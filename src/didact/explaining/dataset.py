@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from didact.core.function import FunctionTeacher
-from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import ShapeError
@@ -31,7 +29,7 @@ class DatasetJob:
         if self.outputs is not None and not {row.id for row in self.rows} <= set(self.outputs.ids):
             raise ShapeError("The outputs given are not of all rows to explain. Leave them out: the teacher is asked.")
         teacher = self.job.teacher
-        if isinstance(teacher, Model) and len(self.rows) > self.job.shard_rows:  # else its one shard is encoded at once
+        if len(self.rows) > self.job.shard_rows:  # else its one shard is encoded at once
             teacher.check_rows(self.rows)
         self.job.check(self.rows)
         self.job.check_learned()
@@ -48,7 +46,7 @@ class DatasetJob:
     def fingerprints(self) -> dict[str, str]:
         """Of the teacher and of the rows. A function whose answers are not known is asked once more about each row."""
         teacher, data = self.job.teacher, {"data": fingerprint_of(self.rows)}
-        if isinstance(teacher, FunctionTeacher):
+        if teacher.is_known_by_answers:
             return {"teacher": teacher.fingerprint(self.rows, self.answers), **data}
         return self.job.fingerprints | data
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from didact.core.adapt import as_teacher
 from didact.core.aim import ALL, TARGETS, ClassIndex
 from didact.core.explainer import Explainer
 from didact.core.fingerprint import forget_fingerprint
 from didact.core.outputs import Outputs
 from didact.core.row import Row
-from didact.core.teacher import Teacher
+from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError
 from didact.explainers.build import knows_option
 from didact.explainers.default import default_method
@@ -25,11 +26,11 @@ from didact.results.explanations_parquet import is_explanations
 
 
 @overload
-def explain(teacher: Teacher, data: Any, method: Any = ..., *, target: Literal["all"], **options: Any) -> ByClass: ...
+def explain(teacher: Predictor, data: Any, method: Any = ..., *, target: Literal["all"], **options: Any) -> ByClass: ...
 @overload
-def explain(teacher: Teacher, data: Any, method: Any = ..., **options: Any) -> Explanations: ...
+def explain(teacher: Predictor, data: Any, method: Any = ..., **options: Any) -> Explanations: ...
 def explain(
-    teacher: Teacher,
+    teacher: Predictor,
     data: Any,
     method: str | Explainer | Callable[..., Any] | None = None,
     *,
@@ -63,6 +64,7 @@ def explain(
 
     Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
     """
+    teacher = as_teacher(teacher)
     rows = rows_of(teacher, data)
     method = _chosen_method(teacher, rows, options) if method is None else method
     resolving: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,20 +10,18 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from didact.core.aim import aim, default_scale, target_names
+from didact.core.aim import aim, target_names
 from didact.core.batch import Batch
 from didact.core.batching import row_batches
-from didact.core.encode import device_of, encoded
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
 from didact.core.fingerprint import remembered_fingerprint
-from didact.core.function import FunctionTeacher
-from didact.core.model import Model, TooLongError
+from didact.core.model import TooLongError
 from didact.core.outputs import Outputs
-from didact.core.precision import SINGLE, answering_in, check_gradients
+from didact.core.precision import SINGLE, check_method, in_precision
 from didact.core.row import Row, fingerprint_of
-from didact.core.teacher import Teacher
-from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError, UnsupportedError
+from didact.core.teacher import Differentiable, Teacher
+from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import Built
 from didact.explainers.kernel_shap import AUTO_SAMPLES
@@ -88,11 +85,10 @@ class ExplainJob:
     @cached_property
     def options(self) -> dict[str, Any]:
         """All options, the common and the method's own, as they were in force."""
-        is_rated = self.teacher.task.name == "regression"
         shared = {name: value for name, value in vars(self.common).items() if name != "precision" or value != SINGLE}
-        shared["scale"] = None if is_rated else self.common.scale or default_scale(self.teacher)
+        shared["scale"] = None if self.teacher.task.is_score else self.common.scale or self.teacher.default_scale
         of_method = {name: value for name, value in self.method.options.items() if name != "batch_size"}
-        if "replace" in of_method and isinstance(self.teacher, FunctionTeacher):
+        if "replace" in of_method and not isinstance(self.teacher, Differentiable):
             of_method["replace"] = "absent"
         return shared | of_method
 
@@ -114,7 +110,7 @@ class ExplainJob:
             "teacher": self.fingerprint,
             "threads": torch.get_num_threads(),
             "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-            "device": device_of(self.teacher).type,
+            "device": self.teacher.device.type,
             "batch_size": self.batch_size,
             **self.facts,
         }
@@ -143,14 +139,9 @@ class ExplainJob:
 
     def check(self, rows: Sequence[Row]) -> None:
         """Refuse before any work what would be refused half way."""
-        precision, name = self.common.precision, self.method.name
-        if isinstance(self.teacher, Model):
-            if name in EXPLAINERS and EXPLAINERS[name].needs == "gradients":
-                check_gradients(self.teacher, precision, method=name)
-        elif precision != SINGLE:
-            raise UnsupportedError(
-                f"precision={precision!r} is about models; teacher {self.teacher.name!r} computes as it does."
-            )
+        name = self.method.name
+        need = EXPLAINERS[name].needs if name in EXPLAINERS else "nothing"
+        check_method(self.teacher, name, need, self.common.precision)
         unmarked = [row.id for row in rows if row.rationale is None] if name == "human" else []
         if unmarked:
             raise DataError(
@@ -162,10 +153,9 @@ class ExplainJob:
     def check_learned(self) -> None:
         """Warn where an explainer was learned for another teacher, however alike it looks."""
         explainer = self.method.explainer
-        if not isinstance(explainer, Learned) or not isinstance(self.teacher, Model):
+        if not isinstance(explainer, Learned) or self.fingerprint is None:
             return
-        learned_for = explainer.learned.get("teacher_fingerprint")
-        if learned_for is not None and learned_for != remembered_fingerprint(self.teacher):
+        if explainer.learned.get("teacher_fingerprint") not in (None, remembered_fingerprint(self.teacher)):
             warnings.warn(
                 f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it "
                 f"weighs may mean something else in {self.teacher.name!r}. Learn it anew (didact learn).",
@@ -178,11 +168,13 @@ class ExplainJob:
         self.check(rows_of(self.teacher, rows))
         groups = row_batches(rows, self.batch_size)
         parts = []
-        with torch.inference_mode(False), self._in_precision():  # a caller's mode would leave nothing to derive
-            self._prepare(rows)
-            for indices, batch in zip(groups, self._encoded(rows, groups), strict=True):
+        teacher = in_precision(self.teacher, self.common.precision, method=self.method.name)  # of a model a copy
+        with torch.inference_mode(False):  # a caller's mode would leave nothing to derive
+            self._prepare(teacher, rows)
+            for indices, batch in zip(groups, _encoded(teacher, rows, groups), strict=True):
                 known = None if outputs is None else outputs.select(np.array(indices))
-                parts.append(self._batch([rows[index] for index in indices], batch.to(device_of(self.teacher)), known))
+                chosen = [rows[index] for index in indices]
+                parts.append(self._batch(teacher, chosen, batch.to(teacher.device), known))
                 if bar is not None:
                     bar.advance(len(indices))
         explanations = Explanations.joined(parts).select(np.argsort(np.concatenate(groups)))
@@ -192,43 +184,37 @@ class ExplainJob:
             explanations = absolute_of(explanations)
         return normalised(explanations, self.common.normalise)
 
-    def _in_precision(self) -> AbstractContextManager[None]:
-        """While this lasts the teacher answers in the precision that was asked for."""
-        if not isinstance(self.teacher, Model):
-            return nullcontext()
-        return answering_in(self.teacher, self.common.precision, method=self.method.name)
-
-    def _prepare(self, rows: Sequence[Row]) -> None:
+    def _prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         if isinstance(self.method.explainer, Explainer) and not self._is_prepared:
-            self.method.explainer.prepare(self.teacher, self.background or rows[:1])
+            self.method.explainer.prepare(teacher, self.background or rows[:1])
         self._is_prepared = True
 
-    def _encoded(self, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
-        try:
-            return [encoded(self.teacher, [rows[index] for index in indices]) for indices in groups]
-        except TooLongError:  # of one batch; the caller wants to know of all
-            assert isinstance(self.teacher, Model)
-            self.teacher.check_rows(rows)
-            raise
-
-    def _batch(self, rows: Sequence[Row], batch: Batch, outputs: Outputs | None) -> Explanations:
+    def _batch(self, teacher: Teacher, rows: Sequence[Row], batch: Batch, outputs: Outputs | None) -> Explanations:
         if self.common.special:
             batch = replace(batch, units=batch.mask)
-        answers = Answers.of(self.teacher, rows, batch, outputs)
-        target = aim(self.teacher, rows, batch, answers.logits, target=self.common.target, scale=self.common.scale)
-        explanation = self.method.explainer(self.teacher, batch, target)
+        answers = Answers.of(teacher, rows, batch, outputs)
+        target = aim(teacher, rows, batch, answers.logits, target=self.common.target, scale=self.common.scale)
+        explanation = self.method.explainer(teacher, batch, target)
         _check_scores(explanation, rows, batch, method=self.method.name)
         return columns_of(
-            self.teacher,
+            teacher,
             rows,
             batch,
             explanation,
             answers,
-            target_names(self.teacher, rows, batch, target),
+            target_names(teacher, rows, batch, target),
             method=self.method.name,
             options=self.options,
             fingerprints=self.fingerprints,
         )
+
+
+def _encoded(teacher: Teacher, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
+    try:
+        return [teacher.encode([rows[index] for index in indices]) for indices in groups]
+    except TooLongError:  # of one batch; the caller wants to know of all
+        teacher.check_rows(rows)
+        raise
 
 
 def _check_scores(explanation: Any, rows: Sequence[Row], batch: Batch, *, method: str) -> None:

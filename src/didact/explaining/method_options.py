@@ -14,7 +14,8 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
 from didact.explainers.learned import load_explainer
 from didact.explainers.presets import preset_named
-from didact.registry import check_types, parse_spec, plain
+from didact.option_types import check_types
+from didact.registry import parse_spec, plain
 from didact.results.transforms import parse_normalisation
 
 

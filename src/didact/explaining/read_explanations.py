@@ -11,11 +11,10 @@ import numpy as np
 from didact.core.dataset import Dataset
 from didact.core.row import Row, fingerprint_of
 from didact.core.task import task_named
-from didact.core.teacher import Teacher
+from didact.core.teacher import Predictor
 from didact.core.words import word_index
 from didact.errors import DataError, OptionError
 from didact.explaining.input_rows import named_rows
-from didact.explaining.to_columns import in_words
 from didact.files.paths import check_readable, kind_at, short
 from didact.importers import FORMATS
 from didact.importers.align_rows import AlignedRows, align_rows
@@ -39,7 +38,7 @@ def read_explanations(
     target: str | int | None = None,
     tokens: Any = None,
     task: str | None = None,
-    teacher: Teacher | None = None,
+    teacher: Predictor | None = None,
 ) -> Explanations:
     """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
 
@@ -70,12 +69,12 @@ def _brought(
     target: str | int | None = None,
     tokens: Any = None,
     task: str | None = None,
-    teacher: Teacher | None = None,
+    teacher: Predictor | None = None,
 ) -> Explanations:
     target = plain(target)
     if target is not None and (isinstance(target, bool) or not isinstance(target, str | int)):
         raise OptionError(f"target must be the name or the number of a class or step, not {target!r}.")
-    if teacher is not None and not isinstance(teacher, Teacher):
+    if teacher is not None and not isinstance(teacher, Predictor):
         raise OptionError(f"teacher must be a teacher, as didact.load_teacher gives one, not {teacher!r}.")
     if kind is not None and kind not in KINDS:
         raise OptionError(unknown("kind", kind, KINDS))
@@ -111,17 +110,17 @@ def _brought(
     return maps
 
 
-def _with_targets(maps: Explanations, teacher: Teacher | None) -> Explanations:
+def _with_targets(maps: Explanations, teacher: Predictor | None) -> Explanations:
     """The explanations with the teacher's predictions as targets, where the source does not say what it explains.
 
     Marks stay as they are: people marked the words, whatever the teacher answers.
     """
     if teacher is None or all(maps.targets) or maps.kind == "binary":
         return maps
-    if teacher.task.name != maps.task or teacher.task.name == "reading":
+    if teacher.task.name != maps.task or teacher.task.is_per_token:
         return maps
     rows = [Row(id, texts) for id, texts in zip(maps.ids, maps.texts, strict=True)]
-    predictions = in_words(teacher, teacher.predict(rows))
+    predictions = teacher.task.in_words(teacher.predict(rows), teacher.classes)
     answers = ["value"] * len(rows) if teacher.classes is None else predictions
     _LOG.info("The source does not say what its scores explain; the target is the teacher's prediction.")
     return replace(
@@ -131,7 +130,7 @@ def _with_targets(maps: Explanations, teacher: Teacher | None) -> Explanations:
     )
 
 
-def opened(given: Iterable[Any], data: Any, teacher: Teacher | None = None) -> tuple[list[Any], list[str]]:
+def opened(given: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
     """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
     several = list(given)
     foreign = [one for one in several if is_foreign(one)]

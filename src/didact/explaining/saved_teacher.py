@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -13,15 +12,13 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from didact.core.model import Model
+from didact.core.model import Model, white_box
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.files.sealed import write_json
-from didact.models.frozen import FrozenWords
 from didact.models.load import RECORD, load_teacher
-from didact.models.native import NativeModel
 
 _WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
 _CHECKED: Final = 8  # rows that a copy must answer as the teacher does
@@ -57,9 +54,8 @@ class TeacherSource:
         config = _config_of(teacher)
         for name, value in self.config.items():
             setattr(config, name, value)
-        if self.aligned and isinstance(teacher, Model):
-            for tensor in teacher.state_dict(keep_vars=True).values():
-                tensor.data = tensor.data.clone()
+        for tensor in teacher.tensors() if self.aligned else ():
+            tensor.data = tensor.data.clone()
         return teacher
 
 
@@ -70,12 +66,9 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
     must be of the same class and answer some rows with the same bits, together and one by one.
     """
     own_config = _config_of(teacher)
-    is_known = isinstance(teacher, NativeModel) or own_config is not None
-    if not isinstance(teacher, Model) or not is_known or teacher.device.type not in ("cpu", "cuda"):
+    if not teacher.is_portable or teacher.device.type not in ("cpu", "cuda"):
         return None
-    words = getattr(teacher, "words", None)
-    if teacher.is_spread or (isinstance(words, FrozenWords) and Path(words.base).is_dir()):
-        return None  # other machines may have less memory, and may not have the folder of its embeddings
+    teacher = white_box(teacher, "save")
     config = {} if own_config is None else teacher.facts()["config"]
     loading = {
         "task": teacher.task.name,
@@ -91,7 +84,7 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
     try:
         with _config_restored(teacher), _quietly(own_config is not None):
             teacher.save(place)
-        if isinstance(teacher, NativeModel):
+        if teacher.library == "native":
             write_json(place / RECORD, {"kind": "native"})
         if _is_same(copy.open(folder), teacher, fingerprint, rows[:_CHECKED]):
             return copy
@@ -103,15 +96,14 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
 
 
 def _is_same(copy: Teacher, teacher: Model, fingerprint: str, rows: Sequence[Row]) -> bool:
-    if not isinstance(copy, Model) or type(copy) is not type(teacher) or copy.fingerprint() != fingerprint:
+    if type(copy) is not type(teacher) or copy.fingerprint(()) != fingerprint:
         return False
     batches = [rows, *([row] for row in rows)]
     return all(np.array_equal(copy.predict(batch).values, teacher.predict(batch).values) for batch in batches)
 
 
 def _is_aligned(teacher: Model) -> bool:
-    tensors = [value for value in teacher.state_dict(keep_vars=True).values() if isinstance(value, torch.Tensor)]
-    return all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
+    return all(tensor.data_ptr() % 64 == 0 for tensor in teacher.tensors())
 
 
 def _quietly(is_hugging_face: bool) -> AbstractContextManager[None]:
@@ -124,12 +116,9 @@ def _quietly(is_hugging_face: bool) -> AbstractContextManager[None]:
 
 
 def _config_of(teacher: Teacher) -> Any:
-    """The configuration of a Hugging Face model, None for other teachers. Workers of others do without transformers."""
-    if "transformers" not in sys.modules:
-        return None
-    from didact.models.huggingface import HuggingFaceModel
-
-    return teacher.model.config if isinstance(teacher, HuggingFaceModel) else None
+    """The configuration of a Hugging Face model, None for other teachers."""
+    model: Any = teacher
+    return model.model.config if teacher.library == "huggingface" else None
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_
 from didact.explaining.saved_teacher import TeacherSource, save_copy
 from didact.explaining.shard_store import Shard, ShardStore
 from didact.files.atomic import with_folder
-from didact.files.sealed import read_json, write_json
+from didact.files.sealed import write_json
 from didact.files.store import canonical, key_of
 from didact.viz.progress import Progress
 
@@ -58,10 +58,9 @@ class ExplainerSource:
 class ExplainRunner:
     """Explains the shards of a manifest. A key is the name of a shard's file; its rows are beside the manifest."""
 
-    def __init__(self, manifest: Path) -> None:
-        self.folder = manifest.parent
-        self.content: dict[str, Any] = read_json(manifest, advice="Run the same command again.")
-        self.threads: int = self.content["threads"]
+    def __init__(self, folder: Path, content: Mapping[str, Any]) -> None:
+        self.folder, self.content = folder, content
+        self.threads: int = content["threads"]
 
     def run(self, key: str) -> JobResult:
         """Explain a shard and keep it, or say what stands in the way."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from didact.core.adapt import as_teacher
 from didact.core.explainer import Explainer
 from didact.core.fingerprint import forget_fingerprint
-from didact.core.function import FunctionTeacher
 from didact.core.row import Fingerprint, Row
-from didact.core.teacher import Teacher
+from didact.core.teacher import Predictor, Teacher
 from didact.core.threads import torch_threads
 from didact.data.stream import check_source, stream_rows
 from didact.errors import DataError, OptionError
@@ -78,7 +78,7 @@ class Streamed:
 
 
 def explain_stream(
-    teacher: Teacher | str | Path,
+    teacher: Predictor | str | Path,
     data: Any,
     method: Any = None,
     *,
@@ -113,9 +113,18 @@ def explain_stream(
     check_source(data)
     path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
     with torch_threads(stream.threads):
-        opened = load_teacher(str(teacher), **(stream.loading or {})) if isinstance(teacher, str | Path) else teacher
+        opened = (
+            load_teacher(str(teacher), **(stream.loading or {}))
+            if isinstance(teacher, str | Path)
+            else as_teacher(teacher)
+        )
         forget_fingerprint(opened)
         job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
+        if stream.workers and not job.method.is_known:
+            raise OptionError(
+                f"Workers do not know {job.method.name!r}, which was named in this process alone: explain with "
+                "workers=0, or name it as an entry point of a package (docs/extending.md)."
+            )
         shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
         if not stream.overwrite:
             job.check_origin(path, job.fingerprints)
@@ -191,7 +200,7 @@ class _Shards:
         """The shards as they are read. What a function answers to the rows of a shard is part of its name."""
         teacher = self.job.teacher
         for number, rows in enumerate(source):
-            function = teacher.fingerprint(rows) if isinstance(teacher, FunctionTeacher) else None
+            function = teacher.fingerprint(rows) if teacher.is_known_by_answers else None
             shard = Shard(number, rows, function=function)
             self.rows += len(rows)
             self._data.update(rows)

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation
-from didact.core.human import HumanTeacher
-from didact.core.model import Model, evaluating
 from didact.core.outputs import Outputs
 from didact.core.row import Row
+from didact.core.target import activated
 from didact.core.teacher import Teacher
 from didact.results.explanations import Explanations
+from didact.results.ragged import bounds_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,24 +29,11 @@ class Answers:
     @classmethod
     def of(cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known: Outputs | None = None) -> "Answers":
         """Those that are `known`, else asked for now. Known spans are of characters, so a reading teacher is asked."""
-        if known is not None and teacher.task.name != "reading":
+        if known is not None and not teacher.task.is_per_token:
             values = torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype())
-            return cls(values, in_words(teacher, known))
-        if isinstance(teacher, Model):
-            with evaluating(teacher), torch.no_grad():
-                logits = teacher(batch).logits
-            return cls(logits, in_words(teacher, teacher.outputs_of(rows, batch, logits)))
-        outputs = teacher.predict(rows)
-        return cls(torch.from_numpy(outputs.values), in_words(teacher, outputs))
-
-
-def in_words(teacher: Teacher, outputs: Outputs) -> list[str]:
-    """Answers as people read them."""
-    if teacher.classes is not None:
-        return [teacher.classes[label] for label in outputs.labels]
-    if outputs.answers is not None:
-        return [answers[0] for answers in outputs.answers]
-    return [f"{value:.4g}" for value in outputs.values[:, 0]]
+            return cls(values, teacher.task.in_words(known, teacher.classes))
+        logits, outputs = teacher.answers(rows, batch)
+        return cls(logits, teacher.task.in_words(outputs, teacher.classes))
 
 
 def columns_of(
@@ -71,7 +58,7 @@ def columns_of(
     else:
         numbers = batch.tokens.cpu().numpy()[where]
         tokens = [
-            rows[row].texts[segment][start:end] if segment >= 0 else _special(teacher, int(number))
+            rows[row].texts[segment][start:end] if segment >= 0 else teacher.token_name(int(number))
             for row, segment, (start, end), number in zip(
                 owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
             )
@@ -91,7 +78,7 @@ def columns_of(
         fingerprints=fingerprints,
         ids=batch.ids,
         texts=tuple(row.texts for row in rows),
-        bounds=np.concatenate([[0], np.cumsum(where.sum(1))]).astype(np.int64),
+        bounds=bounds_of(where.sum(1)),
         tokens=tuple(tokens),
         segments=segments,
         word_index=words,
@@ -109,9 +96,9 @@ def columns_of(
 
 def _probabilities(teacher: Teacher, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, " batch"]:
     """The probability of each predicted class; NaN for answers that are no classes, and for people's labels."""
-    if teacher.classes is None or isinstance(teacher, HumanTeacher):
+    if teacher.classes is None or teacher.reads_labels:
         return np.full(len(logits), np.nan)
-    return logits.detach().cpu().double().softmax(-1).amax(-1).numpy()
+    return activated(logits.detach().cpu().double(), teacher.task.activation).amax(-1).numpy()
 
 
 def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]:
@@ -119,12 +106,12 @@ def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]
     classes = teacher.classes
     if classes is None:
         return (None,) * len(rows)
-    people = HumanTeacher(teacher.task, classes)
-    return tuple(classes[int(row.label)] if people.knows(row) else None for row in rows)  # type: ignore[arg-type]
-
-
-def _special(teacher: Teacher, token: int) -> str:
-    return teacher.token_name(token) if isinstance(teacher, Model) else ""
+    task = teacher.task
+    labelled = [row for row in rows if task.knows(row, classes)]
+    if not labelled:
+        return (None,) * len(rows)
+    words = iter(task.in_words(task.gold(labelled, classes), classes))
+    return tuple(next(words) if task.knows(row, classes) else None for row in rows)
 
 
 def _boxes(teacher: Teacher, rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
@@ -132,8 +119,6 @@ def _boxes(teacher: Teacher, rows: Sequence[Row], batch: Batch, owner: np.ndarra
     assert batch.pixels is not None
     patch = _patch(batch)
     ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
-    if not isinstance(teacher, Model):  # its squares are the image's own
-        return ends.astype(np.int64)
     windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[owner]
     begin, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
     return np.round(begin + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)

@@ -54,18 +54,16 @@ def write_through(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
     finally:
-        _remove(draft)
+        with contextlib.suppress(OSError):  # a name too long was told already
+            draft.unlink(missing_ok=True)
 
 
 def regular_file(path: Path) -> Path:
     """The file to write: `path` itself, or what a link leads to. An error if that is no regular file."""
-    try:
-        target = path.resolve() if path.is_symlink() else path
-        mode = target.stat().st_mode if target.exists() else None
-        _check_name(path)
-    except (OSError, RuntimeError, ValueError) as error:  # a name too long, links in a circle, a null character
-        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another file.") from None
-    if _is_device_path(path):
+    target = _resolved(path, "file")
+    mode = target.stat().st_mode if target.exists() else None
+    # /dev/shm is a file system in memory, where files are regular.
+    if str(path.absolute()).startswith(("/dev/", "/proc/")) and not str(path.absolute()).startswith("/dev/shm/"):
         raise OptionError(
             f"{path} is no regular file, and output is written as one. Name a file; --json prints to stdout instead."
         )
@@ -78,10 +76,16 @@ def regular_file(path: Path) -> Path:
     return target
 
 
-def _is_device_path(path: Path) -> bool:
-    """Whether a path names a device or a process. /dev/shm is a file system in memory, where files are regular."""
-    absolute = str(path.absolute())
-    return absolute.startswith(("/dev/", "/proc/")) and not absolute.startswith("/dev/shm/")
+def _resolved(path: Path, kind: str) -> Path:
+    """The path, or what a link leads to. An error for a name too long, links in a circle, a null character."""
+    try:
+        target = path.resolve() if path.is_symlink() else path
+        target.exists()
+        if "\0" in str(path):
+            raise ValueError("a name cannot hold a null character")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another {kind}.") from None
+    return target
 
 
 _KINDS: Final = {
@@ -209,12 +213,8 @@ def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = Fals
 
     With `overwrite` a folder may be there if it is empty or didact made it.
     """
-    try:
-        path = path.resolve() if path.is_symlink() else path.absolute()
-        exists = path.exists()
-        _check_name(path)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another folder.") from None
+    path = _resolved(path, "folder").absolute()
+    exists = path.exists()
     if exists and not overwrite:
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
     if exists and not path.is_dir():
@@ -289,16 +289,6 @@ def _sync(file: Path) -> None:
 
 _DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
 _OLD: Final = 3600.0  # seconds after which a draft is nobody's
-
-
-def _remove(draft: Path) -> None:
-    with contextlib.suppress(OSError):  # a name too long was told already
-        draft.unlink(missing_ok=True)
-
-
-def _check_name(path: Path) -> None:
-    if "\0" in str(path):
-        raise ValueError("a name cannot hold a null character")
 
 
 def _draft(path: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from didact.errors import RecordError
-from didact.files.atomic import write_text
+from didact.files.atomic import with_folder, write_text
 
 
 def key_of(spec: Mapping[str, object]) -> str:
@@ -42,12 +42,8 @@ class Store:
         self.folder = folder
 
     def save(self, record: Record) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RecordError(f"Could not make the folder {self.folder}: {error.strerror or error}.") from error
         body = {"key": record.key, "status": record.status, "payload": dict(record.payload)}
-        write_text(self._path(record.key), canonical({"body": body, "checksum": _checksum(body)}) + "\n")
+        write_text(with_folder(self._path(record.key)), canonical({"body": body, "checksum": _checksum(body)}) + "\n")
 
     def load(self, key: str) -> Record:
         path = self._path(key)

@@ -52,9 +52,9 @@ def open_lines(path: Path) -> io.BufferedReader:
     return io.BufferedReader(Unpacked(file, str(path), path.stat().st_size))
 
 
-def gunzip(packed: bytes, name: str, *, limit: int | None = None) -> bytes:
-    """Unpacked bytes; at most `limit`, or what the bound allows."""
-    bound = bound_of(len(packed)) if limit is None else min(limit, bound_of(len(packed)))
+def gunzip(packed: bytes, name: str) -> bytes:
+    """Unpacked bytes; at most what the bound allows."""
+    bound = bound_of(len(packed))
     found = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(bound + 1)
     if len(found) > bound:
         raise too_large(name, bound)

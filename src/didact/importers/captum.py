@@ -23,15 +23,13 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
         raise DataError(f"{name} is a {type(source).__name__}; give a list of VisualizationDataRecord.")
     for number, record in enumerate([source] if is_record(source) else source, 1):
         where = f"record {number}"
-        try:
+        with parsed.reading(where):
             if not is_record(record):
                 raise Fault(f"is {shown(record)}, where a VisualizationDataRecord belongs")
             scores = numbers(record.word_attributions, "'word_attributions'")
             tokens = words_in(record.raw_input_ids, "'raw_input_ids'")
             target, prediction = (_class(getattr(record, key, None), key) for key in ("attr_class", "pred_class"))
             parsed.rows.append(ParsedRow(where, None, tokens, scores, target=target, prediction=prediction))
-        except Fault as fault:
-            parsed.fault(where, fault)
     return parsed
 
 

@@ -20,11 +20,13 @@ from didact.files.atomic import with_folder, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import TEXTS, RowExplanation, count_of
+from didact.results.row_explanation import RowExplanation, count_of
+from didact.results.task_kinds import TASK_KINDS, kind_of
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 # What data sets call their first and second text.
-NAMES = tuple(zip(*(names for names in TEXTS.values() if len(names) == 2), ("premise", "hypothesis"), strict=True))
+_PAIRS = [kind.segments for kind in TASK_KINDS.values() if len(kind.segments) == 2]
+NAMES = tuple(zip(*_PAIRS, ("premise", "hypothesis"), strict=True))
 
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:
@@ -33,26 +35,22 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
     known = {row.id: row for row in rows}
     found = []
     for where, record in records(source, parsed):
-        try:
+        with parsed.reading(where):
             id = named(present(record, "annotation_id"), "annotation_id")
             given = present(record, "rationales")
             if not isinstance(given, list | tuple):
                 raise Fault(f"'rationales' are {shown(given)}, where a list belongs")
             found.append((where, str(id), record, [_checked(one) for one in given]))
-        except Fault as fault:
-            parsed.fault(where, fault)
     is_soft = [all(one.get(SOFT) is not None for one in given) and bool(given) for _, _, _, given in found]
     parsed.is_marked = options.kind == "binary" or not any(is_soft)
     for (where, id, record, given), soft in zip(found, is_soft, strict=True):
-        try:
+        with parsed.reading(where, id):
             if not soft and not parsed.is_marked:
                 raise Fault(f"has no {SOFT!r}, and other rows have; kind='binary' reads the hard marks of all")
             if id in known:
                 parsed.rows.append(_row(where, id, record, given, known[id].texts, is_marked=parsed.is_marked))
             else:  # told with the other unknown rows, once all are read
                 parsed.rows.append(ParsedRow(where, id, (), np.zeros(0)))
-        except Fault as fault:
-            parsed.fault(where, fault, id)
     return parsed
 
 
@@ -145,7 +143,7 @@ def write_eraser(
     the best ones are marked too. ERASER wants a class only with the probabilities of all, so both are written only
     where `probabilities` are given.
     """
-    if maps.task == "image":
+    if maps.is_image:
         raise OptionError("ERASER holds rationales of texts; these explanations are of images.")
     if probabilities is not None and (maps.classes is None or probabilities.shape != (len(maps), len(maps.classes))):
         raise ShapeError(
@@ -164,7 +162,7 @@ def write_eraser(
 def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, object]]:
     scores = [_on_tokens(row, segment) for segment in range(len(row.texts))]
     marks = scores if row.kind == "binary" else None if k is None else _best(scores, k, row.kind)
-    names = TEXTS[row.task]
+    names = kind_of(row.task).segments
     found = []
     for segment, mine in enumerate(scores):
         one: dict[str, object] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}

@@ -39,10 +39,8 @@ def read(
     parsed.method, parsed.teacher = (str(about.get(key) or "") for key in ("attribution_method", "model_name"))
     texts = max((len(row.texts) for row in rows), default=1)
     for number, sequence in enumerate(sequences, 1):
-        try:
+        with parsed.reading(f"sequence {number}"):
             parsed.rows.append(_row(f"sequence {number}", sequence, options.target, scores, texts))
-        except Fault as fault:
-            parsed.fault(f"sequence {number}", fault)
     return parsed
 
 

@@ -1,6 +1,7 @@
 """What others wrote, before it is tied to the data: rows of tokens and scores, and what is wrong with them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,14 @@ class ParsedFile:
     method: str | None = None
     teacher: str = ""
     is_marked: bool = False
+
+    @contextmanager
+    def reading(self, where: str, id: str | None = None) -> Iterator[None]:
+        """A `Fault` while a row is read becomes one of the file's faults."""
+        try:
+            yield
+        except Fault as fault:
+            self.fault(where, fault, id)
 
     def fault(self, where: str, reason: object, id: str | None = None) -> None:
         self.faults.append(f"{self.name} {where}{'' if id is None else f' (row {id!r})'}: {reason}")

@@ -36,13 +36,11 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
     parsed = ParsedFile(name, method="shap")
     for place, (mine, tokens) in enumerate(zip(values, lists, strict=True)):
         where = f"row {place + 1}"
-        try:
+        with parsed.reading(where):
             words = words_in(list(tokens) if isinstance(tokens, tuple) else tokens, "'data'")
             scores = without_padding(plain_array(mine, "values"), len(words), widest)
             base = None if bases is None else bases[place]
             parsed.rows.append(_row(where, words, scores, base, number, names))
-        except Fault as fault:
-            parsed.fault(where, fault)
     return parsed
 
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -19,9 +20,6 @@ import torch
 from didact.core.batch import Batch
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
-from didact.core.encode import encoded
-from didact.core.fingerprint import teacher_fingerprint
-from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
@@ -33,7 +31,7 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
 from didact.explainers.learned import load_explainer, name_of
-from didact.explaining.cache import chosen, keep_explanations
+from didact.explaining.cache import ExplanationCache, chosen
 from didact.explaining.explain import explain
 from didact.explaining.input_rows import asks_for_gold
 from didact.explaining.score_checks import unjudged
@@ -47,6 +45,7 @@ from didact.models.load import load_teacher
 from didact.registry import Spec, parse_spec, unknown
 from didact.results.documents import plain
 from didact.results.explanations import Explanations
+from didact.results.ragged import row_of_units
 
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
@@ -259,9 +258,12 @@ class _Work:
             )
         places = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)
         self.rows: tuple[Row, ...] = tuple(pool[place] for place in places)
-        self.fingerprint = teacher_fingerprint(teacher, self.rows)
         self.notes: list[str] = []
         self.skipped = 0
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self.teacher.fingerprint(self.rows)
 
     def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[LearnedL2E, dict[str, object]]:
         """Learn from several first weights; the network whose loss on held-out rows is lowest is kept."""
@@ -319,6 +321,7 @@ class _Work:
                 with unjudged():
                     trial = _at_level(method, self.explainer.level)
                     explain(self.teacher, self.rows[:1], trial, background_rows=self.rows)
+        cache = ExplanationCache(place, self.teacher, self.fingerprint, self.rows, outputs, progress)
         cost = place / _COST
         spent = _seconds_spent(cost)
         found = []
@@ -329,15 +332,12 @@ class _Work:
             began = time.monotonic()
             spec = _at_level(method, self.explainer.level)
             try:
-                kept = keep_explanations(
-                    place, self.teacher, self.fingerprint, self.rows, spec, label=method, background=self.rows,
-                    outputs=outputs, progress=progress,
-                )  # fmt: skip
+                file = cache.explain(spec, self.rows, label=method)
             finally:
                 if place.is_dir():
                     spent[spec] = spent.get(spec, 0.0) + time.monotonic() - began
                     write_json(cost, {"seconds": spent})
-            found.append(Explanations.load(place / kept.file))
+            found.append(Explanations.load(place / file.name))
         named = [_at_level(one, self.explainer.level) for one in self.methods if isinstance(one, str)]
         return found, sum(spent[spec] for spec in named)
 
@@ -352,13 +352,13 @@ class _Work:
                 missing,
             )
         found = chosen(maps, self.rows, label=maps.method)
-        if isinstance(self.teacher, Model) and maps.fingerprints.get("teacher") != self.fingerprint:
+        if not self.teacher.is_known_by_answers and maps.fingerprints.get("teacher") != self.fingerprint:
             self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")
         return found
 
     def _examples(self, maps: Sequence[Explanations], outputs: Outputs) -> Imitated:
         """Rows with weights on the teacher's positions. Those whose weights are all 0 teach nothing: left out."""
-        batch = encoded(self.teacher, self.rows)
+        batch = self.teacher.encode(self.rows)
         scored = scored_units(batch, self.explainer.level)
         weights = torch.stack([_on_positions(one, batch, scored, self.explainer.level) for one in maps], -1)
         silent = (weights == 0).all(1).any(-1)
@@ -411,11 +411,11 @@ def _at_level(method: str, level: str) -> str:
 def _on_positions(maps: Explanations, batch: Batch, scored: torch.Tensor, level: str) -> torch.Tensor:
     """Scores on the positions of a batch. Those of tokens become those of words where these are asked for."""
     counts = scored.sum(-1).numpy()
-    if level == "word" and maps.task != "image" and not np.array_equal(np.diff(maps.bounds), counts):
+    if level == "word" and not maps.is_image and not np.array_equal(np.diff(maps.bounds), counts):
         maps = maps.words()
     wrong = np.diff(maps.bounds) != counts
-    if maps.task != "image" and not wrong.any():
-        rows = np.repeat(np.arange(len(maps)), counts)
+    if not maps.is_image and not wrong.any():
+        rows = row_of_units(maps.bounds)
         same = (maps.segments == batch.segments[scored].numpy()) & (
             maps.offsets[:, 0] == batch.offsets[scored][:, 0].numpy()
         )

@@ -5,6 +5,7 @@ import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,6 @@ import torch
 
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
-from didact.core.fingerprint import teacher_fingerprint
 from didact.core.measure import measure
 from didact.core.row import Row, fingerprint_of
 from didact.core.seeds import seed_from
@@ -20,6 +20,7 @@ from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.data.subset import subset
 from didact.errors import OptionError, RecordError
+from didact.explainers import EXPLAINERS
 from didact.explainers.mix import Mix
 from didact.explaining.component_scores import parts_of
 from didact.explaining.input_rows import asks_for_gold
@@ -32,12 +33,14 @@ from didact.learning.fit import Examples, Training, answers_in_order
 from didact.learning.smat import learn_mix
 from didact.learning.smat_checks import check_row_counts
 from didact.learning.smat_options import LearnedMix
+from didact.learning.student_objects import DEFAULT, student_of
 from didact.learning.target_scaler import Scale
 from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
-from didact.registry import check_types, unknown
+from didact.option_types import check_types
+from didact.registry import unknown
 from didact.results.component_scores import ComponentScores
 from didact.results.documents import plain
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
@@ -52,7 +55,7 @@ def learn_smat(
     data: Any,
     *,
     family: str = "attention_mix",
-    student: str | None = None,
+    student: Any = None,
     size: int = 500,
     seed: int = 0,
     base: str | Path | None = None,
@@ -78,6 +81,7 @@ def learn_smat(
     explainers there.
     """
     learner = learner_of({"family": family, **options})
+    student = None if student is None else str(student_of(student))
     asked = checked_training(training)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     loaded = data if isinstance(data, Dataset) else load_data(data)
@@ -107,7 +111,7 @@ def learn_smat(
 def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: int, training: Mapping[str, Any]) -> None:
     """Raise an OptionError for every request that fails whatever the teacher is, before a teacher is loaded."""
     architecture = None if student is None else parse_student(student).architecture.partition("(")[0]
-    is_native = architecture in MODELS if architecture else data.task.name != "reading"
+    is_native = architecture in MODELS if architecture else not data.task.is_per_token
     # Where the teacher decides on the kind of student, the smaller default batch size is the one that may be used.
     least = replace(FROM_SCRATCH if is_native else PRETRAINED, **training)
     split = _split(data)
@@ -163,14 +167,29 @@ class _Work:
         self.split = _split(data)
         self.rows = self._drawn(size)
         self.student: StudentSpec
-        self.student = parse_student(student) if student else default_student(teacher, data.task, base)
-        self.start: StudentInit = student_init(
-            self.student.architecture, teacher=teacher, task=data.task, classes=teacher.classes, rows=self.rows,
-            read_rows=(*self.rows, *data["dev"]), base=base, trust_remote_code=trust_remote_code,
+        default = default_student(teacher, data.task, base)
+        self.student = parse_student(student) if student else default
+        if self.student.architecture == DEFAULT:
+            self.student = replace(self.student, architecture=default.architecture)
+        self.base, self.trusts_code, self.options = base, trust_remote_code, training
+
+    @cached_property
+    def start(self) -> StudentInit:
+        """Where the student starts."""
+        teacher, task = self.teacher, self.data.task
+        return student_init(
+            self.student.architecture, teacher=teacher, task=task, classes=teacher.classes, rows=self.rows,
+            read_rows=(*self.rows, *self.data["dev"]), base=self.base, trust_remote_code=self.trusts_code,
         )  # fmt: skip
+
+    @cached_property
+    def training(self) -> Training:
         kind = student_training(self.start.build(0), self.student.optimiser)
-        self.training = replace(kind, **training, seed=seed)
-        self.fingerprint = teacher_fingerprint(teacher, self.rows)
+        return replace(kind, **self.options, seed=self.seed)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self.teacher.fingerprint(self.rows)
 
     def _drawn(self, size: int) -> tuple[Row, ...]:
         data, teacher = self.data, self.teacher
@@ -198,6 +217,7 @@ class _Work:
             "facts": self.facts(), "start": dict(self.start.facts), "strategy": strategy_options(self.student.strategy),
             "dev": fingerprint_of(dev_rows), "threads": torch.get_num_threads(),
             **({} if device is None or device.type == "cpu" else {"device": device.type}),
+            **({"code": code} if (code := EXPLAINERS.local_codes(*self.learner.mix.values())) else {}),
         })  # fmt: skip
         answers = {name: self.teacher.predict(rows) for name, rows in (("train", self.rows), ("dev", dev_rows))}
         explainer = self.learner.explainer()

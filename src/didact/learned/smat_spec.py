@@ -13,7 +13,8 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.mix import Mix
 from didact.learning.smat_options import VERSION, SmatOptions
-from didact.registry import Spec, check_types, parse_spec, unknown
+from didact.option_types import check_types
+from didact.registry import Spec, parse_spec, unknown
 from didact.results.training_record import LearnedRecord
 
 log = logging.getLogger(__name__)

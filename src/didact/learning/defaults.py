@@ -5,12 +5,9 @@
 
 from typing import Final
 
-from didact.core.function import FunctionTeacher
-from didact.core.human import HumanTeacher
-from didact.core.model import Model
 from didact.core.task import Task
-from didact.core.teacher import Teacher
-from didact.models.native import NativeModel
+from didact.core.teacher import Differentiable, Teacher
+from didact.models import MODELS
 from didact.students.build import StudentSpec, parse_student
 
 TRAIN_SIZE: Final = 500
@@ -30,9 +27,9 @@ _BAG: Final = "pool/attention"
 
 def default_methods(teacher: Teacher) -> tuple[str, ...]:
     """Methods to compare where none is named: about six of different kinds, or those that only ask a black box."""
-    if isinstance(teacher, HumanTeacher):
+    if teacher.reads_labels:
         return ()
-    return _WHITE_BOX if isinstance(teacher, Model) else _BLACK_BOX
+    return _WHITE_BOX if isinstance(teacher, Differentiable) else _BLACK_BOX
 
 
 def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSpec:
@@ -44,14 +41,14 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
     or else of the teacher itself. A black box has no embeddings: its students are bags of words, which learn most
     steadily from few rows.
     """
-    if isinstance(teacher, NativeModel):
+    if teacher.library == "native":
         return parse_student("same/attention" if getattr(teacher, "attends", True) else _SMALL)
-    if not isinstance(teacher, Model):
-        return parse_student(_BAG if task.is_text and task.name != "reading" else _SMALL)
+    if teacher.library is None:
+        return parse_student(_BAG if task.is_text and not task.is_per_token else _SMALL)
     if not task.is_text:
         return parse_student(_SMALL)
     has_base = base is not None or bool(getattr(teacher, "record", {}).get("base"))
-    if task.name == "reading":
+    if task.is_per_token:
         return parse_student("same/attention" if has_base else _READER)
     return parse_student(_ON_BASE if has_base else _ON_TEACHER)
 
@@ -66,7 +63,7 @@ def student_sentence(student: StudentSpec, teacher: Teacher, origin: str) -> str
         "bilstm_attention": "a small BiLSTM with attention",
         "pool": "a bag of words with attention",
     }
-    what = kinds.get(name, f"the pretrained model {name}")
+    own = f"{MODELS[name].about} ({name})" if name in MODELS else f"the pretrained model {name}"
+    what = kinds.get(name, own)
     start = {"random": "random weights"}.get(origin, origin).replace("random, on", "new weights on")
-    start = start.replace("of the teacher", f"of {teacher.name}") if not isinstance(teacher, FunctionTeacher) else start
-    return f"{what}, starting from {start}"
+    return f"{what}, starting from {start.replace('of the teacher', f'of {teacher.name}')}"

@@ -11,7 +11,6 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from didact.core.batching import length_batches, shuffled_batches
-from didact.core.loss import goals, task_loss
 from didact.core.measure import measure
 from didact.core.model import Batch, Model, Outputs, Row, Trace
 from didact.core.precision import PRECISIONS, SINGLE, check_trainable, halved, widened
@@ -113,7 +112,7 @@ class Examples:
                 "Training needs rows to learn from and rows to choose the epoch by; one of them is empty."
             )
         batch = model.encode(rows)
-        return cls(rows, batch, outputs, goals(batch, outputs, soft=soft))
+        return cls(rows, batch, outputs, outputs.task.goals(outputs, batch, soft=soft))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -275,7 +274,7 @@ def _loss(
     with halved(batch.device, precision):
         trace = model(batch, listen=() if beside is None else beside.strategy.listen)
     trace = trace if precision == SINGLE else widened(trace)
-    losses = task_loss(model.task, trace.logits, goal_on(model, examples.goal[chosen]))
+    losses = model.task.loss(trace.logits, goal_on(model, examples.goal[chosen]))
     return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()
 
 
@@ -295,7 +294,7 @@ def dev_of(model: Model, parts: Sequence[Examples], *, balanced: bool = False) -
     with torch.no_grad():
         for part in parts:
             logits = _logits(model, part)
-            total += task_loss(model.task, logits, goal_on(model, part.goal)).sum().item()
+            total += model.task.loss(logits, goal_on(model, part.goal)).sum().item()
             found.append(model.outputs_of(part.rows, part.batch, logits))
     reference = Outputs.joined([part.outputs for part in parts])
     return total / len(reference), measure(Outputs.joined(found), reference, balanced=balanced)

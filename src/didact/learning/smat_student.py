@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from didact.core.loss import task_loss
 from didact.core.model import Batch, Model
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
@@ -36,7 +35,7 @@ class StudentWithStrategy(nn.Module):
         """Mean simulation loss and mean explanation loss. When blind, the graph goes to the lesson alone."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not blind):
             trace = self.student(batch, listen=() if lesson is None else self.strategy.listen)
-            simulation = task_loss(self.student.task, trace.logits, goal).mean()
+            simulation = self.student.task.loss(trace.logits, goal).mean()
         if lesson is None:
             return simulation, torch.zeros_like(simulation)
         return simulation, self.strategy(trace, batch, lesson).mean()

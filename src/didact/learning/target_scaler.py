@@ -19,7 +19,7 @@ class Scale:
 
     @classmethod
     def of(cls, train: Examples) -> "Scale":
-        if train.outputs.task.measure != "pearson":
+        if not train.outputs.task.is_score:
             return cls()
         values = train.outputs.values[:, 0]
         return cls(float(values.mean()), float(values.std()) or 1.0)

@@ -8,7 +8,6 @@ import torch
 from didact.core.model import Model
 from didact.core.seeds import seed_from
 from didact.learning.fit import AuxiliaryLoss, Epoch, Examples, Training, fit
-from didact.models.native import NativeModel
 from didact.results.explanations import Explanations
 from didact.students.strategy import Strategy
 
@@ -26,12 +25,10 @@ SGD_RATES: Final = {FROM_SCRATCH: 0.1, ON_FROZEN: 0.05, PRETRAINED: 0.01}
 
 def student_training(model: Model, optimiser: str) -> Training:
     """How a student of this kind is trained, unless the plan says otherwise."""
-    found = PRETRAINED
-    if isinstance(model, NativeModel):
-        found = FROM_SCRATCH if model.options.get("embeddings", "learned") == "learned" else ON_FROZEN
+    training = {"nothing": FROM_SCRATCH, "words": ON_FROZEN, "everything": PRETRAINED}[model.pretrained]
     if optimiser == "sgd":
-        return replace(found, optimiser="sgd", rate=SGD_RATES[found])
-    return replace(found, optimiser=optimiser)
+        return replace(training, optimiser="sgd", rate=SGD_RATES[training])
+    return replace(training, optimiser=optimiser)
 
 
 @dataclass(frozen=True)

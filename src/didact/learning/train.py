@@ -26,7 +26,6 @@ from didact.files.sealed import hash_of_file
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
 from didact.models.load import RECORD, RECORD_VERSION, WEIGHTS, checked_device
-from didact.models.native import NativeModel
 from didact.results.documents import save_document
 
 log = logging.getLogger(__name__)
@@ -133,7 +132,7 @@ def _record(
     """Where the teacher comes from, how it was trained, and what it reached."""
     return {
         "didact": __version__,
-        "kind": "native" if isinstance(teacher, NativeModel) else "huggingface",
+        "kind": teacher.library,
         "base": base,
         "revision": revision,
         "task": data.task.name,
@@ -168,7 +167,7 @@ def _check_classes(data: Dataset) -> None:
 
 
 def training_of(model: Model) -> Training:
-    if isinstance(model, NativeModel):
+    if model.pretrained != "everything":
         return FROM_SCRATCH
     network: Any = model.model
     width = getattr(network.config, "hidden_size", NARROW)

@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from didact.errors import OptionError, ShapeError
-from didact.registry import Entry, Registry, Spec, check_types, checked_options, parse_spec, renamed_option
+from didact.option_types import check_types, renamed_option
+from didact.registry import Entry, Registry, Spec, checked_options, parse_spec
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import count_of
 

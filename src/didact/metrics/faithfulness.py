@@ -15,9 +15,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from didact.core.needs import require
 from didact.core.perturb import on_all_positions
 from didact.core.teacher import Teacher
-from didact.errors import DataError, OptionError, UnsupportedError
+from didact.errors import DataError, OptionError
 from didact.metrics.probe import Probe, places_of
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, count_of
@@ -264,11 +265,9 @@ def faithfulness(
     """
     teacher = probe.teacher
     for metric in metrics:
-        if metric.needs_classes and teacher.classes is None:
-            raise UnsupportedError(
-                f"{type(metric).__name__} is about classes, and teacher {teacher.name!r} gives a score. Choose "
-                "sufficiency, comprehensiveness, or their aopc."
-            )
+        if metric.needs_classes:
+            advice = "Choose sufficiency, comprehensiveness, or their aopc."
+            require(teacher, "classes", type(metric).__name__, advice=advice)
     full = probe.full()
     found = np.full((len(metrics), len(methods), len(probe.rows)), np.nan)
     row = 0

@@ -34,12 +34,12 @@ class Prediction:
     def probe(self, teacher: Teacher, maps: Explanations, *, batch_size: int = 64) -> Probe:
         """The teacher, ready to be asked about the rows that were explained."""
         if teacher.classes is None:
-            said = "spans" if teacher.task.name == "reading" else "a score"
+            said = "spans" if teacher.task.is_per_token else "a score"
             raise UnsupportedError(
                 f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {said}. "
                 "Choose a measure of the scores themselves: kendall, top_overlap."
             )
-        if maps.task == "image" and maps.images is None:
+        if maps.is_image and maps.images is None:
             raise OptionError(
                 "Measure 'prediction' asks the teacher about images, and files of explanations do not hold them. "
                 "Explain and compare in one go: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."

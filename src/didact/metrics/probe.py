@@ -6,12 +6,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.core.encode import encoded
-from didact.core.outputs import softmax
+from didact.core.needs import require
 from didact.core.perturb import DEFAULT, MaskedForward, Masks
 from didact.core.row import Row
 from didact.core.teacher import Teacher
-from didact.errors import UnsupportedError
 
 PRESETS: Final = {"eraser": "delete", "l2e": "mask"}
 
@@ -23,13 +21,10 @@ class Probe:
     """
 
     def __init__(self, teacher: Teacher, rows: Sequence[Row], *, replace: str = DEFAULT, batch_size: int = 64) -> None:
-        if teacher.task.name == "reading":
-            raise UnsupportedError(
-                "Faithfulness is measured on a class or a score, and a reading teacher answers spans. Measure its "
-                "explanations against rationales instead (roc_auc)."
-            )
+        advice = "Measure its explanations against rationales instead (roc_auc)."
+        require(teacher, "a class or a score", "Faithfulness", advice=advice)
         self.teacher, self.rows = teacher, list(rows)
-        self.masked = MaskedForward(teacher, encoded(teacher, self.rows), replace=replace, batch_size=batch_size)
+        self.masked = MaskedForward(teacher, teacher.encode(self.rows), replace=replace, batch_size=batch_size)
         self.batch = self.masked.batch
 
     def full(self) -> Float[np.ndarray, "row output"]:
@@ -41,7 +36,7 @@ class Probe:
         return [self._answers(logits) for logits in self.masked(kept, rows=rows)]
 
     def _answers(self, values: Float[np.ndarray, "_ output"]) -> Float[np.ndarray, "_ output"]:
-        return softmax(values) if self.teacher.task.has_classes else values
+        return self.teacher.task.probabilities(values)
 
 
 def places_of(

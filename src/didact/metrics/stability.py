@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 
 from didact.core.batching import row_batches
-from didact.core.encode import device_of
 from didact.core.model import Model, answering
 from didact.core.row import Row
+from didact.core.task import task_named
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
 from didact.results.explanations import Explanations
@@ -62,9 +62,9 @@ class Stability(ABC):
 
     def near(self, maps: Explanations, rows: Sequence[Row], encoder: Model | None = None) -> list[list[int]]:
         """For each row the nearest others of its predicted class (any, where there are no classes)."""
-        if maps.task == "image":
+        if maps.is_image:
             raise UnsupportedError("Stability compares words, and these are explanations of images.")
-        classes = maps.predictions if maps.task in ("classification", "pair") else ("",) * len(maps)
+        classes = maps.predictions if task_named(maps.task).has_classes else ("",) * len(maps)
         return nearest(self.likeness(rows, encoder), classes, self.neighbours)
 
     def __call__(
@@ -133,9 +133,9 @@ def lexical(rows: Sequence[Row]) -> Float[np.ndarray, "row row"]:
 def semantic(encoder: Model, rows: Sequence[Row], batch_size: int = 64) -> Float[np.ndarray, "row row"]:
     """The cosine of the rows' last states, mean over their tokens."""
     vectors: np.ndarray | None = None
-    with answering(encoder):
+    with answering(encoder) as encoder:
         for chosen in row_batches(rows, batch_size):
-            batch = encoder.encode([rows[index] for index in chosen]).to(device_of(encoder))
+            batch = encoder.encode([rows[index] for index in chosen]).to(encoder.device)
             states = encoder(batch, listen=["hidden"]).hidden
             assert states is not None
             mean = (states[-1].to(batch.device) * batch.mask[..., None]).sum(1) / batch.mask.sum(-1, keepdim=True)

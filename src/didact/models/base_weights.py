@@ -12,22 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from didact.core.model import Model, Task
+from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.models.hub import hub_errors, located
-from didact.models.native import NativeModel
 from didact.models.spread import whole_weights
 
 
 def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> None:
     """An error if the base is the teacher. A live model trained on from there has its name, but other weights."""
     same = base == teacher.name or (Path(base).exists() and Path(base).resolve() == Path(teacher.name).resolve())
-    if not same or not isinstance(teacher, Model):
+    if not same or teacher.library is None:
         return
-    if not isinstance(teacher, NativeModel):
-        network: Any = teacher.model
-        files = tuple(sorted(saved_files(network.config, teacher.tokenizer).items()))
+    if teacher.library == "huggingface":
+        opened: Any = teacher
+        network = opened.model
+        files = tuple(sorted(saved_files(network.config, opened.tokenizer).items()))
         body, _ = base_weights(base, *located(base), None, trust_remote_code, teacher.task, files)
         own = ((name, tensor) for name, tensor in whole_weights(network) if name in body)
         if not all(torch.equal(tensor.cpu(), body[name].to(tensor.dtype)) for name, tensor in own):

@@ -6,7 +6,7 @@ import torch
 
 from didact.core.dataset import Dataset
 from didact.core.model import Model, Row
-from didact.core.task import IMAGE, Task
+from didact.core.task import Task
 from didact.errors import OptionError, RequestError
 from didact.models import MODELS
 from didact.models.frozen import LEARNED, TEACHER, base_reader
@@ -83,13 +83,13 @@ def native_model(
     parsed = parse_spec(spec) if isinstance(spec, str) else spec
     kind: type[NativeModel] = MODELS.load(parsed.name)
     options = dict(parsed.options)
-    patch = options.pop("patch", patch) if task is IMAGE else patch
+    patch = patch if task.is_text else options.pop("patch", patch)
     options = checked_options(options, kind, of=f"model {parsed.name!r}")
     if max_length is not None:
         options["length"] = max_length
     if not len(rows):
         raise RequestError(f"{source} has no rows in {split!r}, so there is nothing to build a model from.")
-    if task is IMAGE:
+    if not task.is_text:
         reads: Reader = _patches(rows[0], patch, source)
     else:
         reads = reader or _words(rows, options.get("embeddings", LEARNED))

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
-from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, Task, task_named
+from didact.core.task import CLASSIFICATION, PAIR, REGRESSION, TASKS, Task, task_named
 from didact.errors import OptionError, UnsupportedError
 
 
@@ -14,13 +14,12 @@ def task_of(model: PreTrainedModel) -> Task:
     """The task a model's head was made for; heads that didact does not serve are refused by name."""
     head = type(model).__name__
     config = model.config
-    if head.endswith("ForQuestionAnswering"):
-        return READING
-    if head.endswith("ForImageClassification"):
-        return IMAGE
-    if head.endswith("ForSequenceClassification"):
+    fitting = [task for task in TASKS.values() if head.endswith(task.head)]
+    if fitting and not head.endswith(Task.head):
+        return fitting[0]
+    if fitting:
         problem = getattr(config, "problem_type", None)
-        if problem == "multi_label_classification":
+        if problem == "multi_label_classification" and problem not in {task.problem_type for task in fitting}:
             raise UnsupportedError(
                 f"The configuration of {head} says problem_type='multi_label_classification': several labels at once "
                 "have no single predicted class. Wrap one label as a classifier of two classes: "
@@ -31,6 +30,8 @@ def task_of(model: PreTrainedModel) -> Task:
             raise UnsupportedError(f"{head} rates {config.num_labels} things at once; a regression has one output.")
         if problem == "regression" or (problem is None and config.num_labels == 1):
             return REGRESSION
+        if problem in (kinds := {task.problem_type: task for task in fitting if task.problem_type}):
+            return kinds[problem]
         # The head looks the same for one text and for two; only the names of its classes can tell.
         return PAIR if any("entail" in str(name).lower() for name in config.id2label.values()) else CLASSIFICATION
     if "ForTokenClassification" in head:
@@ -65,7 +66,7 @@ def fitting_task(model: PreTrainedModel, task: Task | None) -> Task:
     head_task = task_of(model)
     if task is None or task == head_task:
         return head_task
-    if {task, head_task} == {CLASSIFICATION, PAIR}:
+    if (task.head, task.problem_type) == (head_task.head, head_task.problem_type):
         return task
     raise OptionError(f"{type(model).__name__} has a head for {head_task}, and cannot do {task}.")
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from didact.core.batch import Batch, patch_batch, text_batch
-from didact.core.model import At, Model, Reading, Row, check_lengths, check_readable, evaluating, passage_logits
-from didact.core.task import READING, Task
+from didact.core.model import At, Attention, Model, Reading, Row, check_lengths, check_readable, evaluating
+from didact.core.task import Task
 from didact.core.trace import Listen, Trace
 from didact.errors import UnsupportedError
 from didact.models.attention import overheard
@@ -37,6 +37,10 @@ class HuggingFaceModel(Model):
     by itself, and switches the attention implementation only while it runs. Where the head pools and whether attention
     can be recorded are measured on two short rows, the first time they matter.
     """
+
+    library = "huggingface"
+    pretrained = "everything"
+    can_spread = True
 
     def __init__(
         self,
@@ -77,13 +81,18 @@ class HuggingFaceModel(Model):
     # -- where it is --------------------------------------------------------------------------------------------------
 
     @property
-    def is_spread(self) -> bool:
+    def is_spread(self) -> bool:  # type: ignore[override]
         return is_spread(self.model)
 
     @property
     def device(self) -> torch.device:
         """Where inputs go and answers come back: the device of the embeddings."""
         return device_of_module(self.model.get_input_embeddings() if self.task.is_text else self._patch_module)
+
+    @property
+    def is_portable(self) -> bool:  # type: ignore[override]
+        """Other machines may have less memory than it needs."""
+        return not self.is_spread
 
     def to(self, *args: Any, **kwargs: Any) -> "HuggingFaceModel":
         if self.is_spread:
@@ -130,7 +139,7 @@ class HuggingFaceModel(Model):
         """How many special positions ([CLS], registers) stand before the patches: asked of the model itself."""
         size = self.model.config.image_size
         height, width = (size, size) if isinstance(size, int) else size
-        pixels = torch.zeros(1, self.model.config.num_channels, height, width, device=self.device, dtype=self._dtype)
+        pixels = torch.zeros(1, self.model.config.num_channels, height, width, device=self.device, dtype=self.dtype)
         with evaluating(self), torch.no_grad():
             entering = self._entering({"pixel_values": pixels})
         return int(entering.shape[1]) - (height // self._patch) * (width // self._patch)
@@ -143,7 +152,7 @@ class HuggingFaceModel(Model):
         if self.task.is_text:
             return first_output(self.model.get_input_embeddings()(batch.tokens))
         assert batch.pixels is not None
-        patches = first_output(self._patch_module(batch.pixels.to(self._dtype)))
+        patches = first_output(self._patch_module(batch.pixels.to(self.dtype)))
         # Special positions have no word of their own: zeros stand for them, and `run` leaves them out.
         return torch.cat([patches.new_zeros(len(batch), self._leading, patches.shape[-1]), patches], 1)
 
@@ -158,7 +167,7 @@ class HuggingFaceModel(Model):
     ) -> Trace:
         records = bool(set(listen) & ATTENTION)
         if records or blank is not None:
-            self._check_attention(changes=blank is not None)
+            self.check_attention(listen, blank)
         ear = Ear(listen, batch, self._pooling_of(batch) if "reading" in listen else "first", blank)
         # sdpa has neither attentions nor a second derivative; where nobody needs them, the model's own code is faster.
         is_ours = records or blank is not None or torch.is_grad_enabled()
@@ -209,11 +218,13 @@ class HuggingFaceModel(Model):
             return self.logits_of(self.model(**inputs, return_dict=True), batch)
 
     def logits_of(self, output: Any, batch: Batch) -> Float[Tensor, "batch *output"]:
-        if self.task is READING:
-            ends = torch.stack([output.start_logits, output.end_logits], -1).to(batch.device)
-            return passage_logits(ends, batch)
-        logits: Tensor = output.logits
-        return logits.to(batch.device)  # of a spread model it may be elsewhere
+        logits = self.task.head_logits(output).to(batch.device)  # of a spread model it may be elsewhere
+        return self.task.token_logits(logits, batch) if self.task.is_per_token else logits
+
+    def self_check(self) -> None:
+        from didact.models.selfcheck import check_model
+
+        check_model(self)
 
     # -- what is measured ---------------------------------------------------------------------------------------------
 
@@ -234,8 +245,8 @@ class HuggingFaceModel(Model):
 
     @property
     def reading(self) -> Reading:  # type: ignore[override]
-        """Where the head pools, measured on two short rows. A span is read at its own ends, not at one position."""
-        if self.task is READING:
+        """Where the head pools, measured on two short rows; a task per token is read at every token."""
+        if self.task.is_per_token:
             return "first"
         if self._reading is None:
             from didact.models.selfcheck import measured_reading
@@ -245,7 +256,7 @@ class HuggingFaceModel(Model):
 
     @property
     def pools_last(self) -> bool:
-        return self.task is not READING and self.reading == "last"
+        return not self.task.is_per_token and self.reading == "last"
 
     @property
     def _attention_source(self) -> "AttentionSource":
@@ -255,17 +266,18 @@ class HuggingFaceModel(Model):
             self._attention = attention_source(self)
         return self._attention
 
-    def _check_attention(self, *, changes: bool) -> None:
-        """Refuse what cannot be recorded or changed, before any pass."""
-        source = self._attention_source
-        fault = source.fault
-        if changes and fault is None and source.is_returned:
-            fault = "it computes attention without transformers' attention interface, so its values cannot be changed"
-        if fault is not None:
-            raise UnsupportedError(
-                f"The attention of {self.name!r} ({self.model.config.model_type}) cannot be used: {fault}. "
-                "Choose a method that needs gradients or predictions only."
-            )
+    @property
+    def attention(self) -> Collection[Attention]:
+        if self._attention_source.fault is not None:
+            return ()
+        return ("mean", "reading", "full", "weights") if self._attention_source.is_returned else super().attention
+
+    @property
+    def attention_fault(self) -> str:
+        fault = self._attention_source.fault or (
+            "it computes attention without transformers' attention interface, so its values cannot be changed"
+        )
+        return f"whose attention ({self.model.config.model_type}) cannot be used: {fault}"
 
     def pooling_weights(self, batch: Batch) -> Float[Tensor, "batch token"]:
         if self.reading not in ("measured", "unknown"):
@@ -282,14 +294,14 @@ class HuggingFaceModel(Model):
                 f"Where {self.name!r} ({self.model.config.model_type}) pools its states cannot be measured: its head "
                 "has no gradient. Choose attention_all, attention_last, or a method that needs predictions only."
             )
-        return weights.to(batch.device, self._dtype)
+        return weights.to(batch.device, self.dtype)
 
     def _pooling_of(self, batch: Batch) -> Reading | Float[Tensor, "batch token"]:
         return self.pooling_weights(batch) if self.reading in ("measured", "unknown") else self.reading
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, object]:
         if batch.pixels is not None:
-            return {"pixel_values": batch.pixels.to(self._dtype)}
+            return {"pixel_values": batch.pixels.to(self.dtype)}
         inputs: dict[str, object] = {"input_ids": batch.tokens} if embeddings is None else {"inputs_embeds": embeddings}
         inputs["attention_mask"] = batch.mask.long()
         if batch.types is not None:
@@ -337,10 +349,6 @@ class HuggingFaceModel(Model):
     def save(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return next(self.model.parameters()).dtype
 
     @property
     def _patch_module(self) -> nn.Module:

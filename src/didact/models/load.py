@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from didact.core.adapt import as_teacher
 from didact.core.classes import check_class_names
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.core.task import Task, task_named
-from didact.core.teacher import Teacher
+from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.files.paths import check_readable, kind_at
 from didact.files.sealed import damaged, hash_of_file
 from didact.models.hub import check_folder
-from didact.models.native import NativeModel, native_from
+from didact.models.native import native_from
 from didact.models.spread import AUTO, check_accelerate
 from didact.results.documents import VERSION, load_document
 
@@ -44,7 +45,7 @@ class HeadOptions:
 
 
 def load_teacher(
-    source: "str | Path | tuple[PreTrainedModel, Any] | Pipeline | Teacher",
+    source: "str | Path | tuple[PreTrainedModel, Any] | Pipeline | Predictor",
     *,
     task: str | Task | None = None,
     classes: Sequence[str] | None = None,
@@ -81,13 +82,13 @@ def load_teacher(
         pair = _from_pair(source, wanted)
         return _checked(pair) if check else pair
     if not isinstance(source, str | Path):
-        if isinstance(source, Teacher):
+        if isinstance(source, Predictor):
             if device is not None:
                 raise OptionError(
                     f"The teacher {source.name!r} is open already and computes where it does: leave device out, and "
                     "move a model yourself, teacher.to(device)."
                 )
-            return source
+            return as_teacher(source)
         raise OptionError(
             f"A teacher cannot be made of {type(source).__name__}. Give a folder, a hub name, a (model, tokenizer) "
             "pair, a text-classification pipeline, or wrap a function: didact.teacher_from_function(…)."
@@ -117,13 +118,8 @@ def _from_pair(pair: tuple[Any, ...], wanted: HeadOptions) -> Model:
 
 
 def _checked(model: Model) -> Model:
-    """The model, if what didact computes in it is what transformers answers. Native models need no check."""
-    if not isinstance(model, NativeModel):  # importing transformers takes seconds
-        from didact.models.huggingface import HuggingFaceModel
-        from didact.models.selfcheck import check_model
-
-        assert isinstance(model, HuggingFaceModel)
-        check_model(model)
+    """The model, if what didact computes in it is what it answers."""
+    model.self_check()
     return model
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from jaxtyping import Float
 from safetensors import SafetensorError
@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from didact.core.model import Batch, Model, Row, TokenMask, TokenVectors, check_lengths, check_readable
-from didact.core.task import READING, Task, task_named
+from didact.core.task import TASKS, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.frozen import LEARNED, FrozenWords
 from didact.models.tokenizer import READERS, PatchReader, PieceReader, Reader, reader_from
-from didact.registry import check_types
+from didact.option_types import check_types
 
 UNIFORM: Final = "uniform"
 
@@ -25,13 +25,15 @@ UNIFORM: Final = "uniform"
 class NativeModel(Model):
     """A small model of our own. Its options are the keyword arguments it was built with."""
 
+    library = "native"
+
     architecture: ClassVar[str]
     version: ClassVar[int] = 1  # part of every key: raise it when the same options and weights give other numbers
 
     def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
         super().__init__()
-        if task.name not in MODELS[self.architecture].tasks:
-            able = [name for name, entry in MODELS.items() if task.name in entry.tasks]
+        if not _does(self.architecture, task):
+            able = [name for name in MODELS if _does(name, task)]
             raise UnsupportedError(
                 f"Model {self.architecture!r} cannot do {task}. Choose {' or '.join(map(repr, able))}, "
                 "or a Hugging Face model."
@@ -47,7 +49,17 @@ class NativeModel(Model):
         # Learned attention goes without saying: models kept before there was a choice are still known by their hash.
         self.options = {name: value for name, value in options.items() if (name, value) != ("attention", LEARNED)}
         self.name = self.architecture
-        self.outputs = len(self.classes) if self.classes is not None else 2 if task is READING else 1
+        self.outputs = task.width(self.classes)
+
+    @property
+    def pretrained(self) -> Literal["nothing", "words"]:  # type: ignore[override]
+        return "nothing" if self.options.get("embeddings", LEARNED) == LEARNED else "words"
+
+    @property
+    def is_portable(self) -> bool:  # type: ignore[override]
+        """Other machines may not have the folder of its embeddings."""
+        words = getattr(self, "words", None)
+        return not (isinstance(words, FrozenWords) and Path(words.base).is_dir())
 
     def _kind(self) -> str:
         return f"native, {self.architecture}"
@@ -148,6 +160,12 @@ def native_like(facts: Mapping[str, Any], vectors: Tensor | None = None) -> Nati
             "train the model again."
         )
     return model
+
+
+def _does(architecture: str, task: Task) -> bool:
+    """Whether the architecture lists the task, or one that resembles it."""
+    listed = MODELS[architecture].tasks
+    return task.name in listed or any(name in listed and task.resembles(other) for name, other in TASKS.items())
 
 
 def _check_facts(facts: Any) -> None:

@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from didact.core.model import At, Batch, Listen, TokenMask, TokenVectors, Trace, passage_logits
+from didact.core.model import At, Attention, Batch, Listen, TokenMask, TokenVectors, Trace
 from didact.core.normalise import softmax_over
-from didact.core.task import READING, Task
-from didact.errors import UnsupportedError
+from didact.core.task import Task
 from didact.models.frozen import word_embeddings
-from didact.models.listening import ATTENTION
 from didact.models.native import UNIFORM, NativeModel, mean_over
 from didact.models.tokenizer import PatchReader, Reader
 
@@ -43,7 +41,7 @@ class PoolingModel(NativeModel):
         self.dropout = nn.Dropout(options["dropout"])
         self.score = self._scorer(width) if self.attends else None
         # A regression may rate one text or two; one is compared with nothing (zeros).
-        self.compares = len(task.segments) == 2 and task is not READING
+        self.compares = len(task.segments) == 2 and not task.is_per_token
         self.head = nn.Linear(4 * width if self.compares else width, self.outputs)
 
     @abstractmethod
@@ -61,6 +59,16 @@ class PoolingModel(NativeModel):
         half = max(1, width // 2)
         return nn.Sequential(nn.Linear(width, half), nn.Tanh(), nn.Linear(half, 1, bias=False))
 
+    @property
+    def attention(self) -> Collection[Attention]:
+        return () if self.score is None else ("mean", "reading", "weights")
+
+    @property
+    def attention_fault(self) -> str:
+        return (
+            "which has none" if self.score is None else "which has only the attention it pools with ('mean', 'reading')"
+        )
+
     def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:  # noqa: ARG002
         """The word embeddings: nothing lies between them and the first layer."""
         return self.words(batch.tokens)
@@ -74,20 +82,8 @@ class PoolingModel(NativeModel):
         listen: Collection[Listen] = (),
         blank: TokenMask | None = None,
     ) -> Trace:
+        self.check_attention(listen, blank)
         heard = frozenset(listen)
-        refused = heard & ({"full"} if self.score is not None else ATTENTION)
-        if refused:
-            has = "only the attention it pools with ('mean', 'reading')" if self.score is not None else "none"
-            raise UnsupportedError(
-                f"Attention {', '.join(map(repr, sorted(refused)))} was asked of model {self.name!r}, which has {has}. "
-                "Choose 'bilstm_attention', 'pool', 'native' or a Hugging Face model, or a method that needs no "
-                "attention."
-            )
-        if blank is not None:
-            raise UnsupportedError(
-                f"Model {self.name!r} has no self-attention whose values could be left out. "
-                "Choose 'native' or a Hugging Face model, or a method that needs gradients or predictions only."
-            )
         parts = self._parts(batch)
         states = self._states(self.dropout(embeddings), parts)
         logits, attention = self._answer(self.dropout(self._top(states)), parts, batch)
@@ -104,8 +100,8 @@ class PoolingModel(NativeModel):
         return [batch.mask]
 
     def _answer(self, states: Tensor, parts: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
-        if self.task is READING:
-            return passage_logits(self.head(states), batch), {}
+        if self.task.is_per_token:
+            return self.task.token_logits(self.head(states), batch), {}
         attention: dict[str, object] = {}
         if self.score is None:
             pooled = [mean_over(states, part) for part in parts]

@@ -12,7 +12,7 @@ from transformers import AutoConfig
 from transformers.utils import logging
 
 from didact.core.dataset import Dataset
-from didact.core.task import IMAGE, READING, REGRESSION, Task
+from didact.core.task import TASKS, Task
 from didact.errors import RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
 from didact.models.heads import task_of
@@ -20,12 +20,6 @@ from didact.models.hub import base_folder, hub_errors, unreachable
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import HeadOptions
 from didact.models.spread import AUTO
-
-_HEADS = {
-    "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
-    "ForQuestionAnswering": transformers.AutoModelForQuestionAnswering,
-    "ForImageClassification": transformers.AutoModelForImageClassification,
-}
 
 
 def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool, **options: Any) -> HuggingFaceModel:
@@ -53,11 +47,11 @@ def trained(source: str, wanted: HeadOptions, *, spread: bool = False, **options
         options |= _reachable(source, options)
         config = AutoConfig.from_pretrained(source, **options)
         name = str((config.architectures or [""])[0])
-        head = next((one for one in _HEADS if name.endswith(one)), None)
+        task = next((task for task in TASKS.values() if name.endswith(task.head)), None)
         kind = getattr(transformers, name, None)
-        if kind is None and head is not None and options.get("trust_remote_code"):
-            kind = _HEADS[head]  # which finds the class in the code that comes with the model
-        if head is None or kind is None:
+        if kind is None and task is not None and options.get("trust_remote_code"):
+            kind = auto(task)  # which finds the class in the code that comes with the model
+        if task is None or kind is None:
             raise UnsupportedError(
                 f"Model {source!r} was saved as {name or 'an unnamed architecture'}, which has no head for one of "
                 "our tasks. Name a model for sequence classification, question answering or image classification, or "
@@ -94,9 +88,7 @@ def _reachable(source: str, options: Mapping[str, Any]) -> dict[str, object]:
 
 def auto(task: Task) -> Any:
     """The class of transformers that opens a model with a head for the task."""
-    return _HEADS[
-        {READING: "ForQuestionAnswering", IMAGE: "ForImageClassification"}.get(task, "ForSequenceClassification")
-    ]
+    return getattr(transformers, f"AutoModel{task.head}")
 
 
 def tokenizer_of(source: str, task: Task, name: str, **options: Any) -> Any:
@@ -114,6 +106,6 @@ def tokenizer_of(source: str, task: Task, name: str, **options: Any) -> Any:
 def head_of(task: Task, classes: Sequence[str] | None) -> Mapping[str, object]:
     """What a configuration says of a head for the task."""
     # Without classes, the names transformers gives outputs: those a base was trained with must not stay.
-    names = dict(enumerate(classes or [f"LABEL_{index}" for index in range(2 if task is READING else 1)]))
+    names = dict(enumerate(classes or [f"LABEL_{index}" for index in range(task.width(None))]))
     head = {"num_labels": len(names), "id2label": names, "label2id": {name: index for index, name in names.items()}}
-    return head | ({"problem_type": "regression"} if task is REGRESSION else {})
+    return head | ({"problem_type": task.problem_type} if task.problem_type else {})

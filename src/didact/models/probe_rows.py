@@ -6,7 +6,6 @@ import numpy as np
 
 from didact.core.batch import Batch
 from didact.core.row import Row
-from didact.core.task import IMAGE
 from didact.errors import DidactError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ _TEXTS: Final = (("a film", "the plot is not very good"), ("a b", "a b c d"), ("
 
 def probe_batch(model: "HuggingFaceModel") -> Batch:
     """Two rows of different lengths, as short as they may be; two images of noise."""
-    if model.task is IMAGE:
+    if not model.task.is_text:
         pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
         return model.encode([Row(f"image-{index}", image=image) for index, image in enumerate(pixels)]).to(model.device)
     fault: DidactError | None = None

@@ -80,7 +80,7 @@ def _alone(model: HuggingFaceModel, batch: Batch, row: int) -> Tensor:
     part = batch.select([row])
     logits = model.plain(part)
     missing = batch.tokens.shape[1] - part.tokens.shape[1]
-    return nn.functional.pad(logits, (0, missing), value=-torch.inf) if model.task.name == "reading" else logits
+    return nn.functional.pad(logits, (0, missing), value=-torch.inf) if model.task.is_per_token else logits
 
 
 def _answers(model: HuggingFaceModel, batch: Batch, at: At, *, recorded: bool) -> Tensor:

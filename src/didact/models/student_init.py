@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from didact.core.model import Model, Row
-from didact.core.task import IMAGE, Task, task_named
-from didact.core.teacher import Teacher
+from didact.core.model import Model, Row, white_box
+from didact.core.task import Task, task_named
+from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
 from didact.files.sealed import read_json, write_json
 from didact.models import MODELS
@@ -24,7 +24,7 @@ from didact.models.base_weights import base_weights, check_not_teacher, opened_f
 from didact.models.build import is_native, native_model
 from didact.models.frozen import LEARNED, TEACHER, teacher_reader
 from didact.models.hub import base_folder, hub_errors, located
-from didact.models.native import NativeModel, native_like
+from didact.models.native import native_like
 from didact.models.tokenizer import PieceReader
 from didact.registry import Spec, parse_spec, unknown
 
@@ -138,8 +138,10 @@ def student_init(
     read as much and the spec does not say `length`.
     """
     if spec == "same":
-        if isinstance(teacher, NativeModel):
-            return _native(spec, {**teacher.facts(), "task": task.name, "classes": classes, "truncate": True})
+        if teacher.library == "native":
+            return _native(
+                spec, {**white_box(teacher, "same").facts(), "task": task.name, "classes": classes, "truncate": True}
+            )
         return _same(teacher, task, classes, base, trust_remote_code)
     if is_native(spec):
         parsed = _with_base(parse_spec(spec), teacher, base)
@@ -156,9 +158,9 @@ def student_init(
                 rows=rows,
                 source="The data",
                 split="train",
-                max_length=_length(parsed, teacher) if task is not IMAGE else None,
+                max_length=_length(parsed, teacher) if task.is_text else None,
                 truncate=True,
-                patch=_patch(teacher, rows) if task is IMAGE else 8,
+                patch=8 if task.is_text else _patch(teacher, rows),
                 reader=reader,
             )
         return _native(spec, model.facts(), None if reader is None else reader.vectors)
@@ -185,11 +187,12 @@ def _native(spec: str, facts: Mapping[str, object], vectors: Tensor | None = Non
     source = "the teacher" if embeddings == TEACHER else embeddings
     origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
     files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
-    return StudentInit(spec, origin, {"kind": "native"} | plain, files)
+    code = MODELS.local_codes(facts["architecture"])
+    return StudentInit(spec, origin, {"kind": "native"} | plain | ({"code": code} if code else {}), files)
 
 
 def _teacher_reader(spec: Spec, teacher: Teacher, rows: Sequence[Row]) -> PieceReader:
-    if not isinstance(teacher, Model) or isinstance(teacher, NativeModel) or not teacher.task.is_text:
+    if teacher.library != "huggingface" or not teacher.task.is_text:
         raise UnsupportedError(
             f"Student '{spec}' reads with the teacher's word embeddings, and teacher {teacher.name!r} is not a "
             "Hugging Face model of text. Leave embeddings=teacher out, or name a base model: embeddings=minilm."
@@ -218,8 +221,8 @@ def _with_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
 
 def _base_of(teacher: Teacher) -> str | None:
     """The pretrained base the teacher was trained from, or reads with."""
-    if isinstance(teacher, NativeModel) and teacher.options.get("embeddings", LEARNED) != LEARNED:
-        return str(teacher.options["embeddings"])
+    if (frozen := getattr(teacher, "options", {}).get("embeddings", LEARNED)) != LEARNED:
+        return str(frozen)
     base = getattr(teacher, "record", {}).get("base")
     return base if isinstance(base, str) and not is_native(base) else None
 
@@ -227,7 +230,7 @@ def _base_of(teacher: Teacher) -> str | None:
 def _length(spec: Spec, teacher: Teacher) -> int | None:
     """The teacher's length, if the architecture reads as much and the spec does not say another."""
     known = inspect.signature(MODELS.load(spec.name)).parameters
-    if "length" in spec.options or "length" not in known or not isinstance(teacher, Model):
+    if "length" in spec.options or "length" not in known or teacher.max_length is None:
         return None
     return min(teacher.max_length, known["length"].default)
 
@@ -235,7 +238,7 @@ def _length(spec: Spec, teacher: Teacher) -> int | None:
 def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
     """The patches, in pixels of the raw image, that give the grid the teacher reads; 8 where there are none."""
     image = rows[0].image if len(rows) else None
-    if not isinstance(teacher, Model) or image is None or image.ndim != 3:
+    if not isinstance(teacher, Differentiable) or image is None or image.ndim != 3:
         return 8
     height, width = image.shape[:2]
     batch = teacher.encode(rows[:1])
@@ -251,21 +254,20 @@ def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
 def _same(
     teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
 ) -> StudentInit:
-    if isinstance(teacher, Model):
-        from didact.models.huggingface import HuggingFaceModel
+    if teacher.library == "huggingface":
         from didact.models.pretrained import head_of
 
-        if isinstance(teacher, HuggingFaceModel):
-            config = deepcopy(teacher.model.config)
-            config.update(dict(head_of(task, classes)))
-            own = _base_of(teacher)
-            revision = teacher.record.get("revision") if own is not None else None
-            start = own if own is not None else base
-            if start is not None:
-                check_not_teacher(start, teacher, trust_remote_code)
-            return _transformer(
-                "same", config, teacher.tokenizer, teacher, task, classes, start, revision, trust_remote_code
-            )
+        opened: Any = teacher
+        config = deepcopy(opened.model.config)
+        config.update(dict(head_of(task, classes)))
+        own = _base_of(teacher)
+        revision = opened.record.get("revision") if own is not None else None
+        start = own if own is not None else base
+        if start is not None:
+            check_not_teacher(start, teacher, trust_remote_code)
+        return _transformer(
+            "same", config, opened.tokenizer, teacher, task, classes, start, revision, trust_remote_code
+        )
     raise UnsupportedError(
         f"Student 'same' has the teacher's architecture, but teacher {teacher.name!r} has none that could be built "
         "again. Choose a native student (native(layers=1, width=64), bilstm_attention(width=64), pool), one that "
@@ -297,10 +299,9 @@ def _transformer(
         "weights": None,
     }
     start = StudentInit(spec, origin, facts, saved_files(config, tokenizer))
-    if task is not IMAGE:
+    if task.is_text:
         limit = start.build(0).max_length
-        asked = teacher.max_length if isinstance(teacher, Model) else limit
-        start = replace(start, facts=facts | {"max_length": min(asked, limit)})
+        start = replace(start, facts=facts | {"max_length": min(teacher.max_length or limit, limit)})
     # Not the fingerprint of a student: its head is random, and random bits may differ from machine to machine.
     reads = json.dumps(start.build(0).facts(), sort_keys=True, default=str).encode()
     known = {"model": hashlib.sha256(reads).hexdigest()[:16], "weights": None if base is None else start._body()[1]}

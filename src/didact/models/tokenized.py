@@ -1,17 +1,20 @@
 """Rows as a fast tokenizer of transformers reads them, with the characters of each piece."""
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from didact.core.batch import Pieces
 from didact.core.row import Row
-from didact.core.task import CLASSIFICATION, READING, Task
+from didact.core.task import Task
 from didact.errors import ShapeError, UnsupportedError
 from didact.models.tokenizer import trim
+
+_LOCK: Final = threading.RLock()  # truncation and padding are a state of the tokenizer, which threads share
 
 
 def tokenized(
@@ -20,10 +23,10 @@ def tokenized(
     """The pieces of each row, cut to `max_length`; of a question and a passage only the passage is cut."""
     options: dict[str, object] = {"return_offsets_mapping": True, "verbose": False}
     if max_length is not None:
-        options |= {"truncation": "only_second" if task is READING else True, "max_length": max_length}
+        options |= {"truncation": task.truncation, "max_length": max_length}
     texts = _columns(rows, task, name)
     try:
-        with undisturbed(tokenizer):
+        with _LOCK, undisturbed(tokenizer):
             encoded = tokenizer(*texts, **options)
     except Exception as error:
         if "runcation error" not in str(error):
@@ -51,7 +54,7 @@ def _columns(rows: Sequence[Row], task: Task, name: str) -> list[list[str]]:
     """The first texts of all rows, and the second ones where the task has two."""
     counts = {len(row.texts) for row in rows}
     if len(counts) > 1 or not counts <= set(range(task.fewest_texts, len(task.segments) + 1)):
-        hint = " Load the model with task='pair' if it reads two texts." if task is CLASSIFICATION else ""
+        hint = " Load the model with task='pair' if it reads two texts." if len(task.segments) == 1 else ""
         raise ShapeError(
             f"Model {name!r} does {task}, which reads {' and '.join(task.segments)}; "
             f"it was given rows of {' or '.join(map(str, sorted(counts)))} texts.{hint}"

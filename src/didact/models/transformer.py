@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from didact.core.encoder_layer import Attend, EncoderLayer
-from didact.core.model import At, Batch, Listen, TokenMask, TokenVectors, Trace, passage_logits
-from didact.core.task import READING, Task
+from didact.core.model import At, Batch, Listen, TokenMask, TokenVectors, Trace
+from didact.core.task import Task
 from didact.errors import OptionError
 from didact.models.frozen import LEARNED, word_embeddings
 from didact.models.listening import Ear
@@ -99,8 +99,8 @@ class TransformerModel(NativeModel):
         return self.dropout(words + self.positions(positions) + self.segments(batch.segments + 1))
 
     def _answer(self, states: TokenVectors, batch: Batch) -> Float[Tensor, "batch *output"]:
-        if self.task is READING:
-            return passage_logits(self.head(states), batch)
+        if self.task.is_per_token:
+            return self.task.token_logits(self.head(states), batch)
         pooled = mean_over(states, batch.mask) if self.reading == "mean" else states[:, 0]
         return self.head(self.dropout(pooled))
 

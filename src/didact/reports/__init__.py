@@ -1,7 +1,10 @@
-"""Reports: what lies in a run's folder, as one HTML file. Reads records, asks no model, needs no torch.
+"""Reports: what a run's folder holds, as one HTML file. Reads records, asks no model, needs no torch.
 
-`verdict.py` says in plain words what a `Comparison` found. Each file of `sections/` is a function from it to a
-`Section` of data, and the templates in `templates/` draw them. `build.py` puts the page together. To add a section:
-a module with `section(run)`, named in `build.SECTIONS`. The room is not called `report`, since `didact.report` is a
-function.
+`build` puts a page together from `sections`, which return data that `templates/` draw. `verdict` words the headline:
+`standing` has the leader against each rival, `leaders` what other metrics say; `describe` has a line for every method
+and student. `figure` makes charts a part of the page, `charts` has those that several sections draw. `example_rows` and
+`example_json` are explained rows, for people and for the page's script. `section` has the types.
+
+To add a section: a module with `section(run)`, named in `build.SECTIONS`. The package is not called `report`, since
+`didact.report` is a function.
 """

@@ -1,4 +1,4 @@
-"""The page of a run: its sections put together into one HTML file that needs nothing else, and figures for papers."""
+"""The pages of a run and of a study: sections put together into one HTML file, and figures for papers."""
 
 import base64
 import hashlib
@@ -13,8 +13,7 @@ from didact import __version__
 from didact.errors import OptionError
 from didact.files.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
 from didact.files.remote import Remote, is_url
-from didact.reports.header import Header
-from didact.reports.section import Section
+from didact.reports.section import Header, Section
 from didact.reports.sections import (
     agreement,
     compared,
@@ -31,10 +30,16 @@ from didact.reports.sections import (
 )
 from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
-from didact.viz.html import asset, render
+from didact.viz.html import asset, cut, render
 from didact.viz.page import shades
 
 FILE: Final = "report.html"
+STUDY_FILE: Final = "analysis.html"
+_STUDY_TITLES: Final = {
+    "ranking": "Which explanations do people prefer?",
+    "simulation": "Which explanations help people predict the model?",
+    "rating": "How good do people find each explanation?",
+}
 # In the order of the page. A section that has nothing to say of a run gives None.
 SECTIONS: Final = (compared, ranking, curves, metrics, agreement, examples, words, learned, cost, provenance)
 
@@ -108,6 +113,39 @@ def page(run: Comparison, sections: Sequence[Section], title: str | None = None)
     """The document of a run."""
     question = f"didact: which explanation of {run.name} can you trust?"
     return document(title or question, headline.header(run, title or None), sections)
+
+
+def study_page(folder: Path | str, path: Path | str | None = None, *, figures: Path | str | None = None) -> Path:
+    """Write the page of an analysed study, and tell where it is: `analysis.html` in its folder, or `path`.
+
+    With `figures` every chart is also written there as PNG and SVG, and every table as CSV and LaTeX.
+    """
+    study = StudyAnalysis.load(folder)
+    sections = [people.section(study, is_alone=True)]
+    target = study.folder / STUDY_FILE if path is None else with_folder(Path(path))
+    title = f"didact: {study.title or 'a study with people'}"
+    write_text(target, document(title, _study_header(study), sections))
+    if figures is not None:
+        export(sections, Path(figures))
+    return target
+
+
+def _study_header(study: StudyAnalysis) -> Header:
+    counts = study.counts
+    return Header(
+        over=("a study with people: ", cut(study.title, 120), ""),
+        title=_STUDY_TITLES[study.kind],
+        summary=cut(study.headline, 1000),
+        question=study.question,
+        badges=[f"{counts.synthetic} of {counts.people} people are synthetic"] if counts.synthetic else [],
+        facts=[
+            ("kind", study.kind),
+            ("people", f"{counts.people} ({counts.finished} finished)"),
+            ("items", f"{counts.items:,}"),
+            ("answers", f"{counts.answers:,}"),
+            ("median time of a page", "–" if counts.median_seconds is None else f"{counts.median_seconds:.0f} s"),
+        ],
+    )
 
 
 def document(title: str, header: Header, sections: Sequence[Section]) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from didact.reports.example_rows import Example, Fact
-from didact.viz.heat import Heat, Unit, number, parts
+from didact.viz.heat import Heat, Unit, number
 from didact.viz.html import readable
+from didact.viz.marks import parts
 
 DIGITS: Final = "0123456789a"  # a level as one sign
 

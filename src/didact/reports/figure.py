@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from xml.etree import ElementTree
 
 from markupsafe import Markup
@@ -37,7 +37,6 @@ NARROW: Final = 320
 class Figure:
     """A chart by its width in pixels. `alt` is what a reader who does not see it is told."""
 
-    kind: ClassVar = "figure"  # of a block of a report
     name: str
     alt: str
     draw: Callable[[int], Any]
@@ -49,29 +48,21 @@ class Figure:
         """For each width its look and the chart."""
         looks = ("wide", "narrow") if len(self.widths) > 1 else ("",)
         return [
-            (look, inline(self._svg(width), f"{self.name}-{width}", self.alt))
+            (look, inline(picture(self.draw(width), "svg", title="").decode(), f"{self.name}-{width}", self.alt))
             for look, width in zip(looks, self.widths, strict=True)
         ]
 
     def file(self, kind: str, *, title: str | None = None) -> bytes:
         """The content of a picture file: png, svg or pdf. `title` replaces the caption; "" leaves it out."""
-        drawn = self._whole(self.widths[0], self.caption if title is None else title)
+        drawn = self.draw(self.widths[0])
+        if title := self.caption if title is None else title:
+            head = altair().TitleParams(label(title, 100), anchor="start", fontSize=13, color=INK, offset=10)
+            drawn = drawn.properties(title=head)
         if kind != "pdf":
             return picture(drawn, kind, title=self.caption or self.name)
         painted = io.BytesIO()
         drawn.save(painted, format="pdf")
         return painted.getvalue()
-
-    def _whole(self, width: int, title: str) -> Any:
-        drawn = self.draw(width)
-        if not title:
-            return drawn
-        alt = altair()
-        head = alt.TitleParams(label(title, 100), anchor="start", fontSize=13, color=INK, offset=10)
-        return drawn.properties(title=head)
-
-    def _svg(self, width: int) -> str:
-        return picture(self.draw(width), "svg", title="").decode()
 
 
 def label(text: str, longest: int = 60) -> str:

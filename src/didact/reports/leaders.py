@@ -1,7 +1,7 @@
-"""Which method leads by each metric and each family of metrics, and which leads are no better than chance."""
+"""Which method leads by each metric and family of metrics, which leads are no better than chance, and that in words."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +10,12 @@ from didact.metrics import METRICS, MetricEntry
 from didact.registry import parse_spec
 from didact.results.comparison import Comparison
 from didact.results.measured import Measured
-from didact.results.number_format import minus
+from didact.results.number_format import listed, minus
 
 RANDOM: Final = "random"
 CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
 FAITHFULNESS: Final = "faithfulness"
+_NAMED: Final = 4  # methods that a title names
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,7 @@ class Leader:
 
 def leaders(run: Comparison) -> list[Leader]:
     """The leader of each family of metrics. Metrics that only one method has are not counted."""
-    if run.measured is None:
-        return []
-    heading = run.measured.metrics.heading
+    heading = _measured(run).metrics.heading
     families: dict[str, list[list[str]]] = {}
     for metric, names in winners(run).items():
         if len(competitors(run, metric)) > 1:
@@ -71,11 +70,10 @@ def winners(run: Comparison) -> dict[str, list[str]]:
 
     A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
     """
-    if run.measured is None:
-        return {}
-    beyond = beyond_chance(run.measured)
+    measured = _measured(run)
+    beyond = beyond_chance(measured)
     found: dict[str, list[str]] = {}
-    for metric, better in _directions(run.measured).items():
+    for metric, better in _directions(measured).items():
         values = competitors(run, metric)
         found[metric] = []
         if len(values) > 1:
@@ -87,25 +85,22 @@ def winners(run: Comparison) -> dict[str, list[str]]:
 
 def competitors(run: Comparison, metric: str) -> dict[str, float]:
     """By method its value of a metric; controls do not compete."""
-    if run.measured is None:
-        return {}
-    controls = run.controls | run.measured.controls | set(CHANCE)
+    measured = _measured(run)
+    controls = run.controls | measured.controls | set(CHANCE)
     return {
         line.method: line.value
-        for line in run.measured.metrics.rows
+        for line in measured.metrics.rows
         if line.metric == metric and line.method not in controls and line.value is not None
     }
 
 
 def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[int, int]:
     """In how many metrics of a family a method is no better than random explanations, of how many that tell."""
-    if run.measured is None:
-        return 0, 0
-    heading = run.measured.metrics.heading
+    measured = _measured(run)
     known = [
         is_better
-        for (metric, name), is_better in beyond_chance(run.measured).items()
-        if name == method and family_of(metric, heading) == family
+        for (metric, name), is_better in beyond_chance(measured).items()
+        if name == method and family_of(metric, measured.metrics.heading) == family
     ]
     return known.count(False), len(known)
 
@@ -115,9 +110,9 @@ def written(value: float) -> str:
     return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")
 
 
-def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _measured(run: Comparison) -> Measured:
+    """What was measured; a run that measured nothing has no metrics."""
+    return run.measured or Measured()
 
 
 def _directions(measured: Measured) -> Mapping[str, str]:
@@ -148,11 +143,9 @@ def more_faithful(run: Comparison, method: str) -> list[str]:
 
     Best first. Controls do not count.
     """
-    if run.measured is None:
-        return []
-    heading = run.measured.metrics.heading
+    heading = _measured(run).metrics.heading
     signs: dict[str, list[int]] = {}
-    for (metric, first, second), sign in told_apart(run.measured).items():
+    for (metric, first, second), sign in told_apart(_measured(run)).items():
         if second == method and family_of(metric, heading) == FAITHFULNESS and first in competitors(run, metric):
             signs.setdefault(first, []).append(sign)
     wins = {name: own.count(1) for name, own in signs.items() if 2 * own.count(1) > len(own)}
@@ -173,3 +166,67 @@ def metric_entry(metric: str) -> MetricEntry | None:
         return METRICS[parse_spec(metric).name]
     except DidactError:
         return None
+
+
+# -- in words --------------------------------------------------------------------------------------------------------
+
+
+def faithfulness_text(run: Comparison, tied: Sequence[str]) -> str:
+    """What the headline adds about faithfulness; docs/compare.md states the rule."""
+    chance = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
+    if all(2 * worse > known for worse, known in chance):
+        return f", but {'none of them is' if len(tied) > 1 else 'it is no'} more faithful than random marks"
+    better = [more_faithful(run, name) for name in tied]
+    ahead = [name for name in better[0] if all(name in own for own in better)]
+    return f"; {quoted(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
+
+
+def other_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
+    """What faithfulness and the other measures say about the methods of a headline."""
+    said = []
+    for name in tied:
+        worse, known = no_better_than_random(run, name, FAITHFULNESS)
+        if worse * 2 > known:
+            said.append(f"By faithfulness “{name}” is no better than random marks ({worse} of {known} metrics).")
+        if better := more_faithful(run, name):
+            said.append(f"{quoted(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
+    return (*said, *leading_texts(run, tied))
+
+
+def leading_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
+    """Which methods lead by the other measures, and whether they are those that teach."""
+    found = leaders(run)
+    if not found:
+        return ()
+    if not tied:
+        start = "Other measures need no students"
+    elif all(leader.names == tuple(tied[:1]) for leader in found):
+        start = "Other measures point the same way"
+    elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
+        return (*_also(also), *_rest(one for one in found if one not in also))
+    else:
+        start = "Teaching is one measure. By others"
+    return (f"{start}: {'; '.join(one.text for one in found)}.",)
+
+
+def _also(found: Sequence[Leader]) -> list[str]:
+    """Of methods that are tied in teaching, those that lead elsewhere."""
+    by_name: dict[str, list[Leader]] = {}
+    for one in found:
+        by_name.setdefault(one.names[0], []).append(one)
+    return [
+        f"Of those tied, “{name}” also leads in {listed([f'{one.family} ({one.scope})' for one in own])}."
+        for name, own in by_name.items()
+    ]
+
+
+def _rest(found: Iterable[Leader]) -> list[str]:
+    texts = [one.text for one in found]
+    return [f"By other measures: {'; '.join(texts)}."] if texts else []
+
+
+def quoted(names: Sequence[str]) -> str:
+    """The names in quotation marks; of many, the first and how many more."""
+    marked = [f"“{name}”" for name in names]
+    more = len(marked) - _NAMED
+    return listed([*marked[:_NAMED], f"{more} more"]) if more > 1 else listed(marked)

@@ -1,28 +1,25 @@
-"""What a section of a report holds: blocks of plain data. `templates/blocks.html.j2` draws them."""
+"""What a page holds: its head, and sections of blocks of plain data. `templates/` draws them."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Final, TypeAlias
+
+from markupsafe import Markup
 
 from didact.reports.figure import Figure
 from didact.viz.html import cut
+from didact.viz.page import Scale
 from didact.viz.tables import Table
 
 AGAIN = "Give the same didact compare command again with --eval-rows 200: nothing that is done is computed twice."
-
-
-@runtime_checkable
-class Block(Protocol):
-    """A piece of a section; the template draws it by its kind."""
-
-    kind: ClassVar[str]
+_FLAG: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 
 
 @dataclass(frozen=True)
 class Paragraph:
     """A sentence or two. The look is lead, missing (what is not there, and how to get it) or none."""
 
-    kind: ClassVar = "paragraph"
     text: str
     look: str = ""
 
@@ -31,7 +28,6 @@ class Paragraph:
 class Heading:
     """A title inside of a section."""
 
-    kind: ClassVar = "heading"
     text: str
 
 
@@ -39,7 +35,6 @@ class Heading:
 class Notes:
     """Remarks below a table, as a list."""
 
-    kind: ClassVar = "notes"
     lines: Sequence[str]
     most: int = 40
 
@@ -54,7 +49,6 @@ class Notes:
 class Key:
     """A legend: (mark, words)."""
 
-    kind: ClassVar = "key"
     entries: Sequence[tuple[str, str]]
 
 
@@ -62,7 +56,6 @@ class Key:
 class Terms:
     """Names, each with what it means."""
 
-    kind: ClassVar = "terms"
     entries: Sequence[tuple[str, str]]
 
 
@@ -70,7 +63,6 @@ class Terms:
 class Code:
     """Text as it stands in a file."""
 
-    kind: ClassVar = "code"
     text: str
 
 
@@ -78,18 +70,39 @@ class Code:
 class Group:
     """Blocks side by side, by the name of their style."""
 
-    kind: ClassVar = "group"
     look: str
-    blocks: Sequence[Block]
+    blocks: Sequence["Block"]
 
 
 @dataclass(frozen=True)
 class Details:
     """Blocks that are unfolded by a click."""
 
-    kind: ClassVar = "details"
     summary: str
-    blocks: Sequence[Block]
+    blocks: Sequence["Block"]
+
+
+@dataclass(frozen=True)
+class Browser:
+    """The browser of examples, which the page's script brings to life.
+
+    Filters and sorts are (value, words), switches (name, words). `mark` is how the rationale is shown (look, word), if
+    there is any; `data` is what the script reads.
+    """
+
+    scales: Sequence[Scale]
+    mark: tuple[str, str] | None
+    filters: Sequence[tuple[str, str]]
+    sorts: Sequence[tuple[str, str]]
+    methods: Sequence[str]
+    switches: Sequence[tuple[str, str]]
+    static_note: str
+    static_rows: Sequence[Markup]
+    data: Markup
+
+
+# A piece of a section. The template `blocks` draws it by the name of its class.
+Block: TypeAlias = Paragraph | Heading | Notes | Key | Terms | Code | Group | Details | Figure | Table | Browser
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,37 @@ class Section:
     @property
     def tables(self) -> list[Table]:
         return [block for block in _walk(self.blocks) if isinstance(block, Table)]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Some sentences under a title; `small` is one more, smaller."""
+
+    title: str
+    lines: Sequence[str]
+    small: str = ""
+
+    @property
+    def pieces(self) -> list[list[tuple[str, bool]]]:
+        """Each line cut into pieces, with whether a piece is an option of the command line."""
+        lines = [_FLAG.split(cut(line, 600)) for line in self.lines]
+        return [[(piece, place % 2 == 1) for place, piece in enumerate(line)] for line in lines]
+
+
+@dataclass(frozen=True)
+class Header:
+    """`over` stands above the title: words, a name, words. Leaders and facts are (name, text)."""
+
+    over: tuple[str, str, str]
+    title: str
+    summary: str
+    facts: Sequence[tuple[str, str]]
+    leaders: Sequence[tuple[str, str]] = ()
+    question: str = ""
+    when: str = ""
+    badges: Sequence[str] = ()
+    cards: Sequence[Card] = ()
+    cautions: Sequence[str] = ()
 
 
 def lead(text: str) -> Paragraph:

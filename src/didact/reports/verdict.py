@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from didact.reports.leaders import CHANCE, listed
-from didact.reports.other_measures import faithfulness_text, leading_texts, other_texts, quoted
+from didact.reports.leaders import CHANCE, faithfulness_text, leading_texts, other_texts, quoted
 from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.results.gains import FEW, NONE, GainRow, column_name
+from didact.results.number_format import listed
 from didact.stats.claims import ALPHA
 
 CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
@@ -85,7 +85,7 @@ def _unlearned(run: Comparison) -> Verdict:
 
 
 def _of(run: Comparison, best: str, others: Sequence[str]) -> Verdict:
-    rows = _judged_rows(run, best)
+    rows = run.judged_rows(best)
     rivals = standings(run, best, others)
     controls = standings(run, best, [name for name in run.ranked if name in run.controls and name != NONE])
     undecided = [name for name in others if not rivals[name].is_beaten]
@@ -151,10 +151,6 @@ def _has_no_room(run: Comparison, row: GainRow) -> bool:
     """Whether students without explanations already agree with the model nearly everywhere."""
     plain = run.find(NONE, row.column)
     return not run.is_correlation and plain is not None and (plain.mean or 0.0) >= CEILING
-
-
-def _judged_rows(run: Comparison, name: str) -> list[GainRow]:
-    return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
 
 
 def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:

@@ -194,16 +194,12 @@ class Agreement:
         names = ("matrix", "sd", "rows", "skipped")
         return {name: getattr(self, name).tolist() for name in names}
 
-    def table(self, *, width: int | None = None, caution: bool = True) -> str:
+    def table(self, *, caution: bool = True) -> str:
         """The matrix for people: each mean with its standard deviation over rows below it, and what to know of it."""
-        return "\n".join([self.grid(width=width), *self.remarks(), *[CAUTION] * caution])
+        return "\n".join([self.grid(), *self.remarks(), *[CAUTION] * caution])
 
-    def grid(self, *, width: int | None = None) -> str:
-        """The matrix alone."""
-        return text_of(self.rich_table(), width=width)
-
-    def rich_table(self) -> Any:
-        """Columns carry the numbers of the methods, so that twelve fit side by side."""
+    def grid(self) -> str:
+        """The matrix alone. Columns carry the numbers of the methods, so that twelve fit side by side."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -216,7 +212,7 @@ class Agreement:
             cells = [_cell(mean, sd) for mean, sd in zip(self.matrix[number], self.sd[number], strict=True)]
             cells[number] = cells[number].split("\n")[0]  # with itself a method agrees always alike
             table.add_row(Text(f"{number + 1} {name}"), *map(Text, cells))
-        return table
+        return text_of(table)
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""

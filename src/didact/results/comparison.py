@@ -19,8 +19,7 @@ from didact.results.documents import list_of, load_document, save_document
 from didact.results.gains import NONE, FailedRun, GainRow, LearnedMix
 from didact.results.measured import Measured
 from didact.results.number_format import NumberFormat
-from didact.results.run_facts import RunFacts
-from didact.results.run_record import RunRecord
+from didact.results.run_record import RunFacts, RunRecord
 from didact.viz.mix import MixView
 
 FILE: Final = "comparison.json"
@@ -106,6 +105,10 @@ class Comparison:
         """The columns that a verdict can rest on: all but those whose students learned nothing."""
         return [column for column in self.columns if column not in self.unlearned]
 
+    def column_mark(self, column: Column) -> str:
+        """‡ for a column in which some students failed to learn."""
+        return " ‡" if any(row.low_seeds for row in self.rows if row.column == column) else ""
+
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -130,6 +133,10 @@ class Comparison:
 
     def rows_of(self, explainer: str) -> list[GainRow]:
         return [row for row in self.rows if row.explainer == explainer]
+
+    def judged_rows(self, explainer: str) -> list[GainRow]:
+        """Its rows that have a gain, in the columns that a verdict can rest on."""
+        return [row for row in self.rows_of(explainer) if row.gain is not None and row.column in self.judged]
 
     @property
     def why_no_contrasts(self) -> str:
@@ -311,9 +318,9 @@ class Comparison:
 
     # -- shown --------------------------------------------------------------------------------------------------------
 
-    def table(self, *, width: int | None = None) -> str:
+    def table(self) -> str:
         """The table for people: one line per explainer, a column per student and size."""
-        return comparison_table.text(self, width=width)
+        return comparison_table.text(self)
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""

@@ -1,7 +1,6 @@
 """A comparison for a terminal and for a notebook: the same table, and what must be read with it."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,45 +18,39 @@ ADVICE: Final = (
     "pretrained base for them (--base)."
 )
 _LONGEST: Final = 10_000  # characters of a name: names are read and typed, so none is cut
-_STYLES: Final = {"above": "bold green", "below": "red", "": ""}
 
 
-def text(comparison: "Comparison", *, width: int | None = None) -> str:
-    """The table with its remarks. Without a width no name or interval is cut, since they are read and typed."""
-    return "\n".join([text_of(_rich_table(comparison), width=width), *remarks(comparison)])
-
-
-def _rich_table(comparison: "Comparison") -> Any:
+def text(comparison: "Comparison") -> str:
+    """The table with its remarks. No name or interval is cut, since they are read and typed."""
     from rich import box
-    from rich.table import Table
+    from rich.table import Table as Lines
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("explainer", no_wrap=True)
-    for column in comparison.columns:
-        table.add_column(Text(_heading(comparison, column)), no_wrap=True)
-    table.add_column(Text("mean\nrank"), justify="right")
-    ranks = _ranks(comparison)
-    for name in _ordered(comparison, ranks):
-        line = [Text(name, style="dim" if name in comparison.about.controls else "")]
-        for column in comparison.columns:
-            words, mark = _written(comparison.find(name, column))
-            line.append(Text(words, style=_STYLES[mark]))
-        table.add_row(*line, Text(_rank(ranks, name)))
-    return table
+    table, lines = _table(comparison), Lines(box=box.SIMPLE_HEAD, pad_edge=False)
+    *names, rank = table.text_heads
+    for name in names:
+        lines.add_column(Text(name), no_wrap=True)
+    lines.add_column(Text(rank), justify="right")
+    for row in table.text_rows:
+        lines.add_row(*map(Text, row))
+    return "\n".join([text_of(lines), *remarks(comparison)])
 
 
 def html(comparison: "Comparison") -> str:
     """The table as a piece of a page."""
-    ranks = _ranks(comparison)
+    return _table(comparison).notebook(remarks(comparison))
+
+
+def _table(comparison: "Comparison") -> Table:
+    ranks = {line["explainer"]: line["rank"] for line in comparison.ranking()}
     rows: list[list[Cell | str]] = []
-    for name in _ordered(comparison, ranks):
+    for name in sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf))):
         look, title = ("quiet", "a control") if name in comparison.about.controls else ("", "")
-        cells = [_html_cell(comparison.find(name, column)) for column in comparison.columns]
-        rows.append([Cell(name, look, title, longest=_LONGEST), *cells, _rank(ranks, name)])
+        cells = [_cell(comparison.find(name, column)) for column in comparison.columns]
+        rank = f"{ranks[name]:.1f}" if name in ranks else UNKNOWN
+        rows.append([Cell(name, look, title, longest=_LONGEST), *cells, rank])
     heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), "mean\nrank"]
-    table = Table("comparison", "", [Cell(head, longest=_LONGEST) for head in heads], rows)
-    return table.notebook(remarks(comparison))
+    return Table("comparison", "", [Cell(head, longest=_LONGEST) for head in heads], rows)
 
 
 def remarks(comparison: "Comparison") -> list[str]:
@@ -98,21 +91,7 @@ def _failures(comparison: "Comparison") -> list[str]:
 
 def _heading(comparison: "Comparison", column: Column) -> str:
     """The name of a column, marked where some of its students failed to learn."""
-    failed = any(row.low_seeds for row in comparison.rows if row.column == column)
-    return f"{column[0]}\n{column[1]:,} rows{' ‡' if failed else ''}"
-
-
-def _ranks(comparison: "Comparison") -> dict[str, float]:
-    return {line["explainer"]: line["rank"] for line in comparison.ranking()}
-
-
-def _rank(ranks: Mapping[str, float], name: str) -> str:
-    return f"{ranks[name]:.1f}" if name in ranks else UNKNOWN
-
-
-def _ordered(comparison: "Comparison", ranks: Mapping[str, float]) -> list[str]:
-    """`none` first, then from best to worst."""
-    return sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf)))
+    return f"{column[0]}\n{column[1]:,} rows{comparison.column_mark(column)}"
 
 
 def _format(row: GainRow) -> NumberFormat:
@@ -120,7 +99,7 @@ def _format(row: GainRow) -> NumberFormat:
     return NumberFormat(1.0 if row.measure == "pearson" else 100.0, digits, ascii_minus=True)
 
 
-def _html_cell(row: GainRow | None) -> Cell:
+def _cell(row: GainRow | None) -> Cell:
     words, mark = _written(row)
     if row is None or row.median is None:
         return Cell(words, "quiet", "no cell of it ended well")

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin
 
+from pydantic import TypeAdapter
+
 from didact.errors import OptionError, RecordError
 from didact.files.atomic import with_folder
 from didact.files.sealed import damaged, missing_entry, read_json, write_json
@@ -43,6 +45,12 @@ def load_document(
         return read(document)
     except BROKEN as error:
         raise damaged(path, missing_entry(error), advice) from error
+
+
+def validated(kind: type[T]) -> Callable[[Mapping[str, object]], T]:
+    """A reader for `load_document` that makes a dataclass by pydantic: every entry must have the type of its field."""
+    adapter = TypeAdapter(kind)
+    return lambda document: adapter.validate_python({name: document[name] for name in document if name != VERSION})
 
 
 def check_version(document: Mapping[str, object], newest: int, path: Path) -> None:

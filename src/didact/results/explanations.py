@@ -18,6 +18,7 @@ from didact.results.explanations_checks import check_explanations, plain_alignme
 from didact.results.explanations_parquet import ABOUT, read_shards, to_parquet
 from didact.results.ragged import bounds_of, row_of_units
 from didact.results.row_explanation import Alignment, RowExplanation
+from didact.results.task_kinds import kind_of
 from didact.results.views import SHOWN, Sections
 from didact.results.word_summary import WordSummary, summarise
 from didact.results.words import UNIT_COLUMNS, Units, check_level, join_words
@@ -90,6 +91,11 @@ class Explanations(Sequence[RowExplanation]):
         copy = object.__new__(Explanations)
         copy.__dict__.update(self.__dict__, **columns)
         return copy
+
+    @property
+    def is_image(self) -> bool:
+        """Whether rows are images, and units patches."""
+        return kind_of(self.task).is_image
 
     def __repr__(self) -> str:
         return f"Explanations({self.method!r}, {len(self)} rows, kind={self.kind!r})"
@@ -187,7 +193,7 @@ class Explanations(Sequence[RowExplanation]):
         marked piece is marked.
         """
         units = Units(row_of_units(self.bounds), *(getattr(self, name) for name in UNIT_COLUMNS))
-        joined = join_words(units, self.texts, kind=self.kind, is_image=self.task == "image")
+        joined = join_words(units, self.texts, kind=self.kind, is_image=self.is_image)
         options = {**self.options, "level": "word"}
         counts = np.bincount(joined.rows, minlength=len(self))
         return self.derive(options=options, bounds=bounds_of(counts), **joined.columns())

@@ -9,7 +9,8 @@ import numpy as np
 from didact.errors import DataError, OptionError, ShapeError
 from didact.registry import unknown
 from didact.results.ragged import row_of_units
-from didact.results.row_explanation import TEXTS, Alignment
+from didact.results.row_explanation import Alignment
+from didact.results.task_kinds import TASK_KINDS, kind_of
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations
@@ -19,7 +20,7 @@ KINDS = ("signed", "magnitude", "distribution", "binary")
 
 def check_explanations(maps: "Explanations") -> None:
     """An error that names what does not fit: a kind, a shape, a place outside its text, a score that is no number."""
-    for name, choices in (("kind", KINDS), ("task", tuple(TEXTS))):
+    for name, choices in (("kind", KINDS), ("task", tuple(TASK_KINDS))):
         if getattr(maps, name) not in choices:
             raise OptionError(unknown(name, getattr(maps, name), choices))
     _check_shapes(maps)
@@ -43,7 +44,7 @@ def plain_alignment(pair: Alignment) -> Alignment:
 
 
 def _check_shapes(maps: "Explanations") -> None:
-    rows, units, sides = len(maps.ids), len(maps.tokens), 4 if maps.task == "image" else 2
+    rows, units, sides = len(maps.ids), len(maps.tokens), 4 if maps.is_image else 2
     shapes: dict[str, tuple[int, ...]] = {"bounds": (rows + 1,), "offsets": (units, sides)}
     shapes |= dict.fromkeys(("texts", "targets", "predictions", "residuals", "probabilities", "labels"), (rows,))
     shapes |= dict.fromkeys(("segments", "word_index", "scores"), (units,))
@@ -68,7 +69,7 @@ def _check_places(maps: "Explanations") -> None:
     first, last = maps.offsets[:, :half], maps.offsets[:, half:]
     wrong = (maps.segments < -1) | (maps.word_index < -1)
     wrong |= inside & ((first < 0) | (last < first)).any(1)
-    if maps.task != "image":
+    if not maps.is_image:
         lengths = np.full((len(maps) + 1, max(map(len, maps.texts), default=0) + 1), -1)
         for row, texts in enumerate(maps.texts):
             lengths[row, : len(texts)] = [len(text) for text in texts]
@@ -86,7 +87,7 @@ def _check_alignments(maps: "Explanations") -> None:
     """One set of pairs per row, each a span of the question with one of the passage, inside their texts."""
     if maps.alignments is None:
         return
-    if maps.task != "reading":
+    if not kind_of(maps.task).has_alignments:
         raise ShapeError(f"Only questions and passages (task reading) have aligned spans, not task {maps.task!r}.")
     if len(maps.alignments) != len(maps):
         raise ShapeError(f"{len(maps)} rows need alignments for {len(maps)}, not {len(maps.alignments)}.")

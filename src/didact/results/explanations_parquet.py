@@ -18,6 +18,7 @@ from didact.errors import DataError, DidactError, RecordError
 from didact.files.sealed import checksum_of
 from didact.files.store import canonical
 from didact.results.ragged import bounds_of
+from didact.results.task_kinds import kind_of
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations
@@ -271,4 +272,4 @@ def _checksum(maps: "Explanations") -> str:
 
 
 def _sides(task: str) -> tuple[str, ...]:
-    return _BOX if task == "image" else _SPAN
+    return _BOX if kind_of(task).is_image else _SPAN

@@ -13,6 +13,7 @@ from didact.results.agreement import AgreementMatrix
 from didact.results.documents import NOT_STORED, Document, Fields, load_document, save_document
 from didact.results.evaluation import MetricTable
 from didact.results.explanations import Explanations
+from didact.results.task_kinds import kind_of
 from didact.viz.marks import INCOMPLETE
 
 FILE: Final = "measured.json"
@@ -108,6 +109,10 @@ class Measured(Document):
 
     def save(self) -> None:
         save_document(self.folder / FILE, self.to_document(), VERSION)
+
+    @property
+    def is_image(self) -> bool:
+        return kind_of(self.task).is_image
 
     @cached_property
     def controls(self) -> set[str]:

@@ -1,5 +1,6 @@
-"""How numbers are written for people. Tables, charts and sentences all take it from here."""
+"""How numbers and lists of names are written for people. Tables, charts and sentences all take it from here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 UNKNOWN = "–"
@@ -8,6 +9,11 @@ UNKNOWN = "–"
 def minus(text: str) -> str:
     """With a proper minus sign."""
     return text.replace("-", "−")
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c"""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True)

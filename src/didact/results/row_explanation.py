@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import OptionError
+from didact.results.task_kinds import kind_of
 from didact.results.words import Units, check_level, join_words
 from didact.viz.heat import Heat, Section, Unit, number, plain, show
 from didact.viz.marks import completeness
@@ -17,14 +18,6 @@ from didact.viz.page import fragment
 if TYPE_CHECKING:
     import altair as alt
 
-# The texts of a row by the name of its task; a task without texts has images.
-TEXTS: dict[str, tuple[str, ...]] = {
-    "classification": ("text",),
-    "pair": ("first", "second"),
-    "regression": ("source", "target"),
-    "reading": ("question", "passage"),
-    "image": (),
-}
 BETWEEN = " | "  # between the texts of a row that are written as one
 
 # A span of the question and one of the passage, each (text number, start, end) in characters.
@@ -62,7 +55,7 @@ class RowExplanation:
     def __repr__(self) -> str:
         """A few lines: the text, the answer, what is explained, and the strongest words."""
         heat = self.heat()
-        lines = [] if self.task == "image" else [("text", _shortened(plain(self.text)))]
+        lines = [] if self.is_image else [("text", _shortened(plain(self.text)))]
         lines += heat.answers()
         strongest = [
             f"{plain(word)} {number(score, self.kind)}".rstrip() for word, score in self.top(5) if word and score
@@ -71,6 +64,10 @@ class RowExplanation:
         lines += [("note", heat.warning)] if heat.warning else []
         name = f"Row {self.id!r}" + (f" explained by {self.method}" if self.method else "")
         return "\n".join([name, *(f"  {name:<10}  {value}" for name, value in lines)])
+
+    @property
+    def is_image(self) -> bool:
+        return kind_of(self.task).is_image
 
     @property
     def text(self) -> str:
@@ -94,7 +91,7 @@ class RowExplanation:
         """The same with the pieces of each word joined, as `Explanations.words` does."""
         rows = np.zeros(len(self), dtype=np.int64)
         units = Units(rows, self.tokens, self.segments, self.word_index, self.offsets, self.scores)
-        joined = join_words(units, [self.texts], kind=self.kind, is_image=self.task == "image")
+        joined = join_words(units, [self.texts], kind=self.kind, is_image=self.is_image)
         return replace(self, **joined.columns())  # type: ignore[arg-type]
 
     def at_level(self, level: str) -> "RowExplanation":
@@ -135,7 +132,7 @@ class RowExplanation:
 
     def heat(self, *, method: str = "") -> Heat:
         """What the renderers draw of the scores. `method` is its label, where several methods stand together."""
-        names = TEXTS[self.task]
+        names = kind_of(self.task).segments
         named = [names[n] if n < len(names) else f"text {n + 1}" for n in range(len(self.texts))]
         columns: Any = (self.tokens, self.scores.tolist(), self.segments.tolist(), map(tuple, self.offsets.tolist()))
         return Heat(
@@ -143,7 +140,7 @@ class RowExplanation:
             units=[Unit(*unit) for unit in zip(*columns, strict=True)],
             texts=list(zip(named, self.texts, strict=True)),
             image=self.image,
-            is_image=self.task == "image",
+            is_image=self.is_image,
             method=method,
             target=self.target,
             prediction=self.prediction,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.results.documents import NOT_STORED, Document, Fields, load_document, number, save_document
+from didact.results.documents import NOT_STORED, Document, Fields, load_document, number, plain, save_document
 from didact.results.number_format import NumberFormat
 
 FILE: Final = "analysis.json"
@@ -18,7 +18,8 @@ KINDS: Final = ("ranking", "simulation", "rating")
 class MethodEstimate(Fields):
     """One method, or one cohort of a simulation. `rank` is about people at large, `rank_here` about those asked.
 
-    What a kind of study does not have is None.
+    A cohort has shares of right answers: where the model is right, where it is wrong, while learning, and of each
+    person. `counts` are ratings by point of the scale. What a kind of study does not have is None, and not stored.
     """
 
     method: str
@@ -27,28 +28,37 @@ class MethodEstimate(Fields):
     high: float | None
     rank: int
     rank_here: int
-    is_control: bool = False
-    first_places: float | None = None
-    mean_rank: float | None = None
-    people: float | None = None
+    is_control: bool | None = None
+    people: int | None = None
+    answers: int | None = None
     where_right: float | None = None
     where_wrong: float | None = None
     learning: float | None = None
-    ratings: float | None = None
+    by_person: Mapping[str, float] | None = None
+    first_places: float | None = None
+    mean_rank: float | None = None
+    rankings: int | None = None
     raw_mean: float | None = None
-    by_person: tuple[float, ...] = ()
+    ratings: int | None = None
+    counts: tuple[int, ...] | None = None
 
     @classmethod
-    def from_document(cls, row: Mapping[str, object]) -> "MethodEstimate":
-        by_person = row.get("by_person")
-        people = by_person.values() if isinstance(by_person, Mapping) else ()
-        values = tuple(value for entry in people if (value := number(entry)) is not None)
-        return super().from_document({**row, "by_person": values})
+    def from_document(cls, document: Mapping[str, object]) -> "MethodEstimate":
+        by_person = document.get("by_person")
+        entries = by_person.items() if isinstance(by_person, Mapping) else ()
+        known = {name: value for name, entry in entries if (value := number(entry)) is not None}
+        return super().from_document({**document, "by_person": known})
+
+    def to_document(self) -> dict[str, object]:
+        return {name: plain(value) for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
 class PairwiseDifference(Fields):
-    """The better of two methods and the worse. The `sure` interval holds for all pairs at once."""
+    """The better of two methods and the worse.
+
+    The `sure` interval holds for all pairs at once, the `here` interval if people stay the same.
+    """
 
     better: str
     worse: str
@@ -57,20 +67,31 @@ class PairwiseDifference(Fields):
     high: float | None
     sure_low: float | None
     sure_high: float | None
+    here_low: float | None
+    here_high: float | None
     is_sure: bool
     is_sure_here: bool
+
+
+@dataclass(frozen=True, eq=False)
+class TestedPair(PairwiseDifference):
+    """Two cohorts of a simulation, with the permutation test of their difference."""
+
+    p: float | None = None
     p_holm: float | None = None
     p_reason: str = ""
+    with_control: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Participant(Fields):
-    """One person: how much was answered, how fast, and what looks odd."""
+    """One person: how much was answered, how fast, how far they agree with the others (`tau`), and what looks odd."""
 
     person: str
     cohort: str
     answers: int
     steps: int
+    is_finished: bool
     is_synthetic: bool
     median_seconds: float | None
     tau: float | None
@@ -143,13 +164,18 @@ class PeopleAgreement(Document):
 
 @dataclass(frozen=True)
 class StudyCounts(Document):
-    """How many people, items and answers the analysis is about."""
+    """How large the study is, and who in it did not finish, looks odd or is left out."""
 
     people: int
     synthetic: int
     finished: int
+    dropouts: tuple[str, ...]
+    odd: tuple[str, ...]
+    left_out: tuple[str, ...]
     items: int
+    items_planned: int
     answers: int
+    methods: int
     median_seconds: float | None = None
 
 
@@ -164,7 +190,7 @@ class StudyAnalysis(Document):
     notes: tuple[str, ...]
     level: float
     methods: tuple[MethodEstimate, ...]
-    pairs: tuple[PairwiseDifference, ...]
+    pairs: tuple[TestedPair, ...]
     counts: StudyCounts
     people: tuple[Participant, ...]
     agreement: PeopleAgreement

@@ -1,13 +1,13 @@
-"""A table of rich as plain text. Without a width nothing is cut, since names and numbers are read and typed."""
+"""A table of rich as plain text. Nothing is cut, since names and numbers are read and typed."""
 
 import io
 from typing import Any
 
 
-def text_of(table: Any, *, width: int | None = None) -> str:
+def text_of(table: Any) -> str:
     """The lines of the table, without spaces at their ends."""
     from rich.console import Console
 
     drawn = io.StringIO()
-    Console(file=drawn, width=width or 10_000, highlight=False).print(table)
+    Console(file=drawn, width=10_000, highlight=False).print(table)
     return "\n".join(line.rstrip() for line in drawn.getvalue().rstrip().splitlines())

@@ -5,6 +5,7 @@ import numpy as np
 from didact.errors import OptionError
 from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
+from didact.results.ragged import row_of_units
 from didact.results.row_explanation import count_of
 
 _KNOWN = {"raw": {}, "softmax": {"temperature": 1.0}, "top": {"k": 0.1}}
@@ -41,16 +42,22 @@ def normalised(maps: Explanations, how: str) -> Explanations:
     spec = parse_normalisation(how)
     if spec.name == "raw":
         return maps
+    if spec.name == "top":
+        return marked_top(maps, float(spec.options["k"]))
     scores = np.zeros_like(maps.scores)
     for start, end in zip(maps.bounds[:-1], maps.bounds[1:], strict=True):
-        part = maps.scores[start:end]
-        if not len(part):
-            continue
-        if spec.name == "softmax":
+        if end > start:
+            part = maps.scores[start:end]
             shifted = np.exp((part - part.max()) / spec.options["temperature"])
             scores[start:end] = shifted / shifted.sum()
-        else:
-            size = np.abs(part) if maps.kind == "signed" else part
-            count = count_of(float(spec.options["k"]), len(part))
-            scores[start + np.argsort(-size, kind="stable")[:count]] = 1.0
-    return maps.derive(scores=scores, kind="distribution" if spec.name == "softmax" else "binary")
+    return maps.derive(scores=scores, kind="distribution")
+
+
+def marked_top(maps: Explanations, k: float) -> Explanations:
+    """The top ceil(k · units) units of each row marked, at least one: by |score|, ties by position."""
+    counts, rows = np.diff(maps.bounds), row_of_units(maps.bounds)
+    best_first = np.lexsort((-np.abs(maps.scores), rows))
+    most = np.array([count_of(float(k), int(count)) if count else 0 for count in counts], dtype=np.int64)
+    scores = np.zeros_like(maps.scores)
+    scores[best_first] = np.arange(len(rows)) - maps.bounds[rows] < most[rows]
+    return maps.derive(scores=scores, kind="binary")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from didact.errors import OptionError, UnsupportedError
+from didact.results.ragged import row_of_units
 from didact.viz.heat import plain
 from didact.viz.tables import Cell, Table
 
@@ -96,13 +97,13 @@ def summarise(maps: "Explanations", *, k: int = 20, least: int | None = None) ->
     word must occur in the rows of a class: 2 by default, or 1 for fewer than 10 rows. Scores of one row count as they
     are: a method whose scale differs from row to row should be normalised first.
     """
-    if maps.task == "image":
+    if maps.is_image:
         raise UnsupportedError("A summary is of words, and images have none.")
     if k < 1 or (least is not None and least < 1):
         raise OptionError(f"summary: k and least must be at least 1, got {k} and {least}.")
     least = (1 if len(maps) < 10 else 2) if least is None else least
     words = maps.words()
-    rows = np.repeat(np.arange(len(words)), np.diff(words.bounds)).tolist()
+    rows = row_of_units(words.bounds).tolist()
     found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row, token, segment, score in zip(
         rows, words.tokens, words.segments.tolist(), words.scores.tolist(), strict=True

@@ -54,13 +54,14 @@ def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_im
     for side in range(2 * half):
         (np.minimum if side < half else np.maximum).at(offsets[:, side], group, units.offsets[:, side])
     tokens = [units.tokens[position] for position in first.tolist()]
-    rows = units.rows[first]
+    rows, segments = units.rows[first], units.segments[first]
     if not is_image:
-        for word in np.flatnonzero((units.word_index[first] >= 0) & (units.segments[first] >= 0)).tolist():
-            start, end = offsets[word]
-            tokens[word] = texts[rows[word]][units.segments[first[word]]][start:end]
+        words = np.flatnonzero((units.word_index[first] >= 0) & (segments >= 0))
+        places = np.column_stack([words, rows[words], segments[words], offsets[words]])
+        for word, row, segment, start, end in places.tolist():
+            tokens[word] = texts[row][segment][start:end]
     scores = np.where(sizes == 1, units.scores[first], _summed(units.scores, kind, group, len(first)))
-    return Units(rows, tuple(tokens), units.segments[first], units.word_index[first], offsets, scores)
+    return Units(rows, tuple(tokens), segments, units.word_index[first], offsets, scores)
 
 
 def _summed(

@@ -10,7 +10,6 @@ from typing import Final
 
 from didact.errors import OptionError
 from didact.results.contrast import Contrast
-from didact.stats.holm import holm
 
 ALPHA: Final = 0.05
 ONE_SEED: Final = "one seed says nothing about other seeds"
@@ -63,3 +62,16 @@ def claims(family: Sequence[Contrast], *, alpha: float = ALPHA, over_seeds: bool
         found[index] = Claim(contrast, p, low, high, level, p < alpha)
         step += p < alpha  # all that follow a failed step fail too, and keep its level
     return found
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """Step-down adjusted p-values, in the order given. None stays None and does not count as a test."""
+    present = [(p, place) for place, p in enumerate(values) if p is not None]
+    if any(not 0 <= p <= 1 for p, _ in present):
+        raise OptionError(f"A p-value is between 0 and 1; given were {', '.join(str(p) for p, _ in present)}.")
+    adjusted: list[float | None] = [None] * len(values)
+    floor = 0.0
+    for step, (p, place) in enumerate(sorted(present)):
+        floor = max(floor, min(1.0, (len(present) - step) * p))
+        adjusted[place] = floor
+    return adjusted

@@ -1,5 +1,6 @@
 """How many people a study needs, from how much people, items and single answers varied in one."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,13 +95,6 @@ def _fewest(parts: Components, difference: float, items: int, power: float, leve
     def tells(people: int) -> bool:
         return detectable(parts, people=people, items=items, power=power, level=level) <= difference
 
-    high = 2
-    while not tells(high):
-        high *= 2
-        if high > MOST:
-            return None
-    low = high // 2
-    while low + 1 < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if tells(middle) else (middle, high)
-    return max(high, 2)
+    enough = range(2, MOST + 1)
+    place = bisect_left(enough, True, key=tells)
+    return enough[place] if place < len(enough) else None

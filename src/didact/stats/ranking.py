@@ -1,4 +1,4 @@
-"""Who is best, on average, and how far two rankings agree."""
+"""Ranks, and how far two rankings agree."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,14 +15,6 @@ def ranks(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
     places = np.full(len(values), (found + 1 + len(values)) / 2)
     places[~missing] = stats.rankdata(-values[~missing])
     return places
-
-
-def average_ranks(table: Float[np.ndarray, "column row"]) -> Float[np.ndarray, " row"]:
-    """The mean rank of each row over the columns it has a value in; NaN for a row that has none."""
-    present = ~np.isnan(table)
-    places = np.array([ranks(column) for column in table]).reshape(table.shape)
-    count = present.sum(0)
-    return np.divide((places * present).sum(0), count, out=np.full(table.shape[1], np.nan), where=count > 0)
 
 
 def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -> float:

@@ -41,4 +41,5 @@ STRATEGIES: Registry[StrategyEntry] = Registry(
         ),
     },
     group="didact.strategies",
+    reserved=("pruthi", "smat"),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.model import Model, evaluating
+from didact.core.model import Model
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError, UnsupportedError
 from didact.results.explanations import Explanations
@@ -33,14 +33,13 @@ class Alignment(Strategy):
     def listen(self) -> Collection[Listen]:
         return frozenset({"full"})
 
-    def attach(self, model: Model, batch: Batch) -> None:
-        if model.task.name != "reading":
+    def attach(self, model: Model, batch: Batch) -> None:  # noqa: ARG002
+        if not model.task.has_alignments:
             raise UnsupportedError(
                 f"Strategy 'alignment' aligns questions with passages, and task {model.task} has none. "
                 "Choose 'attention' or 'multitask'."
             )
-        with evaluating(model), torch.no_grad():
-            model(batch.select([0]).to(model.device), listen=self.listen)
+        model.check_attention(self.listen, None)
 
     def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
         return phrases_of(maps, batch)

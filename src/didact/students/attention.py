@@ -9,12 +9,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
+from didact.core.explanation import Signed
 from didact.core.model import Model, evaluating
 from didact.core.simplex import sparsemax
 from didact.core.trace import Listen, Trace
 from didact.errors import OptionError
 from didact.results.explanations import Explanations
-from didact.students.lesson import Lesson, Signed, check_share, mass_of, top_of
+from didact.students.lesson import Lesson, check_share, mass_of, top_of
 from didact.students.strategy import Strategy
 
 Send = Literal["whole", "top"]

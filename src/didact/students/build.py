@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.registry import Spec, check_types, checked_options, parse_spec
+from didact.option_types import check_types
+from didact.registry import Spec, checked_options, parse_spec
 from didact.students import STRATEGIES
 from didact.students.strategy import Strategy
 

@@ -1,7 +1,7 @@
 """What is sent: explanations on the student's own positions, as mass, as marks, or as aligned phrases."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,16 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.explanation import Explanation, Kind
-from didact.core.normalise import softmax_over
+from didact.core.explanation import Explanation, Signed
+from didact.core.padded import padded
 from didact.core.row import Span
 from didact.core.words import touches
 from didact.errors import OptionError, ShapeError
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import count_of
-from didact.students.crossing import crossed_marks, crossed_mass
-
-Signed = Literal["absolute", "positive", "softmax"]
+from didact.results.transforms import marked_top
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,9 @@ def mass_of(
     _check_rows(maps, batch)
     if maps.kind == "binary":
         return _uniform(marks_of(maps, batch), batch, temperature=temperature, floor=floor)
-    sent = _padded(maps, signed, temperature)
-    if maps.kind == "signed" and signed == "softmax":
-        temperature = 1.0
-    mass = sent.as_distribution(temperature=temperature).double().numpy()
-    found, lost = crossed_mass(maps, mass[sent.units.numpy()], batch)
-    return Lesson(mass=_filled(found, batch), lost=torch.from_numpy(lost))
+    sent = padded(maps, batch, normalise=lambda source: source.as_distribution(signed=signed, temperature=temperature))
+    # One in sum again, after what was lost; uniform where nothing arrived.
+    return Lesson(mass=sent.as_distribution().to(torch.get_default_dtype()), lost=sent.lost)
 
 
 def top_of(
@@ -81,17 +75,10 @@ def marks_of(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
     Signed scores go by their size; ties by position. What is marked already is sent as it was marked.
     """
     _check_rows(maps, batch)
-    if maps.kind == "binary":
-        marked = maps.scores != 0
-    else:
-        maps = maps if maps.task == "image" else maps.words()
-        marked = np.zeros(len(maps.scores), dtype=bool)
-        for start, end in zip(maps.bounds[:-1], maps.bounds[1:], strict=True):
-            if end > start:
-                best = np.argsort(-np.abs(maps.scores[start:end]), kind="stable")
-                marked[start + best[: count_of(float(k), int(end - start))]] = True
-    found, lost = crossed_marks(maps, marked, batch)
-    return Lesson(marks=torch.from_numpy(found), lost=torch.from_numpy(lost))
+    if maps.kind != "binary":
+        maps = marked_top(maps if maps.is_image else maps.words(), k)
+    sent = padded(maps, batch)
+    return Lesson(marks=sent.scores != 0, lost=sent.lost)
 
 
 def phrases_of(maps: Explanations, batch: Batch) -> Lesson:
@@ -123,27 +110,6 @@ def _uniform(lesson: Lesson, batch: Batch, *, temperature: float, floor: float) 
     sent = Explanation(scores, batch.mask.cpu(), batch.units.cpu(), "binary")
     mass = sent.as_distribution(temperature=temperature, floor=floor)
     return Lesson(mass=mass, lost=lesson.lost)
-
-
-def _padded(maps: Explanations, signed: Signed, temperature: float) -> Explanation:
-    """The ragged scores as one table; rows start at the left."""
-    counts = torch.from_numpy(np.diff(maps.bounds))
-    units = torch.arange(int(counts.max())) < counts[:, None]
-    scores = torch.zeros(units.shape, dtype=torch.float64)
-    scores[units] = torch.from_numpy(maps.scores)
-    kind: Kind = maps.kind  # type: ignore[assignment]
-    if kind == "signed" and signed == "positive":
-        scores = scores.clamp_min(0.0)
-    elif kind == "signed" and signed == "softmax":
-        scores = softmax_over(scores / temperature, units)
-        kind = "distribution"
-    return Explanation(scores, units, units, kind)
-
-
-def _filled(mass: Float[np.ndarray, "row token"], batch: Batch) -> Float[Tensor, "row token"]:
-    """One in sum again, after what was lost; uniform where nothing arrived."""
-    explanation = Explanation(torch.from_numpy(mass), batch.mask.cpu(), batch.units.cpu(), "distribution")
-    return explanation.as_distribution().to(torch.get_default_dtype())
 
 
 def _check_rows(maps: Explanations, batch: Batch) -> None:

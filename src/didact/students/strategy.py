@@ -11,7 +11,7 @@ from didact.core.batch import Batch
 from didact.core.model import Model
 from didact.core.trace import Listen, Trace
 from didact.results.explanations import Explanations
-from didact.students.lesson import Lesson
+from didact.students.lesson import Lesson, mass_of
 
 
 class Strategy(nn.Module, ABC):
@@ -23,16 +23,19 @@ class Strategy(nn.Module, ABC):
     version: ClassVar[int] = 1
 
     @property
-    @abstractmethod
     def listen(self) -> Collection[Listen]:
-        """What of the student's forward pass it reads."""
+        """What of the student's forward pass it reads; a plain attribute does as well."""
+        return ()
 
     def attach(self, model: Model, batch: Batch) -> None:
         """Make the parameters that depend on the student, and refuse a student that cannot be taught this way."""
 
-    @abstractmethod
     def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        """What is sent of the explanations, on the student's positions. Rows of both in one order."""
+        """What is sent of the explanations, on the student's positions: the whole, as a distribution over units.
+
+        Rows of both are in one order.
+        """
+        return mass_of(maps, batch)
 
     @abstractmethod
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:

@@ -1,12 +1,10 @@
 """The control: a student that sees the teacher's answers and no explanations."""
 
-from collections.abc import Collection
-
 from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Trace
 from didact.results.explanations import Explanations
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
@@ -14,10 +12,6 @@ from didact.students.strategy import Strategy
 
 class Unexplained(Strategy):
     """Nothing is sent, nothing is lost."""
-
-    @property
-    def listen(self) -> Collection[Listen]:
-        return ()
 
     def lesson(self, maps: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
         return Lesson()

@@ -3,21 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
+from didact.core.task import CLASSIFICATION, TASKS
+
 TITLE: Final = "A study about explanations of a computer model"
 LISTED: Final = 8  # with more classes than this, only a few are named
-_READS: Final = {
-    "classification": "reads a text",
-    "pair": "reads two texts",
-    "regression": "reads a text and gives it a score",
-    "reading": "reads a question and a passage, and copies its answer from the passage",
-    "image": "looks at a picture",
-}
 
 
 def default_about(task: str, classes: Sequence[str] | None) -> str:
     """A neutral sentence: "A computer model reads a text and answers one of: negative, positive."."""
-    reads = _READS.get(task, "reads a text")
-    if not classes or task in ("regression", "reading"):
+    kind = TASKS.get(task, CLASSIFICATION)
+    reads = kind.about
+    if not classes or not kind.has_classes:
         return f"A computer model {reads}."
     if len(classes) > LISTED:
         return f"A computer model {reads} and chooses one of {len(classes)} answers, such as {', '.join(classes[:3])}."

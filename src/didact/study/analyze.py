@@ -3,16 +3,18 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 from didact.errors import DataError, OptionError
 from didact.results.documents import plain
-from didact.results.study_analysis import NEWEST, StudyAnalysis
+from didact.results.study_analysis import NEWEST, Participant, StudyAnalysis, StudyCounts
 from didact.study import analyze_ranking, analyze_rating, analyze_simulation
 from didact.study.answers import Answer, median_seconds
-from didact.study.design import Design
-from didact.study.findings import Counts, PersonRow, Settings
+from didact.study.database import open_answers
+from didact.study.design import Design, read_design
+from didact.study.findings import Settings
 from didact.study.quality_checks import doubts_of
 from didact.study.summary_text import few_notes, power_of
 
@@ -49,12 +51,38 @@ def analyze(
     start = f"{counts.synthetic} of {counts.people} people are synthetic. " if counts.synthetic else ""
     document = {
         "version": NEWEST, "kind": design.kind, "title": design.title, "question": design.question,
-        "level": level, "replicates": replicates, "seed": seed, "counts": asdict(counts),
-        "people": [asdict(person) for person in people], **findings.to_document(),
+        "level": level, "replicates": replicates, "seed": seed, "counts": counts,
+        "people": people, **findings.to_document(),
         "headline": f"{start}{findings.headline}", "power": power_of(found, difference=difference, level=level),
         "notes": [*_cautions(counts, people), *few_notes(found.cells), *findings.notes],
     }  # fmt: skip
     return StudyAnalysis.from_document(plain(document))
+
+
+def analyze_study(
+    folder: Path | str,
+    *,
+    replicates: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    difference: float | None = None,
+    leave_out: Sequence[str] = (),
+    database: str | None = None,
+) -> StudyAnalysis:
+    """What people's answers amount to; also kept in the folder as `analysis.json`, for `didact report --study`.
+
+    See `analyze` for the options. `database` is an SQLAlchemy URL, where answers are not in the
+    folder.
+    """
+    folder = Path(folder)
+    design = read_design(folder)
+    with closing(open_answers(folder, design, database)) as answers:
+        given = answers.read()
+    analysis = analyze(
+        design, given, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
+    )
+    analysis.save(folder)
+    return analysis
 
 
 def _counted(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -> list[Answer]:
@@ -105,7 +133,7 @@ def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
     return found
 
 
-def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[PersonRow]:
+def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[Participant]:
     doubts = doubts_of(answers)
     steps = sum(design.kind != "simulation" or item.phase in ("learning", "test") for item in design.items)
     rows = []
@@ -116,23 +144,25 @@ def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]
         if tau < 0 and len(taus) > 2:  # of two who disagree, neither is the odd one
             odd.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
         rows.append(
-            PersonRow(
+            Participant(
                 person=person, cohort=own[0].cohort, answers=len(own), steps=steps, is_finished=len(own) >= steps,
                 is_synthetic=any(answer.is_synthetic for answer in own), median_seconds=median_seconds(own), tau=tau,
-                odd=odd,
+                odd=tuple(odd),
             )
         )  # fmt: skip
     return rows
 
 
-def _counts(design: Design, answers: Sequence[Answer], people: Sequence[PersonRow], leave_out: Sequence[str]) -> Counts:
-    return Counts(
+def _counts(
+    design: Design, answers: Sequence[Answer], people: Sequence[Participant], leave_out: Sequence[str]
+) -> StudyCounts:
+    return StudyCounts(
         people=len(people),
         synthetic=sum(row.is_synthetic for row in people),
         finished=sum(row.is_finished for row in people),
-        dropouts=[row.person for row in people if not row.is_finished],
-        odd=[row.person for row in people if row.odd],
-        left_out=sorted(set(leave_out)),
+        dropouts=tuple(row.person for row in people if not row.is_finished),
+        odd=tuple(row.person for row in people if row.odd),
+        left_out=tuple(sorted(set(leave_out))),
         items=len({answer.item for answer in answers}),
         items_planned=len(design.items),
         answers=len(answers),
@@ -141,7 +171,7 @@ def _counts(design: Design, answers: Sequence[Answer], people: Sequence[PersonRo
     )
 
 
-def _cautions(counts: Counts, people: Sequence[PersonRow]) -> Iterator[str]:
+def _cautions(counts: StudyCounts, people: Sequence[Participant]) -> Iterator[str]:
     if counts.synthetic:
         yield f"{counts.synthetic} of {counts.people} people are synthetic: drawn by didact study simulate."
     if counts.left_out:

@@ -8,13 +8,14 @@ from jaxtyping import Float
 from scipy.stats import rankdata
 
 from didact.errors import UnsupportedError
+from didact.results.study_analysis import MethodEstimate
 from didact.stats.concordance import kendall_w, krippendorff_alpha
 from didact.stats.crossed import Cells, crossed_weights
 from didact.stats.plackett_luce import Rankings, Worths, centred, fit_worths, refit
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
-from didact.study.findings import Findings, RankedMethod, Settings
+from didact.study.findings import Findings, Settings
 from didact.study.summary_text import order_said
 from didact.study.trueskill_ranking import skills
 
@@ -30,7 +31,7 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     fitted, found = compared(answers, methods, settings)
     firsts, means, counts = _first_places(ranks), _mean_ranks(ranks), (~np.isnan(ranks)).sum(0)
     rows = [
-        RankedMethod(
+        MethodEstimate(
             **found.method(index), first_places=float(firsts[index]), mean_rank=float(means[index]),
             rankings=int(counts[index]),
         )

@@ -7,12 +7,13 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.results.study_analysis import MethodEstimate
 from didact.stats.concordance import krippendorff_alpha
 from didact.stats.crossed import Cells, crossed_weights, without_effects
 from didact.study.answers import Answer
 from didact.study.contrasts import Estimates, contrasts
 from didact.study.design import Design
-from didact.study.findings import Findings, RatedMethod, Settings
+from didact.study.findings import Findings, Settings
 from didact.study.summary_text import order_said
 
 _BOTH: Final = "people and items"
@@ -44,7 +45,9 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     for index in range(len(names)):
         own = ratings[method == index]
         counts = [int((own == point).sum()) for point in range(1, design.points + 1)]
-        rows.append(RatedMethod(**found.method(index), raw_mean=float(own.mean()), ratings=len(own), counts=counts))
+        rows.append(
+            MethodEstimate(**found.method(index), raw_mean=float(own.mean()), ratings=len(own), counts=tuple(counts))
+        )
     return Findings(
         measure=f"mean rating, 1 to {design.points}",
         headline=order_said(found, cells, what="rate higher", noun="explanations"),

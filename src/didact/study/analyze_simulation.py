@@ -1,7 +1,7 @@
 """What a simulation amounts to: how well each cohort foresees the model, and whether explanations made a difference."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -9,15 +9,17 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError
+from didact.results.number_format import listed
+from didact.results.study_analysis import MethodEstimate, TestedPair
+from didact.stats.claims import holm
 from didact.stats.concordance import krippendorff_alpha
 from didact.stats.crossed import Cells, crossed_weights
-from didact.stats.holm import holm
 from didact.stats.permutation import Test, permutation_test
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
-from didact.study.findings import Cohort, Findings, Settings, TestedPair
-from didact.study.summary_text import counted, listed
+from didact.study.findings import Findings, Settings
+from didact.study.summary_text import counted
 
 
 def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
@@ -39,7 +41,7 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
         if not is_confirmed[frozenset((found.names[first], found.names[second]))]
     ]
     found = replace(found, unconfirmed=frozenset(unconfirmed))
-    pairs = [TestedPair(**asdict(pair), **p_values[frozenset((pair.better, pair.worse))]) for pair in found.pair_rows()]
+    pairs = [TestedPair(**pair, **p_values[frozenset((pair.better, pair.worse))]) for pair in found.pair_rows()]
     rows = [_cohort(design, answers, found, index) for index in range(len(names))]
     return Findings(
         measure="share of the model's answers that people foresee",
@@ -73,7 +75,7 @@ def _compared(
     return contrasts(Estimates(names, values, draws, influence, cells), level=settings.level)
 
 
-def _cohort(design: Design, answers: Sequence[Answer], found: Contrasts, index: int) -> Cohort:
+def _cohort(design: Design, answers: Sequence[Answer], found: Contrasts, index: int) -> MethodEstimate:
     name = found.names[index]
     members = [answer for answer in answers if answer.cohort == name]
     rights = list(zip(members, _rights(design, members).tolist(), strict=True))
@@ -82,7 +84,7 @@ def _cohort(design: Design, answers: Sequence[Answer], found: Contrasts, index: 
     people = sorted({answer.person for answer, _ in tests})
     shares = {person: _mean([right for answer, right in tests if answer.person == person]) for person in people}
     row = found.method(index)
-    return Cohort(
+    return MethodEstimate(
         **row | {"low": float(np.clip(row["low"], 0, 1)), "high": float(np.clip(row["high"], 0, 1))},
         is_control=name == CONTROL,
         people=len(people),
@@ -115,9 +117,8 @@ def _is_small(p: float | None, alpha: float) -> bool:
 
 def _contradictions(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
     """A note where interval and test disagree, so that nobody reads a claim into one of the two."""
-    names = [
-        f"{pair.better} and {pair.worse}" for pair in pairs if (pair.sure_low > 0) is not _is_small(pair.p_holm, alpha)
-    ]
+    split = [pair for pair in pairs if ((pair.sure_low or 0.0) > 0) is not _is_small(pair.p_holm, alpha)]
+    names = [f"{pair.better} and {pair.worse}" for pair in split]
     if not names:
         return []
     return [f"Interval and test do not agree about {listed(names)}; a difference is claimed only where both show it."]

@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 
 from didact.errors import OptionError
 from didact.study import organiser, participant, task
-from didact.study.address import is_root
 from didact.study.database import GoneError
+from didact.study.links import is_root
 from didact.study.request_context import (
     UNKNOWN,
     CodeError,

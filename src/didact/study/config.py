@@ -11,7 +11,7 @@ from didact.errors import OptionError
 from didact.field_types import Count, Integer, Number, Seed, Switch, Word
 from didact.limits import MOST_ROWS
 from didact.registry import split_list
-from didact.study.address import is_root
+from didact.study.links import is_root
 
 LOCAL: Final = "http://127.0.0.1:8000"
 DATABASE_VARIABLE: Final = "DIDACT_STUDY_DATABASE"

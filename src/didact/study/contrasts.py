@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from didact.results.study_analysis import PairwiseDifference
 from didact.stats.crossed import Cells, Intervals, Variances, crossed_intervals, crossed_variances, together
 from didact.stats.power import Components
 
@@ -27,23 +28,6 @@ class Estimates:
     def is_sampled(self) -> bool:
         """Whether there is anything to vary: one answer of one person about one item says nothing of others."""
         return self.cells.people > 1 or self.cells.items > 1
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The better of two methods and the worse, with intervals: its own, of all pairs at once, and of these people."""
-
-    better: str
-    worse: str
-    difference: float
-    low: float
-    high: float
-    sure_low: float
-    sure_high: float
-    here_low: float
-    here_high: float
-    is_sure: bool
-    is_sure_here: bool
 
 
 @dataclass(frozen=True)
@@ -94,14 +78,14 @@ class Contrasts:
         return Components(person, item, cell, groups=min(2, found[0].groups))
 
     def method(self, index: int) -> dict[str, Any]:
-        """The fields of a `MethodRow`."""
+        """The fields of a `MethodEstimate` that all kinds of study have."""
         return {
             "method": self.names[index], "estimate": float(self.values[index]), "low": float(self.own.low[index]),
             "high": float(self.own.high[index]), "rank": self.ranks()[index],
             "rank_here": self.ranks(here=True)[index],
         }  # fmt: skip
 
-    def pair_rows(self) -> list[Pair]:
+    def pair_rows(self) -> list[PairwiseDifference]:
         """Every pair, the better one first, from the largest difference to the smallest."""
         rows = []
         for place, (first, second) in enumerate(self.pairs):
@@ -112,7 +96,7 @@ class Contrasts:
                 low, high = sorted((sign * float(interval.low[place]), sign * float(interval.high[place])))
                 ends |= {f"{label}low": low, f"{label}high": high}
             rows.append(
-                Pair(
+                PairwiseDifference(
                     self.names[better], self.names[worse], sign * float(self.differences[place]), **ends,
                     is_sure=ends["sure_low"] > 0 and place not in self.unconfirmed, is_sure_here=ends["here_low"] > 0,
                 )

@@ -16,8 +16,8 @@ from didact.study.config import StudyFields, StudyOptions
 from didact.study.database import open_answers
 from didact.study.design import QUESTIONS, Design, Item
 from didact.study.example import example_for
-from didact.study.invitations import INVITES, invitations, listed
 from didact.study.item_sampling import chosen, chosen_for_simulation
+from didact.study.links import INVITES, invitations, listed
 from didact.study.stimuli import Stimuli, frozen
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[I
 
 
 def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
-    invited = invitations(design, new_keys(folder), range(1, design.people * len(design.cohorts) + 1))
+    invited = invitations(new_keys(folder), range(1, design.people * len(design.cohorts) + 1))
     with closing(open_answers(folder, design, config.database, is_new=True)) as answers:
-        answers.invite(design, [(invitation.number, invitation.code) for invitation in invited])
+        answers.invite(design, invited)
     write_private(folder / INVITES, listed(invited, config.url))
 
 

@@ -5,11 +5,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
-from didact.errors import DataError, OptionError
-from didact.files.sealed import read_json
-from didact.results.documents import VERSION, check_version, save_document
+from didact.errors import OptionError
+from didact.results.documents import load_document, save_document, validated
 
 FILE: Final = "study.json"
 NEWEST: Final = 1  # version of its schema
@@ -80,15 +79,7 @@ def read_design(folder: Path) -> Design:
         raise OptionError(
             f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
         )
-    try:
-        document = read_json(path, advice=_AGAIN)
-        check_version(document, NEWEST, path)
-        document.pop(VERSION, None)
-        return TypeAdapter(Design).validate_python(document)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(
-            f"{path} is not a study's design ({error}). Make the study anew, or restore the file."
-        ) from error
+    return load_document(path, NEWEST, validated(Design), advice=_AGAIN)
 
 
 def person_name(number: int) -> str:

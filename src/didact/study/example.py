@@ -2,27 +2,19 @@
 
 from pathlib import Path
 
+from didact.core.task import task_named
 from didact.study.stimuli import Stimulus, View, save_picture
 
 GOOD, WEAK = "good", "weak"  # the views: one marks what decides, the other something else
-ANSWERS = {  # what the made-up model says, and what it could have said
-    "classification": ("satisfied", "not satisfied"),
-    "pair": ("answered", "not answered"),
-    "regression": ("0.9", "0.1"),
-    "reading": ("the visitors", "the match"),
-    "image": ("sun", "moon"),
-}
 TEXT = "The soup was cold, but the waiter was so kind that we will come again."
 
 
 def example_for(task: str, folder: Path) -> Stimulus:
     """Two explanations of one thing that nobody needs to know anything about."""
-    if task == "image":
+    names = task_named(task).segments
+    if not names:
         return _picture(folder)
-    if task in ("pair", "regression", "reading"):
-        names = {"pair": ("first", "second"), "regression": ("source", "target"), "reading": ("question", "passage")}[
-            task
-        ]
+    if len(names) == 2:
         texts = ("Who won the match?", "After a long delay, the match was won by the visitors.")
         views = {
             GOOD: View((_marked(texts[0], {"Who": 7}), _marked(texts[1], {"won by": 6, "the visitors": 10}))),

@@ -1,7 +1,5 @@
 """Answers for others to analyse: one line for each method that was judged, by people's codes and not their names."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +8,7 @@ from typing import Any, Final
 
 from didact.study.answers import Answer
 from didact.study.design import Design
-from didact.viz.formulas import without_formula
+from didact.viz.formulas import csv_text
 
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json", "parquet": "application/x-parquet"}
 COLUMNS: Final = (
@@ -45,11 +43,7 @@ def exported(
     if kind == "json":
         return (json.dumps(lines, ensure_ascii=False, indent=1) + "\n").encode()
     if kind == "csv":
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_cell(line[name]) for name in columns] for line in lines)
-        return out.getvalue().encode()
+        return csv_text([columns, *([line[name] for name in columns] for line in lines)]).encode()
     return _parquet(lines, columns)
 
 
@@ -64,7 +58,3 @@ def _parquet(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> byte
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(lines), schema=schema), sink)
     return bytes(sink.getvalue())
-
-
-def _cell(value: Any) -> Any:
-    return without_formula(value) if isinstance(value, str) else value

@@ -3,8 +3,9 @@
 from string import ascii_lowercase
 from typing import Any, Final
 
+from didact.core.task import task_named
 from didact.study.design import CONTROL, Design
-from didact.study.example import ANSWERS, GOOD, WEAK
+from didact.study.example import GOOD, WEAK
 from didact.study.forms import codes_of
 from didact.study.schedule import Step
 from didact.study.stimuli import Stimulus, View
@@ -29,8 +30,6 @@ def sheet_of(
         "is_answered": given is not None,
         "answer": None if given is None else _stored(design, step, given),
         "feedback": None if given is None or not is_learning else _feedback(step, stimulus, given),
-        "next": f"{root}/task",
-        "error": "",
     }
 
 
@@ -40,19 +39,15 @@ def example_of(design: Design, example: Stimulus, *, root: str, cohort: str = ""
     views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
     good = None if cohort == CONTROL else views[-1]
     is_simulation = design.kind == "simulation"
-    said = ANSWERS[design.task]
+    first, second = task_named(design.task).example
     return {
         **_shown(design, example, [] if is_simulation else views, root=root, signs=False),
-        "number": 1,
-        "total": 1,
         "phase": {"simulation": "learning"}.get(design.kind, design.kind),
-        "target": "" if is_simulation else _answer_of(said[0]),
-        "choices": [{"value": str(place), "label": name} for place, name in enumerate(said)],
+        "target": "" if is_simulation else _answer_of(first),
+        "choices": [{"value": str(place), "label": name} for place, name in enumerate((first, second))],
         "is_answered": True,
         "answer": {"ranking": {"a": 2, "b": 1}, "simulation": "0", "rating": design.points - 1}[design.kind],
-        "feedback": {"model": said[0], "chosen": said[0], "is_right": True, "view": good} if is_simulation else None,
-        "next": f"{root}/task",
-        "error": "",
+        "feedback": {"model": first, "chosen": first, "is_right": True, "view": good} if is_simulation else None,
     }
 
 
@@ -61,6 +56,10 @@ def _shown(
 ) -> dict[str, Any]:
     picture = stimulus.picture
     return {
+        "number": 1,
+        "total": 1,
+        "next": f"{root}/task",
+        "error": "",
         "question": design.question,
         "texts": [{"name": name, "text": text} for name, text in zip(stimulus.names, stimulus.texts, strict=True)],
         "image": "" if picture is None else f"{root}/image/{picture.file}",

@@ -1,18 +1,13 @@
 """What people see, frozen before the first of them comes: `stimuli.json` and pictures. To show it needs no numpy."""
 
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import TypeAdapter
-
-from didact.errors import DataError
 from didact.files.atomic import write_bytes
-from didact.files.sealed import read_json
-from didact.results.documents import VERSION, check_version, save_document
+from didact.results.documents import load_document, save_document, validated
 
 if TYPE_CHECKING:
     from didact.results.row_explanation import RowExplanation as Explained
@@ -67,13 +62,7 @@ class Stimuli:
 
 def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
-    try:
-        document = read_json(path, advice=_AGAIN)
-        check_version(document, NEWEST, path)
-        document.pop(VERSION, None)
-        return TypeAdapter(Stimuli).validate_python(document)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read ({error}). Restore the file, or make the study anew.") from error
+    return load_document(path, NEWEST, validated(Stimuli), advice=_AGAIN, missing=f"{path} is missing. {_AGAIN}")
 
 
 def frozen(
@@ -88,17 +77,13 @@ def frozen(
 
 def save_picture(image: Any, folder: Path) -> Picture:
     """The picture as PNG under the name of its content."""
-    import numpy as np
-    from PIL import Image
+    from didact.viz.png import png_of
 
-    pixels = np.asarray(image)
-    pixels = pixels[..., 0] if pixels.shape[-1] < 3 else pixels[..., :3]
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, format="PNG")
-    name = f"{hashlib.sha256(buffer.getvalue()).hexdigest()}.png"
+    content = png_of(image)
+    name = f"{hashlib.sha256(content).hexdigest()}.png"
     (folder / PICTURES).mkdir(exist_ok=True)
-    write_bytes(folder / PICTURES / name, buffer.getvalue())
-    return Picture(name, pixels.shape[1], pixels.shape[0])
+    write_bytes(folder / PICTURES / name, content)
+    return Picture(name, image.shape[1], image.shape[0])
 
 
 def _plainer(heat: "Heat", *, signs: bool) -> "Heat":

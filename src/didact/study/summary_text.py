@@ -1,11 +1,11 @@
 """What an analysis says in words: the order, what few people or items mean, and what a larger study would take."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
 
+from didact.results.number_format import listed
 from didact.stats.crossed import Cells
 from didact.stats.power import detectable, people_needed
 from didact.study.contrasts import Contrasts
@@ -80,11 +80,6 @@ def power_of(found: Contrasts, *, difference: float | None, level: float) -> dic
         "person_sd": float(np.sqrt(parts.person)), "item_sd": float(np.sqrt(parts.item)),
         "cell_sd": float(np.sqrt(parts.cell)), "rows": rows, "reason": "",
     }  # fmt: skip
-
-
-def listed(names: Sequence[str]) -> str:
-    """a, b and c"""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def counted(number: int, singular: str, plural: str) -> str:

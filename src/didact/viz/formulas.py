@@ -1,7 +1,10 @@
-"""Text for CSV files that spreadsheets do not take for a formula."""
+"""CSV files whose text spreadsheets do not take for a formula."""
 
+import csv
+import io
 import re
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 _STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER: Final = r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -14,3 +17,11 @@ def without_formula(text: str) -> str:
     Numbers stay as they are, alone or with an interval in brackets: "-2.5", "+0.3 [-0.1, +0.7]".
     """
     return f"'{text}" if text.startswith(_STARTS) and not _NUMBERS.fullmatch(text) else text
+
+
+def csv_text(lines: Iterable[Sequence[Any]]) -> str:
+    """Lines of cells as CSV; None is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([without_formula(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
+    return out.getvalue()

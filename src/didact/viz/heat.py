@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from didact.viz.colours import FULL, LEVELS, Colour, Shade, colours, meanings, opacity, shade
-from didact.viz.marks import INCOMPLETE, Image, Span, adds_up, percent
+from didact.viz.marks import INCOMPLETE, Image, Span, adds_up, parts, percent
 from didact.viz.terminal import marked, picture, visible
 
 # Nobody knows whether a terminal is dark or light; from grey, strong scores stand out on both.
@@ -141,26 +140,6 @@ def number(score: float, kind: str) -> str:
     if kind == "binary":
         return ""
     return f"{score:+.3g}" if kind == "signed" else f"{score:.3g}"
-
-
-def parts(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]:
-    """The text in order, each stretch with the numbers of the spans that cover it.
-
-    Spans may overlap: the pieces of one emoji all cover the same character.
-    """
-    clipped = [(max(start, 0), min(end, len(text))) for start, end in spans]
-    real = [(number, start, end) for number, (start, end) in enumerate(clipped) if end > start]
-    starting: dict[int, list[int]] = {}
-    ending: dict[int, list[int]] = {}
-    for name, start, end in real:
-        starting.setdefault(start, []).append(name)
-        ending.setdefault(end, []).append(name)
-    found = []
-    covering: set[int] = set()
-    for left, right in pairwise(sorted({0, len(text), *starting, *ending})):
-        covering = covering - set(ending.get(left, ())) | set(starting.get(left, ()))
-        found.append((text[left:right], tuple(sorted(covering))))
-    return found
 
 
 def heat_text(heat: Heat, segment: int, *, colour: bool = True) -> Text:

@@ -20,10 +20,10 @@ _JOINERS: Final = "\n\t\u200c\u200d"  # not printable by themselves, and needed 
 
 
 @cache
-def environment(package: str, folder: str = "templates") -> Environment:
+def environment(package: str) -> Environment:
     """The templates of a package, and below them those that all packages share."""
     templates = Environment(
-        loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("didact.viz", "templates")]),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("didact.viz")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: readable(value) if type(value) is str else value,

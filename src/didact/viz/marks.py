@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 # Plain tuples, so that this room needs no other: (start, end) of a text; (top, left, bottom, right) of an image.
@@ -11,18 +12,29 @@ INCOMPLETE = 0.05  # scores that are off by more are worth a warning
 Image: TypeAlias = Any  # height x width x channel, anything that can be indexed so
 
 
+def parts(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]:
+    """The text in order, each stretch with the numbers of the spans that cover it.
+
+    Spans may overlap: the pieces of one emoji all cover the same character.
+    """
+    clipped = [(max(start, 0), min(end, len(text))) for start, end in spans]
+    real = [(number, start, end) for number, (start, end) in enumerate(clipped) if end > start]
+    starting: dict[int, list[int]] = {}
+    ending: dict[int, list[int]] = {}
+    for name, start, end in real:
+        starting.setdefault(start, []).append(name)
+        ending.setdefault(end, []).append(name)
+    found = []
+    covering: set[int] = set()
+    for left, right in pairwise(sorted({0, len(text), *starting, *ending})):
+        covering = covering - set(ending.get(left, ())) | set(starting.get(left, ()))
+        found.append((text[left:right], tuple(sorted(covering))))
+    return found
+
+
 def runs(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     """The text in order, cut where a mark begins or ends. Overlapping and touching marks become one."""
-    parts: list[tuple[str, bool]] = []
-    at = 0
-    for start, end in merged(spans):
-        start, end = max(start, 0), min(end, len(text))
-        if start > at:
-            parts.append((text[at:start], False))
-        if end > start:
-            parts.append((text[start:end], True))
-        at = max(at, end)
-    return [*parts, (text[at:], False)] if at < len(text) else parts
+    return [(part, bool(covering)) for part, covering in parts(text, merged(spans))]
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:

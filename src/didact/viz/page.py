@@ -5,18 +5,17 @@ of the scale, in a light and a dark set.
 """
 
 import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 from markupsafe import Markup
 
 from didact.viz.colours import FULL, LEVELS, WHITE, Colour, Shade, colours, meanings, opacity
-from didact.viz.heat import Heat, Section, Unit, parts
+from didact.viz.heat import Heat, Section, Unit
 from didact.viz.html import asset, render
-from didact.viz.marks import Box, Span, merged
+from didact.viz.marks import Box, Span, merged, parts
+from didact.viz.png import png_of
 
 SHOWN: Final = 500  # rows on one page: more make a browser slow, and nobody reads them
 _DARK: Final[Colour] = (24, 26, 30)
@@ -180,13 +179,7 @@ def scales(kinds: Sequence[str]) -> list[Scale]:
 
 
 def _data_uri(image: Any) -> str:
-    from PIL import Image as Pictures
-
-    pixels = np.asarray(image)
-    pixels = pixels[..., 0] if pixels.shape[-1] < 3 else pixels[..., :4]
-    buffer = io.BytesIO()
-    Pictures.fromarray(np.ascontiguousarray(pixels)).save(buffer, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return "data:image/png;base64," + base64.b64encode(png_of(image)).decode()
 
 
 def shades(scope: str) -> Markup:

@@ -1,13 +1,11 @@
 """Tables of pages and notebooks, and the same for papers: HTML, CSV, LaTeX."""
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from didact.viz.formulas import without_formula
+from didact.viz.formulas import csv_text
 from didact.viz.html import LONGEST, asset, cut, render
 
 PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
@@ -71,7 +69,6 @@ class Table:
     `data` is the content as plain records, for CSV; without it the cells are written as they are read.
     """
 
-    kind: ClassVar = "table"  # of a block of a report
     name: str
     caption: str
     heads: Sequence[Cell | str]
@@ -134,16 +131,11 @@ class Table:
         return max(map(len, [*_pieces(head.text), *texts]), default=0) + 2
 
     def csv(self) -> str:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        if self.data:
-            names = list(dict.fromkeys(name for line in self.data for name in line))
-            writer.writerow(names)
-            writer.writerows([_plain(line.get(name)) for name in names] for line in self.data)
-        else:
-            writer.writerow([_plain(text) for text in self.text_heads])
-            writer.writerows([_plain(cell.whole) for cell in self._cells(row)] for row in self.rows)
-        return out.getvalue()
+        if not self.data:
+            rows = [[cell.whole for cell in self._cells(row)] for row in self.rows]
+            return csv_text([_printable(line) for line in [self.text_heads, *rows]])
+        names = list(dict.fromkeys(name for line in self.data for name in line))
+        return csv_text([names, *(_printable([line.get(name) for name in names]) for line in self.data)])
 
     def latex(self) -> str:
         """A table for LaTeX with the package booktabs. The best of a line is bold."""
@@ -172,8 +164,6 @@ def _latex_cell(cell: Cell) -> str:
     return inside + (f" {latex(cell.aside)}" if cell.aside else "")
 
 
-def _plain(value: Any) -> Any:
-    """For a sheet: what cannot be printed is left out, and text that a sheet would take for a formula is quoted."""
-    if not isinstance(value, str):
-        return "" if value is None else value
-    return without_formula("".join(sign for sign in value if sign.isprintable()))
+def _printable(line: Sequence[Any]) -> list[Any]:
+    """A line of a sheet without what cannot be printed."""
+    return ["".join(filter(str.isprintable, value)) if isinstance(value, str) else value for value in line]

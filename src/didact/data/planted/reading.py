@@ -113,10 +113,10 @@ class Reading(Rules[Texts]):
         return ReadingOracle(self)
 
 
-class ReadingOracle:
+class ReadingOracle(Teacher):
     """Answers with the span that the rules find; with an empty one where they find none."""
 
-    classes: tuple[str, ...] | None = None
+    classes = None
 
     def __init__(self, rules: Reading) -> None:
         self.rules, self.task, self.name = rules, rules.task, f"oracle of {rules.name}"
@@ -130,7 +130,8 @@ class ReadingOracle:
 
 
 def _answer(truth: Truth) -> Span:
-    return truth.label[0] if isinstance(truth.label, tuple) else Span(1, 0, 0)
+    answer = truth.label[0] if isinstance(truth.label, tuple) else None
+    return answer if isinstance(answer, Span) else Span(1, 0, 0)
 
 
 reading = generator(Reading)

@@ -12,7 +12,7 @@ from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.outputs import Outputs
 from didact.core.row import Row
-from didact.core.teacher import Teacher
+from didact.core.teacher import Predictor
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.rules import whole
 from didact.errors import OptionError, UnsupportedError
@@ -34,7 +34,7 @@ class Verification:
     verified: bool
 
 
-def verify(teacher: Teacher, data: Dataset, *, split: str = "test", rows: int = 500, seed: int = 0) -> Verification:
+def verify(teacher: Predictor, data: Dataset, *, split: str = "test", rows: int = 500, seed: int = 0) -> Verification:
     """Ask the teacher about the first `rows` rows of a split, and about the same rows with one part drawn anew."""
     if not isinstance(data, PlantedDataset):
         raise UnsupportedError(
@@ -53,7 +53,7 @@ def verify(teacher: Teacher, data: Dataset, *, split: str = "test", rows: int = 
     return Verification(float(kept), float(followed), len(asked), bool(kept >= KEPT and followed >= FOLLOWED))
 
 
-def _relabelled(rows: list[Row], data: PlantedDataset, teacher: Teacher) -> list[Row]:
+def _relabelled(rows: list[Row], data: PlantedDataset, teacher: Predictor) -> list[Row]:
     """Rows as they are drawn, with labels as the teacher's class indices. Other names are taken in their order."""
     drawn = data.rules.classes
     if drawn is None or teacher.classes is None or len(drawn) > len(teacher.classes):
@@ -71,7 +71,7 @@ def _same(data: PlantedDataset, first: Answered, second: Answered) -> Bool[np.nd
     """Whether answers agree: the same class, the same text, or scores closer than half of the smallest step."""
     if data.task.has_classes:
         return np.asarray(first[1].labels == second[1].labels)
-    if data.task.name == "reading":
+    if data.task.is_per_token:
         return np.array([one == other for one, other in zip(_texts(*first), _texts(*second), strict=True)])
     return np.abs(first[1].values - second[1].values)[:, 0] < data.rules.step / 2
 

@@ -5,8 +5,7 @@ from functools import partial
 from didact.core.row import Row
 from didact.core.task import IMAGE
 from didact.data import fields
-from didact.data.hub import TRAIN_AND_TEST
-from didact.data.recipe import REST, Cut, Hub, Recipe, Record
+from didact.data.recipe import REST, TRAIN_AND_TEST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
 from didact.registry import unknown
 

@@ -9,8 +9,7 @@ from typing import Final
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION, PAIR
 from didact.data import fields
-from didact.data.hub import ALL_THREE, CONVERTED, TRAIN_AND_TEST
-from didact.data.recipe import REST, Cut, Hub, Recipe, Record
+from didact.data.recipe import ALL_THREE, CONVERTED, REST, TRAIN_AND_TEST, Cut, Hub, Recipe, Record
 
 GLUE: Final = ("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
 INFERENCE: Final = ("entailment", "neutral", "contradiction")  # the order of the hub's numbers

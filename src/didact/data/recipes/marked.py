@@ -9,8 +9,7 @@ from didact.core.row import Row, Span
 from didact.core.task import CLASSIFICATION
 from didact.data import fields
 from didact.data.fields import FieldError
-from didact.data.hub import ALL_THREE, CONVERTED
-from didact.data.recipe import REST, Cut, Hub, Recipe, Record
+from didact.data.recipe import ALL_THREE, CONVERTED, REST, Cut, Hub, Recipe, Record
 
 POLARITIES: Final = ("negative", "positive")
 HATE: Final = ("hatespeech", "normal", "offensive")  # the order of the hub's numbers

@@ -8,8 +8,7 @@ en-de, et-en and ro-en with it.
 from didact.core.row import Row
 from didact.core.task import REGRESSION
 from didact.data import fields
-from didact.data.hub import ALL_THREE, CONVERTED
-from didact.data.recipe import REST, Cut, Hub, Recipe, Record
+from didact.data.recipe import ALL_THREE, CONVERTED, REST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
 from didact.registry import unknown
 

@@ -12,8 +12,7 @@ from typing import Any
 from didact.core.row import Row
 from didact.core.task import READING
 from didact.data import fields
-from didact.data.hub import CONVERTED
-from didact.data.recipe import REST, Cut, Hub, Recipe, Record
+from didact.data.recipe import CONVERTED, REST, Cut, Hub, Recipe, Record
 
 WHOLE: Cut = {"train": {"train": 2_500, "dev": 500, "teach": REST}, "validation": "test"}
 WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "test": 0.20, "teach": REST}}

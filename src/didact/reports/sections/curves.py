@@ -37,12 +37,10 @@ def section(run: Comparison) -> Section | None:
     return Section("curves", "With more rows to learn from", blocks)
 
 
-def _judged(run: Comparison, name: str) -> list[GainRow]:
-    return [row for row in run.rows_of(name) if row.gain is not None and row.column in run.judged]
-
-
 def _figure(run: Comparison, name: str) -> Figure:
-    told = "; ".join(f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)}" for row in _judged(run, name))
+    told = "; ".join(
+        f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)}" for row in run.judged_rows(name)
+    )
     control = " (control)" if name in run.controls else ""
     alt = f"Gain of {label(name)} by rows. {told}."
     return Figure(f"curve-{name}", alt, partial(_chart, run, name), (_WIDTH,), caption=f"{cut(name)}{control}")
@@ -53,7 +51,7 @@ def _chart(run: Comparison, name: str, width: int) -> Any:
     sizes = sorted({size for _, size in run.judged})
     students = list(dict.fromkeys(student for student, _ in run.judged))[: len(SERIES)]
     numbers = [str(number) for number in range(len(students))]
-    found = [_point(run, row, students) for row in _judged(run, name) if row.student in students]
+    found = [_point(run, row, students) for row in run.judged_rows(name) if row.student in students]
     gains = [value for row in run.rows if row.column in run.judged for value in (row.gain, row.low, row.high)]
     ends = [0.0, *(value * run.format.scale for value in gains if value is not None)]
     pad = 0.05 * ((max(ends) - min(ends)) or 1.0)

@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 from markupsafe import Markup
 
 from didact.reports.example_json import EncodedRow, encode
 from didact.reports.example_rows import LONG, Example, Source, example
-from didact.reports.section import AGAIN, Notes, Section, lead, missing
+from didact.reports.section import AGAIN, Browser, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.measured import Measured, MeasuredRow
@@ -22,7 +22,7 @@ from didact.results.row_explanation import RowExplanation as Explained
 from didact.results.row_explanation import count_of
 from didact.viz.colours import LEVELS, Shade, opacity
 from didact.viz.html import cut, render, script_json
-from didact.viz.page import Scale, scales
+from didact.viz.page import scales
 
 BUDGET: Final = 3_000_000  # bytes of the whole section
 _AROUND: Final = 100_000  # of them for style, script and controls
@@ -31,25 +31,6 @@ _PLAIN: Final = 3  # rows
 _MISSES: Final = 4  # rows, one after another, that do not fit before the rest is given up
 _TOP: Final = 0.25  # the share of units that counts as a method's marks
 _ID, _TITLE = "examples", "Examples"
-
-
-@dataclass(frozen=True)
-class Browser:
-    """What the page's script brings to life. Filters and sorts are (value, words), switches (name, words).
-
-    `mark` is how the rationale is shown (look, word), if there is any; `data` is what the script reads.
-    """
-
-    kind: ClassVar = "browser"
-    scales: Sequence[Scale]
-    mark: tuple[str, str] | None
-    filters: Sequence[tuple[str, str]]
-    sorts: Sequence[tuple[str, str]]
-    methods: Sequence[str]
-    switches: Sequence[tuple[str, str]]
-    static_note: str
-    static_rows: Sequence[Markup]
-    data: Markup
 
 
 @dataclass(frozen=True)
@@ -151,7 +132,7 @@ def _marked(row: Explained) -> set[tuple[int, ...]]:
     ranks = np.abs(row.scores)
     best = np.argsort(-ranks, kind="stable")[: count_of(_TOP, len(row))]
     strong = [unit for unit in best.tolist() if ranks[unit] > 0 and row.segments[unit] >= 0]
-    if row.task == "image":
+    if row.is_image:
         return {tuple(row.offsets[unit].tolist()) for unit in strong}
     spans = ((int(row.segments[unit]), *row.offsets[unit].tolist()) for unit in strong)
     return {(segment, place) for segment, start, end in spans for place in range(start, end)}
@@ -223,7 +204,7 @@ def _browser(sources: Sequence[Source], filters: Sequence[Filter], kept: Sequenc
         sorts.append(("sure", "Least confident first"))
     has_controls = len({method.control for method in methods}) > 1
     has_marks = any(row.rationale for row in measured.rows)
-    mark = ("frame", "framed") if measured.task == "image" else ("mark", "underlined")
+    mark = ("frame", "framed") if measured.is_image else ("mark", "underlined")
     static = _static_rows(kept)
     return Browser(
         scales=scales([method.kind for method in methods]),

@@ -1,7 +1,7 @@
 """Which method teaches best, how sure that is, and what it does not mean."""
 
 from didact.reports.describe import method_text, row_counts
-from didact.reports.header import Card, Header
+from didact.reports.section import Card, Header
 from didact.reports.verdict import CAUTION, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.gains import FEW

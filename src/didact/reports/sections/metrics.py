@@ -6,7 +6,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from didact.reports.cell_chart import Field, cell_chart
+from didact.reports.charts import Field, cell_chart
 from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure, label
 from didact.reports.leaders import beyond_chance, family_of, metric_entry, winners, written

@@ -3,8 +3,7 @@
 from functools import partial
 from typing import Any, Final
 
-from didact.reports.cell_chart import Field, cell_chart
-from didact.reports.dot_plot import Dot, dot_plot
+from didact.reports.charts import Dot, Field, cell_chart, dot_plot
 from didact.reports.figure import BLUE, GREY, INK, LINE, NARROW, ORANGE, PAGE, Figure, label
 from didact.reports.section import Block, Details, Heading, Notes, Section, lead, missing
 from didact.results.study_analysis import StudyAnalysis
@@ -76,7 +75,7 @@ def _figures(study: StudyAnalysis, name: str) -> list[Figure]:
         written = study.format.plain(method.estimate)
         told = f"{label(method.method)}: {written} ({study.format.interval(method.low, method.high, signed=False)})"
         low, high = (None if end is None else end * scale for end in (method.low, method.high))
-        people = tuple(value * scale for value in method.by_person)
+        people = [value * scale for value in (method.by_person or {}).values()]
         short, color = label(method.method, 44), GREY if method.is_control else BLUE
         lines.append(Dot(short, method.estimate * scale, low, high, written, told, color, people=people))
     control = next((one.estimate * scale for one in study.methods if one.is_control), None)

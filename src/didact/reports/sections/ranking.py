@@ -4,8 +4,8 @@ import itertools
 from functools import partial
 from typing import Any
 
+from didact.reports.charts import Dot, dot_plot
 from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
-from didact.reports.dot_plot import Dot, dot_plot
 from didact.reports.figure import BLUE, GREY, Figure, label
 from didact.reports.section import Block, Heading, Key, Notes, Section, folded, lead, missing
 from didact.reports.verdict import verdict_of
@@ -82,8 +82,7 @@ def _figure(run: Comparison, column: Column) -> Figure:
 
 def _titled(run: Comparison, column: Column) -> str:
     """The name of a column, with a mark where it says nothing, or where some students failed to learn."""
-    failed = " ‡" if any(row.low_seeds for row in run.rows if row.column == column) else ""
-    return column_name(column) + failed + ("" if column in run.judged else f" ({UNLEARNED})")
+    return column_name(column) + run.column_mark(column) + ("" if column in run.judged else f" ({UNLEARNED})")
 
 
 def _chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool = True) -> Any:
@@ -129,12 +128,12 @@ def _table(run: Comparison) -> Table:
 def _cell(run: Comparison, row: GainRow | None) -> Cell:
     if row is None or (row.gain is None and row.explainer != NONE):
         return Cell("–", title="none of its runs succeeded")
-    few = ("°" if row.seeds < FEW else "") + ("‡" if row.low_seeds else "")
     if row.explainer == NONE:
-        return Cell(f"{run.format.plain(row.mean)}{few}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows")
+        return Cell(
+            f"{run.format.plain(row.mean)}{row.footnotes}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows"
+        )
     is_judged = row.column in run.judged
-    mark = "▲" if row.is_above else "▼" if row.is_below else ""
-    aside = f"{run.format.brackets(row.low, row.high)} {mark if is_judged else ''}{few}".strip()
+    aside = f"{run.format.brackets(row.low, row.high)} {row.mark if is_judged else ''}{row.footnotes}".strip()
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
     lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
     told = [f"mean {run.format.plain(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]

@@ -21,7 +21,7 @@ _LONGEST: Final = 40  # characters of a word
 
 def top_words(maps: Explanations, *, shown: int = SHOWN) -> dict[str, list[WordScore]]:
     """By explained class the words with the highest mean |score|. Explanations of images have no words."""
-    if maps.task == "image":
+    if maps.is_image:
         return {}
     summary = summarise(maps, k=shown)
     return {target: [word for word in summary.of(target) if word.mean_size > 0] for target in summary.targets}
@@ -29,7 +29,7 @@ def top_words(maps: Explanations, *, shown: int = SHOWN) -> dict[str, list[WordS
 
 def section(run: Comparison) -> Section | None:
     """None where no words were scored: nothing measured, images, or files that cannot be read."""
-    if run.measured is None or run.measured.task == "image":
+    if run.measured is None or run.measured.is_image:
         return None
     methods = [one for one in run.measured.methods if one.label not in CHANCE]
     found: dict[str, dict[str, list[WordScore]]] = {}

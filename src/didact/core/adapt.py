@@ -1,0 +1,133 @@
+"""A user's own object as a teacher: what answers rows, or can be differentiated too, derived from nothing of ours."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from didact.core.batch import Batch
+from didact.core.function import FunctionTeacher
+from didact.core.model import At, Attention, Listen, Model, TokenMask, TokenVectors, Trace
+from didact.core.outputs import Outputs
+from didact.core.row import Row
+from didact.core.rows import Rows
+from didact.core.teacher import Attentive, Differentiable, Predictor, Teacher
+from didact.errors import OptionError, ShapeError, UnsupportedError
+
+
+def as_teacher(source: object) -> Teacher:
+    """A teacher made of any object that answers rows; one of ours as it is."""
+    if isinstance(source, Teacher):
+        return source
+    if not isinstance(source, Predictor):
+        missing = [name for name in ("name", "task", "classes", "predict") if not hasattr(source, name)]
+        raise OptionError(
+            f"A teacher answers rows, and {type(source).__name__} lacks {', '.join(missing)}. Give it what is missing "
+            "(didact.core.teacher.Predictor), or open it: didact.load_teacher(…), didact.teacher_from_function(…)."
+        )
+    return DifferentiableTeacher(source) if isinstance(source, Differentiable) else PredictorTeacher(source)
+
+
+class PredictorTeacher(FunctionTeacher):
+    """A black box of somebody else: its own answers to rows, and all else as of a function."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
+        self.name, self.task = predictor.name, predictor.task
+        self.classes = None if predictor.classes is None else tuple(predictor.classes)
+        self.output = "logit" if self.task.has_classes else "value"
+        self._stored = None
+
+    def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
+        if self.task.is_per_token:  # answers are texts
+            return _checked(self.predictor.predict(rows, batch_size=batch_size), self.name)
+        return super().predict(rows, batch_size=batch_size)
+
+    def _answers(self, rows: Sequence[Row]) -> Any:
+        return _checked(self.predictor.predict(rows, batch_size=len(rows)), self.name).values
+
+
+class DifferentiableTeacher(Model):
+    """A white box of somebody else. Its weights are hashed if it is a module of torch; else it goes by its answers."""
+
+    def __init__(self, source: Differentiable) -> None:
+        super().__init__()
+        self.source = source
+        self.name, self.task = source.name, source.task
+        self.classes = None if source.classes is None else tuple(source.classes)
+        self.reading = getattr(source, "reading", "unknown")
+        self.max_length = getattr(source, "max_length", torch.iinfo(torch.int64).max)
+        self.is_known_by_answers = not isinstance(source, nn.Module)
+
+    def encode(self, rows: Sequence[Row]) -> Batch:
+        return self.source.encode(rows)
+
+    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:
+        return self.source.embed(batch, at=at)
+
+    def run(
+        self,
+        embeddings: TokenVectors,
+        batch: Batch,
+        *,
+        at: At = "word",
+        listen: Collection[Listen] = (),
+        blank: TokenMask | None = None,
+    ) -> Trace:
+        self.check_attention(listen, blank)
+        options: dict[str, Any] = {"listen": listen, "blank": blank} if isinstance(self.source, Attentive) else {}
+        return self.source.run(embeddings, batch, at=at, **options)
+
+    def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
+        return _checked(self.source.predict(rows, batch_size=batch_size), self.name)
+
+    def fingerprint(self, rows: Sequence[Row] = (), outputs: Outputs | None = None) -> str:
+        return Teacher.fingerprint(self, rows, outputs) if self.is_known_by_answers else super().fingerprint()
+
+    @property
+    def attention(self) -> Collection[Attention]:
+        return self.source.attention if isinstance(self.source, Attentive) else ()
+
+    @property
+    def attention_fault(self) -> str:
+        return "which records no other" if self.attention else "which records none"
+
+    @property
+    def device(self) -> torch.device:
+        return getattr(self.source, "device", None) or next(
+            (value.device for value in self.tensors()), torch.device("cpu")
+        )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next((value.dtype for value in self.parameters()), torch.get_default_dtype())
+
+    def filler(self, name: str) -> int:
+        if hasattr(self.source, "filler"):
+            return int(self.source.filler(name))
+        raise UnsupportedError(f"Baseline {name!r} was asked for, but {self.name!r} names no token. Choose 'zero'.")
+
+    def token_name(self, token: int) -> str:
+        return str(self.source.token_name(token)) if hasattr(self.source, "token_name") else ""
+
+    @property
+    def layers_in_order(self) -> Sequence[nn.Module]:
+        return tuple(getattr(self.source, "layers_in_order", ()))
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"class": type(self.source).__qualname__, "task": self.task.name, "classes": self.classes}
+
+    def save(self, folder: Path) -> None:
+        raise UnsupportedError(
+            f"Model {self.name!r} is not one of ours, and cannot be saved in {folder}: save it yourself."
+        )
+
+
+def _checked(outputs: object, name: str) -> Outputs:
+    if not isinstance(outputs, Outputs):
+        raise ShapeError(
+            f"predict of teacher {name!r} must give didact.core.outputs.Outputs, not {type(outputs).__name__}."
+        )
+    return outputs

@@ -1,0 +1,76 @@
+"""What methods, metrics, checks and strategies need of a teacher, and what is said where it cannot give that.
+
+`obstacle` compares a need with what the teacher can do. `require` writes the refusal: what was asked, what stands in
+the way, what to do next.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from didact.core.teacher import Attention, Differentiable, Teacher
+from didact.errors import UnsupportedError
+
+# What is needed, in words. Not here: what every teacher can do (`predictions`), and what rows bring (`rationales`).
+_WORDS: Final = {
+    "changed rows": "answers to rows without some of their units",
+    "a class or a score": "a class or a score to explain",
+    "gradients": "gradients or attention",
+    "attention": "gradients or attention",
+    "embeddings": "the teacher's embeddings",
+    "weights": "weights that can be drawn anew",
+    "training": "a model that can be built and trained again",
+    "classes": "classes",
+}
+_INSIDE: Final = ("gradients", "attention", "embeddings", "weights", "training")
+_WITH_ATTENTION: Final = "'bilstm_attention', 'pool', 'native'"
+
+
+def obstacle(teacher: Teacher, need: str) -> str | None:
+    """What stands between a teacher and a need; None if nothing does."""
+    if need == "changed rows" and teacher.reads_labels:
+        return f"teacher {teacher.name!r} answers with the labels of the data, and changed rows have none"
+    if need == "a class or a score" and teacher.task.is_per_token:
+        return f"teacher {teacher.name!r} answers spans"
+    if need in _INSIDE and not isinstance(teacher, Differentiable):
+        return f"teacher {teacher.name!r} is not a model: only its answers can be seen"
+    if need == "attention" and not teacher.attention:
+        return f"was asked of model {teacher.name!r}, {teacher.attention_fault}"
+    if need in ("weights", "training") and teacher.is_spread:
+        return f"model {teacher.name!r} is spread over devices, so that no twin of it can be made"
+    if need == "training" and teacher.library is None:
+        return f"didact cannot build model {teacher.name!r}"
+    if need == "classes" and teacher.classes is None:
+        return f"teacher {teacher.name!r} gives a score"
+    return None
+
+
+def require(teacher: Teacher, need: str, asked: str, *, advice: str | None = None) -> None:
+    """An error where the teacher does not meet a need of what was `asked` (`Method 'lrp'`)."""
+    if (fault := obstacle(teacher, need)) is not None:
+        raise UnsupportedError(f"{asked} needs {_WORDS[need]}, and {fault}. {advice or _advice(teacher)}")
+
+
+def require_attention(teacher: Teacher, parts: Collection[Attention]) -> None:
+    """An error where the teacher does not record some of these parts of its attention, or cannot leave values out."""
+    if missing := sorted(set(parts) - set(teacher.attention)):
+        asked, models = f"Attention {', '.join(map(repr, missing))} was asked of", _WITH_ATTENTION
+        if missing == ["values"]:
+            asked, models = "There is no self-attention whose values could be left out in", "'native'"
+        raise UnsupportedError(f"{asked} model {teacher.name!r}, {teacher.attention_fault}. {_without(models)}")
+
+
+def _advice(teacher: Teacher) -> str:
+    """What this teacher can serve."""
+    if teacher.reads_labels:
+        return "Explain with 'human', 'random' or 'trivial', and measure against rationales (roc_auc)."
+    if not isinstance(teacher, Differentiable):
+        return "Choose one that needs predictions only: occlusion, lime, kernel_shap, shapley_sampling."
+    return _without(_WITH_ATTENTION)
+
+
+def _without(models: str) -> str:
+    """What serves where attention is missing."""
+    return (
+        f"Choose {models} or a Hugging Face model, or a method that needs gradients or predictions only "
+        "(gradient_input, integrated_gradients, occlusion)."
+    )

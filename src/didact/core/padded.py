@@ -1,0 +1,178 @@
+"""Explanations as tensors: on units of their own, and on the positions of a batch, whatever tokenizer made it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from didact.core.batch import Batch
+from didact.core.explanation import Explanation, Kind
+from didact.errors import ShapeError
+from didact.results.explanations import Explanations
+from didact.results.ragged import bounds_of, row_of_units
+
+# Less than this share of a row's mass may be lost without a word: the rounding of sums.
+_NEGLIGIBLE = 1e-9
+
+
+def padded(
+    explanations: Explanations, batch: Batch, *, normalise: Callable[[Explanation], Tensor] | None = None
+) -> Explanation:
+    """The scores on the positions of a batch of the same rows, on the CPU, with the rows that `lost` some of them.
+
+    What a unit scores is shared among the positions it overlaps, by characters, so that the sum stays. Of binary marks
+    every overlapped position is marked. `normalise` makes a distribution of the units' scores before they cross.
+    """
+    source, crossing, kind = on_own_units(explanations), Crossing.of(explanations, batch), explanations.kind
+    sent = source.scores
+    if normalise is not None:
+        sent, kind = normalise(source), "distribution"
+    scores = crossing.send(sent, batch.mask.shape[1])
+    if kind == "binary":
+        scores = (scores > 0).double()
+    lost = crossing.lost(sent.abs())
+    return Explanation(scores, batch.mask.cpu(), batch.units.cpu(), cast(Kind, kind), lost=lost)
+
+
+def on_own_units(explanations: Explanations) -> Explanation:
+    """The scores as a table whose rows start at the left."""
+    units = row_mask(explanations.bounds)
+    scores = in_rows(explanations.scores, explanations.bounds)
+    return Explanation(scores, units, units, cast(Kind, explanations.kind))
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the units of explanations lie on the positions of a batch: a linear map that keeps each row's mass.
+
+    Each entry sends a share of one of the row's units to one position. Rows have their first `counts` entries; the
+    shares of the others are 0. `unread` are units that no position covers: what they have is lost.
+    """
+
+    units: Int[Tensor, "row entry"]
+    positions: Int[Tensor, "row entry"]
+    shares: Float[Tensor, "row entry"]
+    counts: Int[Tensor, " row"]
+    unread: Bool[Tensor, "row unit"]
+
+    @classmethod
+    def of(cls, explanations: Explanations, batch: Batch) -> "Crossing":
+        """The map for explanations of the batch's rows, in their order. Rows with equal units get the identity."""
+        bounds, rows = explanations.bounds, row_of_units(explanations.bounds)
+        unit, position, characters = _entries(explanations, batch)
+        total = np.bincount(unit, characters, minlength=len(rows))
+        entries = bounds_of(np.bincount(rows[unit], minlength=len(bounds) - 1))
+        return cls(
+            in_rows(unit - bounds[rows[unit]], entries),
+            in_rows(position, entries),
+            in_rows(characters / total[unit], entries),
+            torch.from_numpy(np.diff(entries)),
+            in_rows(total == 0, bounds),
+        )
+
+    def send(self, scores: Float[Tensor, "row unit"], length: int) -> Float[Tensor, "row token"]:
+        """The scores of units on positions, up to a `length` that has them all."""
+        sent = scores.gather(1, self.units) * self.shares
+        return sent.new_zeros(len(scores), length).scatter_add(1, self.positions, sent)
+
+    def lost(self, mass: Float[Tensor, "row unit"]) -> Bool[Tensor, " row"]:
+        """The rows that lose some of their mass."""
+        return (mass * self.unread).sum(-1) > _NEGLIGIBLE * mass.sum(-1)
+
+    def select(self, chosen: Int[Tensor, " chosen"]) -> "Crossing":
+        """These rows, cut to the most entries that one of them has."""
+        counts, index = self.counts[chosen], chosen.to(self.units.device)
+        width = int(counts.max())
+        cut = {name: getattr(self, name)[index, :width] for name in ("units", "positions", "shares")}
+        return replace(self, **cut, counts=counts, unread=self.unread[index])
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Crossing":
+        """The map on a device, in the precision of what it sends; `counts` stay on the CPU."""
+        moved = {name: getattr(self, name).to(device) for name in ("units", "positions", "unread")}
+        return replace(self, **moved, shares=self.shares.to(device, dtype))
+
+
+def row_mask(bounds: Int[np.ndarray, " bound"]) -> Bool[Tensor, "row unit"]:
+    """Where ragged rows have values once they start at the left of a table."""
+    counts = np.diff(bounds)
+    return torch.from_numpy(np.arange(counts.max(initial=0)) < counts[:, None])
+
+
+def in_rows(
+    values: Shaped[np.ndarray, "value *rest"], bounds: Int[np.ndarray, " bound"]
+) -> Shaped[Tensor, "row column *rest"]:
+    """Ragged values as a table of rows that start at the left, 0 elsewhere."""
+    mask, ragged = row_mask(bounds), torch.from_numpy(values)
+    table = ragged.new_zeros(*mask.shape, *ragged.shape[1:])
+    table[mask] = ragged
+    return table
+
+
+def _entries(
+    explanations: Explanations, batch: Batch
+) -> tuple[Int[np.ndarray, " entry"], Int[np.ndarray, " entry"], Float[np.ndarray, " entry"]]:
+    """Every unit and position that share characters, by unit and position, and how many.
+
+    Where a row has the same units here and there, each is its own position: byte pieces may share a character.
+    """
+    is_unit = batch.units.cpu()
+    rows, (here, position) = row_of_units(explanations.bounds), np.nonzero(is_unit.numpy())
+    counts = np.bincount(here, minlength=len(batch))
+    if explanations.task == "image":
+        _check_grid(explanations, counts)
+        return np.arange(len(rows)), position, np.ones(len(rows))
+    theirs = np.column_stack([explanations.segments, explanations.offsets])
+    ours = np.column_stack([batch.segments.cpu()[is_unit].numpy(), batch.offsets.cpu()[is_unit].numpy()])
+    same = counts == np.diff(explanations.bounds)
+    differs = (theirs[same[rows]] != ours[same[here]]).any(1)
+    same[rows[same[rows]][differs]] = False
+    unit, piece = np.flatnonzero(same[rows]), np.flatnonzero(same[here])
+    other_units, other_pieces = np.flatnonzero(~same[rows]), np.flatnonzero(~same[here])
+    crossed, covering, characters = _overlaps(
+        rows[other_units], theirs[other_units], here[other_pieces], ours[other_pieces]
+    )
+    characters = np.concatenate([np.ones(len(unit)), characters])
+    unit, piece = np.concatenate([unit, other_units[crossed]]), np.concatenate([piece, other_pieces[covering]])
+    order = np.lexsort((piece, unit))
+    return unit[order], position[piece[order]], characters[order]
+
+
+def _overlaps(
+    rows: Int[np.ndarray, " unit"],
+    theirs: Int[np.ndarray, "unit 3"],
+    here: Int[np.ndarray, " piece"],
+    ours: Int[np.ndarray, "piece 3"],
+) -> tuple[Int[np.ndarray, " entry"], Int[np.ndarray, " entry"], Float[np.ndarray, " entry"]]:
+    """The pairs of a unit and a piece that share characters of one text of one row, and how many.
+
+    All texts are laid out on one line. Pieces are sorted by their start, so that those which may overlap a unit are
+    neighbours: from the first that ends behind the unit's start, or follows one that does, to the last that starts
+    before its end.
+    """
+    texts = 2 + max(theirs[:, 0].max(initial=-1), ours[:, 0].max(initial=-1))
+    length = 1 + max(theirs[:, 2].max(initial=0), ours[:, 2].max(initial=0))
+    starts, ends = theirs[:, 1:].T + (rows * texts + theirs[:, 0] + 1) * length
+    begins, stops = ours[:, 1:].T + (here * texts + ours[:, 0] + 1) * length
+    order = np.argsort(begins, kind="stable")
+    first = np.searchsorted(np.maximum.accumulate(stops[order]), starts, side="right")
+    most = np.maximum(np.searchsorted(begins[order], ends) - first, 0)
+    bounds = bounds_of(most)
+    unit = row_of_units(bounds)
+    piece = order[np.arange(bounds[-1]) - bounds[unit] + first[unit]]
+    characters = np.minimum(ends[unit], stops[piece]) - np.maximum(starts[unit], begins[piece])
+    shared = characters > 0
+    return unit[shared], piece[shared], characters[shared].astype(np.float64)
+
+
+def _check_grid(explanations: Explanations, pieces: Int[np.ndarray, " row"]) -> None:
+    units = np.diff(explanations.bounds)
+    if (units != pieces).any():
+        row = int(np.flatnonzero(units != pieces)[0])
+        raise ShapeError(
+            f"The explanation of image {explanations.ids[row]!r} has {units[row]} patches, and the student sees "
+            f"{pieces[row]}. Give the student the teacher's grid, e.g. native(patch=8), or choose 'same'."
+        )

@@ -1,0 +1,105 @@
+"""Copies of a model that share its weights, so that several threads can explain it while its user calls it.
+
+An explainer puts hooks into a model, freezes its parameters, changes modes and the attention implementation. It does
+so in a copy of its own: new modules and configurations around the same storage. Copying moves no weights.
+"""
+
+import copy
+from collections import OrderedDict
+from collections.abc import Mapping
+from types import MethodType
+from typing import Any, Final, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+T = TypeVar("T")
+_IS_COPY: Final = "_shares_weights"  # the mark of a copy: it belongs to one caller, and needs no other
+_PLAIN: Final = frozenset((bool, int, float, str, type(None)))  # attributes that cannot change: most of them
+_COMPILED: Final = "_compiled_call_impl"  # torch's compiled call of one module, bound to the original
+
+
+def shared_copy(teacher: T) -> T:
+    """The teacher as a caller's own: a model becomes a copy with the same weights; others stay what they are.
+
+    Changes of weights in place are seen in the copy; hooks, modes, `requires_grad`, the configuration and attributes
+    of the copy are its own. A copy is returned as it is. Models that accelerate has spread share their modules: its
+    hooks put weights into the very modules that run.
+    """
+    if not isinstance(teacher, nn.Module) or getattr(teacher, _IS_COPY, False):
+        return teacher
+    # Aliases of parameters made in inference mode could not take part in a gradient.
+    with torch.inference_mode(False), torch.no_grad():
+        twin = _Copier(is_deep=not getattr(teacher, "is_spread", False)).module(teacher)
+    object.__setattr__(twin, _IS_COPY, True)
+    return twin  # type: ignore[return-value]
+
+
+class _Copier:
+    """Copies one tree of modules. What occurs twice in it (tied weights, shared modules) does so in the copy."""
+
+    def __init__(self, *, is_deep: bool) -> None:
+        self.is_deep = is_deep
+        self.copies: dict[int, Any] = {}
+
+    def module(self, module: nn.Module) -> nn.Module:
+        if id(module) in self.copies:
+            known: nn.Module = self.copies[id(module)]
+            return known
+        if isinstance(module, torch.jit.ScriptModule):  # has no attributes of Python's to copy
+            return module
+        twin = self.copies[id(module)] = object.__new__(type(module))
+        state = dict(vars(module))
+        if self.is_deep:
+            state["_modules"] = {name: None if part is None else self.module(part) for name, part in _items(module)}
+            state["_parameters"] = {name: self._parameter(part) for name, part in dict(module._parameters).items()}
+        vars(twin).update({name: self._attribute(value) for name, value in state.items()})
+        if state.get(_COMPILED) is not None:
+            vars(twin)[_COMPILED] = None
+        return twin
+
+    def _parameter(self, parameter: nn.Parameter | None) -> Any:
+        """An alias with its own `requires_grad`. Parameters of a class of their own (quantised ones) are shared."""
+        if type(parameter) is not nn.Parameter:
+            return parameter
+        if id(parameter) not in self.copies:
+            self.copies[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad)
+        return self.copies[id(parameter)]
+
+    def _attribute(self, value: Any) -> Any:
+        """An attribute of a module: containers and configurations are copied, modules and parameters replaced."""
+        if type(value) in _PLAIN:
+            return value
+        if id(value) in self.copies:
+            return self.copies[id(value)]
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, MethodType) and id(value.__self__) in self.copies:
+            return MethodType(value.__func__, self.copies[id(value.__self__)])
+        if type(value) in (dict, OrderedDict):
+            return (
+                type(value)((key, self._attribute(part)) for key, part in value.copy().items())
+                if value
+                else type(value)()
+            )
+        if type(value) in (list, tuple):
+            return type(value)(map(self._attribute, value))
+        if type(value) is set:
+            return set(value)
+        return self._config(value) if _is_config(value) else value
+
+    def _config(self, config: Any) -> Any:
+        twin = self.copies[id(config)] = copy.copy(config)
+        for name in config.sub_configs:
+            if _is_config(inner := vars(config).get(name)):
+                vars(twin)[name] = self._attribute(inner)
+        return twin
+
+
+def _items(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
+    return list(module._modules.copy().items())
+
+
+def _is_config(value: object) -> bool:
+    """Whether this is a configuration of transformers, which core does not import."""
+    return isinstance(getattr(value, "sub_configs", None), Mapping) and hasattr(value, "model_type")

@@ -1,0 +1,90 @@
+"""Decorators that give a class or function of yours a name in this process, as `didact.explainer` and its like.
+
+They set the facts as attributes, the same that an entry point's class states, and enter it in the registry. Other
+processes do not know these names: explanations by such a method and students taught by such a strategy are made in the
+process that knows them. Importing this module imports no torch.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from didact.errors import OptionError
+from didact.explainers import EXPLAINERS
+from didact.metrics import METRICS
+from didact.models import MODELS
+from didact.registry import Registry, unknown
+from didact.students import STRATEGIES
+
+T = TypeVar("T")
+
+TASKS: Final = ("classification", "pair", "regression")
+KINDS: Final = ("signed", "magnitude", "distribution", "binary")
+MEASURES: Final = ("faithfulness", "plausibility", "stability")
+NEEDS: Final = ("nothing", "rationales", "predictions", "gradients", "attention")
+
+
+def explainer(name: str, *, kind: str, needs: str, **facts: str) -> Callable[[T], T]:
+    """Name a function `(teacher, batch, target) -> scores`, or a class that derives from `Explainer`.
+
+    `kind` says what the scores are (signed, magnitude, distribution, binary) and `needs` what the teacher must have
+    (nothing, rationales, predictions, gradients, attention). Options are keyword-only arguments, of the function or of
+    the class. More facts are `cost`, `paper`, `ours` and `about`; without `about` the docstring says it.
+    """
+    for word, value, known in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
+        if value not in known:
+            raise OptionError(unknown(word, str(value), known))
+    return _named(EXPLAINERS, name, {"kind": kind, "needs": needs, **facts})
+
+
+def metric(
+    name: str,
+    *,
+    better: str,
+    bounds: tuple[float, float] = (float("-inf"), float("inf")),
+    measures: str = "faithfulness",
+    needs: Sequence[str] = (),
+    paper: str = "your own",
+    **facts: Any,
+) -> Callable[[T], T]:
+    """Name a function `(explained, row) -> number`, or a class of such calls whose options are keyword-only.
+
+    `better` is higher or lower, `bounds` clip the interval, `measures` is faithfulness, plausibility or stability, and
+    `needs` may be teacher, rationale or encoder. More facts are `summary` and `version`.
+    """
+    if better not in ("higher", "lower"):
+        raise OptionError(f"Is a higher {name} better, or a lower one? Say so: better='higher' (or 'lower').")
+    if measures not in MEASURES:
+        raise OptionError(unknown("aim of a metric", measures, MEASURES))
+    known: dict[str, Any] = {"better": better, "bounds": bounds, "measures": measures}
+    return _named(METRICS, name, known | {"needs": tuple(needs), "paper": paper, **facts})
+
+
+def strategy(name: str, **facts: str) -> Callable[[T], T]:
+    """Name a class that derives from `Strategy`, so that students are written `same/name(option=value)`.
+
+    Facts are `needs` (what it asks of a student: nothing, attention, states), `about` and `paper`.
+    """
+    return _named(STRATEGIES, name, facts)
+
+
+def student(name: str, *, tasks: Sequence[str] | None = None, **facts: str) -> Callable[[T], T]:
+    """Name an architecture, a class that derives from `NativeModel`, so that students are written `name(width=64)`.
+
+    `tasks` are those that it can do (classification, pair and regression). One more fact is `about`.
+    """
+
+    def decorate(kind: T) -> T:
+        able: Sequence[str] = getattr(kind, "tasks", TASKS) if tasks is None else tasks
+        MODELS.register(name, kind, {"tasks": tuple(able), **facts})
+        kind.architecture = name  # type: ignore[attr-defined]
+        return kind
+
+    return decorate
+
+
+def _named(registry: Registry[Any], name: str, facts: dict[str, Any]) -> Callable[[T], T]:
+    def decorate(thing: T) -> T:
+        registry.register(name, thing, facts)
+        return thing
+
+    return decorate
