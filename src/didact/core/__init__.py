@@ -13,5 +13,6 @@ Import from the modules, not from here; `explainer` and `model` also give out th
   `perturb`.
 
 To add a value: one frozen dataclass, one file, shapes in the annotations. To add a task with one answer per row: one
-file in `tasks` and a line in `task`, which also lists the kinds that are not supported yet, and why.
+file in `tasks` and a line in `task`, which also lists the kinds that are not supported yet, and why; a line in
+`didact.results.task_kinds` for code without torch; in `didact.models` if the task resembles no other.
 """

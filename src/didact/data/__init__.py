@@ -1,7 +1,14 @@
 """Texts, pairs and images with labels and rationales, as rows in splits. No torch in this package.
 
 `DATASETS` lists every name: planted data, made here with the truth known (`planted/`), and real sets, one recipe each
-(`recipes/`), read from a folder or the Hugging Face hub. Files of your own need no name: see `files.py`.
+(`recipes/`), read from a folder or the Hugging Face hub. Files of your own need no name.
+
+- `load` is `didact.load_data`, `stream` reads without holding a set in memory, `sources` turns a path, a frame or a
+  `datasets` object into tables, `recipe` is a real set.
+- Files: `files` (tables of every format), `table`, `columns` (which column is what), `fields` (the values of a cell),
+  `labels`, `ids`, `rows` (checked rows, all faults at once).
+- Rows of a set: `cut` (splits), `subset` (the rows of one student).
+
 To add a set: one function that gives a recipe, one line here, one row in docs/data.md.
 """
 

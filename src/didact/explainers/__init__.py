@@ -1,8 +1,8 @@
 """How units are scored: one module per method, each an `Explainer` that receives a teacher and never builds one.
 
 Close relatives share a module: `gradients`, `integrated_gradients`, `gradient_shap`, `layer_conductance`; `deeplift`,
-`lrp`; `attention`, `attention_rollout`, `attention_flow`, `attention_alignment`, `value_zeroing`; `occlusion`, `lime`,
-`kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; the learned `mix` (SMaT) and `l2e`.
+`lrp`; `attention`, `attention_rollout`, `attention_flow`, `attention_alignment`, `value_zeroing`; `occlusion`,
+`lime`, `kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; the learned `mix` (SMaT) and `l2e`.
 
 What they share: `slopes` (gradients), `rules`, `derivatives` and `written_out` (DeepLIFT, LRP), `completeness`
 (residuals), `background` (rows to compare with), `perturbation` (methods that remove units), `parts` (what a mix
@@ -11,9 +11,9 @@ weighs), `learned` (learned explainers on disk), `l2e_network`, `l2e_spec`. From
 contract suite and `didact.check_explainer` check.
 
 `EXPLAINERS` lists them as plain text, so that `didact methods` imports nothing heavy. To add one: a module with an
-`Explainer` (the shortest example is `occlusion`), an entry below, a help line for each new option in `options`, and a
-row in docs/explainers.md; it is then in the contract suite of tests/explainers. Packages outside add theirs through the
-entry point group `didact.explainers`.
+`Explainer` (short examples: `occlusion` removes units, `gradients` takes gradients), an entry below, a help line for
+each new option in `options`, and a row in docs/explainers.md; it is then in the contract suite of tests/explainers.
+Packages outside add theirs through the entry point group `didact.explainers`.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,12 @@
 """How a student uses explanations: one module per strategy, and what is sent to it.
 
-`STRATEGIES` lists them as plain text. A strategy receives a model and never builds one: it says what of an explanation
-it wants (`lesson`), what it must hear of the student's forward pass (`listen`), and what the student loses by ignoring
-it (`forward`). To add one: a module with a `Strategy`, a line here, and it is in the contract suite of tests/students.
+`STRATEGIES` lists them as plain text. A strategy receives a model and never builds one: it says what of an
+explanation it wants (`lesson`), what it must hear of the student's forward pass (`listen`), and what the student
+loses by ignoring it (`forward`). `didact.learning.fit` adds that loss to the task's. `build` reads a student's name,
+such as `same/attention(beta=2)@sgd`; `crf` serves `multitask`.
+
+To add one: a module with a `Strategy`, a line here, and a line in `STUDENTS` of tests/students/test_strategies.py,
+which puts it into the contract suite.
 """
 
 from dataclasses import dataclass
