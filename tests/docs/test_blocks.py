@@ -33,7 +33,7 @@ LANGUAGES = {"python", "sh", "toml", "json", "text"}
 
 # Pages whose examples train students, which takes more than a few seconds even in small. Those of the guide are run by
 # test_follow_guide.py.
-TRAINING = ("start.md", "learn.md", "plan.md", "report.md", "choose.md", "people.md", "production.md")
+TRAINING = ("start.md", "judge.md", "learn.md", "plan.md", "report.md", "choose.md", "people.md", "production.md")
 
 
 @pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
