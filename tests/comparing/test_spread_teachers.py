@@ -69,7 +69,7 @@ def spread(monkeypatch, tmp_path):
     return found
 
 
-def is_spread(model):
+def is_dispatched(model):
     return {str(one.device) for one in model.parameters()} == {"cpu", "meta"}
 
 
@@ -102,10 +102,10 @@ class TestComparisons:
     def test_it_is_that_of_a_spread_teacher_handed_over(self, name, compare, spread, tmp_path, asked):
         result = compare(name, DATA, device="auto", out=tmp_path / "by name", **SMALL | asked)
         assert not result.failed, result.failed[0]["error"]
-        assert is_spread(spread[0])
+        assert is_dispatched(spread[0])
         assert devices(tmp_path / "by name") == {"cpu"}
         teacher = didact.load_teacher(name, device="auto")
-        assert teacher.is_spread
+        assert teacher.is_dispatched
         other = compare(teacher, didact.load_data(DATA), device="cpu", out=tmp_path / "handed over", **SMALL | asked)
         assert kept(tmp_path / "handed over") == kept(tmp_path / "by name")
         assert other.to_document()["rows"] == result.to_document()["rows"]
@@ -126,7 +126,7 @@ class TestComparisons:
             result = compare(teacher, DATA, device=device, out=tmp_path / folder, **asked)
             assert not result.failed, result.failed[0]["error"]
         assert len(spread) == 2
-        assert all(map(is_spread, spread))
+        assert all(map(is_dispatched, spread))
         assert devices(tmp_path / "auto") == {NAME}
         assert kept(tmp_path / "auto") == kept(tmp_path / "far")
 
@@ -230,7 +230,7 @@ class TestLearning:
         said = ["learn", "smat", "--model", name, "--data", DATA, "--out", str(tmp_path / "smat"), *flags]
         done = CliRunner().invoke(app, [*said, "--device", "auto"])
         assert done.exit_code == 0, done.output
-        assert is_spread(spread[0])
+        assert is_dispatched(spread[0])
         training = {"epochs": 1, "batch_size": 8}
         wanted = learn_smat(
             didact.load_teacher(name, device="auto"), DATA, size=16, student="pool(width=8)/attention",
@@ -246,7 +246,7 @@ class TestLearning:
         out = tmp_path / "l2e"
         done = CliRunner().invoke(app, ["learn", "l2e", "--model", name, "--data", DATA, "--out", str(out), *flags])
         assert done.exit_code == 0, done.output
-        assert is_spread(spread[0])
+        assert is_dispatched(spread[0])
         asked = {"imitate": "gradient_norm", "initialisations": 1, "width": 8, "layers": 1, "heads": 2}
         wanted = learn_l2e(name, DATA, training={"epochs": 2, "batch_size": 8}, **asked).learned["metrics"]
         found = json.loads(done.stdout)["metrics"]
@@ -258,7 +258,7 @@ def test_a_demo_of_ones_own(name, spread, tmp_path):
     flags = ["--quick", "--device", "auto", "--workers", "0"]
     done = CliRunner().invoke(app, ["demo", "--model", name, "--data", DATA, "--out", str(tmp_path / "demo"), *flags])
     assert done.exit_code == 0, done.output
-    assert is_spread(spread[0])
+    assert is_dispatched(spread[0])
     assert devices(tmp_path / "demo" / "quick") == {"cpu"}
     refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "planted"), *flags])
     assert isinstance(refused.exception, OptionError)

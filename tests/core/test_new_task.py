@@ -39,12 +39,12 @@ class Tagging(Classification):
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.log(clipped / (1 - clipped))
 
-    def in_words(self, outputs, classes):
+    def format_answers(self, outputs, classes):
         return [
             ", ".join(name for name, value in zip(classes, row, strict=True) if value > 0) for row in outputs.values
         ]
 
-    def goals(self, outputs, batch, *, soft=False):  # noqa: ARG002
+    def training_targets(self, outputs, batch, *, soft=False):  # noqa: ARG002
         return torch.from_numpy(outputs.probabilities if soft else (outputs.values > 0).astype(np.float64))
 
     def loss(self, logits, goal):

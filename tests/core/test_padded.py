@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import tiny
-from didact.core.batch import Batch, Pieces, patch_batch, text_batch
-from didact.core.padded import Crossing, on_own_units, padded
+from didact.core.batch import Batch, TokenizedRow, patch_batch, text_batch
+from didact.core.padded import PositionMap, padded, padded_units
 from didact.core.row import Row
 from didact.errors import ShapeError
 from didact.results.explanations import Explanations
-from didact.students.lesson import marks_of, mass_of
+from didact.students.lesson import distribution_lesson, marks_lesson
 from references import crossing as reference
 
 CASES = ["words and pieces", "bytes", "truncated", "nothing read", "special units", "no units", "one is the same"]
@@ -30,7 +30,7 @@ def cut(length: int, dice: np.random.Generator, *, most: int, gaps: bool = True)
     return spans
 
 
-def pieces(case: str, row: Row, dice: np.random.Generator, *, most: int, is_student: bool) -> Pieces:
+def pieces(case: str, row: Row, dice: np.random.Generator, *, most: int, is_student: bool) -> TokenizedRow:
     """A row as some tokenizer cuts it: text number and characters of each piece."""
     spans = [(n, *span) for n, text in enumerate(row.texts) for span in cut(len(text), dice, most=most)]
     if case == "bytes":  # several pieces of one character, one of none, one of two characters that overlaps others
@@ -45,7 +45,7 @@ def pieces(case: str, row: Row, dice: np.random.Generator, *, most: int, is_stud
     if case == "special units" and not is_student:
         spans = [(-1, 0, 0), *spans, (-1, 0, 0)]
     table = np.array(spans, dtype=np.int64).reshape(-1, 3)
-    return Pieces(np.zeros(len(table), dtype=np.int64), table[:, 0], table[:, 1:])
+    return TokenizedRow(np.zeros(len(table), dtype=np.int64), table[:, 0], table[:, 1:])
 
 
 def scene(case: str, seed: int) -> tuple[Explanations, Batch]:
@@ -79,14 +79,14 @@ class TestAsTheReference:
     def test_the_map(self, case, seed):
         """The same entries in the same order, with the same shares to the last bit."""
         maps, batch = scene(case, seed)
-        expected, crossing = reference.crossing(maps, batch), Crossing.of(maps, batch)
+        expected, crossing = reference.crossing(maps, batch), PositionMap.of(maps, batch)
         assert crossing.counts.tolist() == np.diff(expected.bounds).tolist()
         there = torch.arange(crossing.units.shape[1]) < crossing.counts[:, None]
         np.testing.assert_array_equal(crossing.units[there].numpy(), expected.units)
         np.testing.assert_array_equal(crossing.positions[there].numpy(), expected.pieces)
         np.testing.assert_array_equal(crossing.shares[there].numpy(), expected.shares)
         assert (crossing.shares[~there] == 0).all()
-        np.testing.assert_array_equal(crossing.unread.any(-1).numpy(), expected.lost)
+        np.testing.assert_array_equal(crossing.uncovered.any(-1).numpy(), expected.lost)
 
     def test_mass(self, case, seed):
         """What arrives, who lost some, and that the mass stays where nothing is lost."""
@@ -97,7 +97,7 @@ class TestAsTheReference:
         np.testing.assert_allclose(sent.scores.numpy(), expected, rtol=1e-12, atol=0)
         np.testing.assert_array_equal(sent.lost.numpy(), lost)
         assert (sent.scores[~batch.units] == 0).all()
-        total = on_own_units(maps).scores.sum(-1)
+        total = padded_units(maps).scores.sum(-1)
         torch.testing.assert_close(sent.scores.sum(-1)[~sent.lost], total[~sent.lost])
         assert (sent.scores.sum(-1) <= total + 1e-9).all()
         if case in ("truncated", "nothing read"):
@@ -107,7 +107,7 @@ class TestAsTheReference:
         maps, batch = scene(case, seed)
         marked = np.random.default_rng(seed).random(len(maps.scores)) < 0.3
         expected, lost = reference.crossed_marks(maps, marked, batch)
-        lesson = marks_of(maps.derive(kind="binary", scores=marked.astype(float)), batch)
+        lesson = marks_lesson(maps.derive(kind="binary", scores=marked.astype(float)), batch)
         np.testing.assert_array_equal(lesson.marks.numpy(), expected)
         np.testing.assert_array_equal(lesson.lost.numpy(), lost)
 
@@ -118,18 +118,20 @@ class TestAsTheReference:
             maps = maps.derive(kind=kind, scores=np.abs(maps.scores))
         for options in ({}, {"temperature": 0.3}, {"signed": "positive"}, {"signed": "softmax", "temperature": 2.0}):
             expected = reference.sent_mass(maps, batch, **options)
-            np.testing.assert_allclose(mass_of(maps, batch, **options).mass.numpy(), expected, rtol=1e-6, atol=1e-12)
+            np.testing.assert_allclose(
+                distribution_lesson(maps, batch, **options).mass.numpy(), expected, rtol=1e-6, atol=1e-12
+            )
 
 
 def test_selected_rows_send_the_same():
     maps, batch = scene("words and pieces", 0)
-    crossing, scores = Crossing.of(maps, batch), on_own_units(maps).scores
-    everything = crossing.send(scores, batch.mask.shape[1])
+    crossing, scores = PositionMap.of(maps, batch), padded_units(maps).scores
+    everything = crossing.apply(scores, batch.mask.shape[1])
     for rows in ([3], [5, 0, 0], [1, 2, 4]):
         chosen = torch.tensor(rows)
         length = int(batch.lengths[chosen].max())
         torch.testing.assert_close(
-            crossing.select(chosen).send(scores[chosen], length), everything[chosen, :length], rtol=0, atol=0
+            crossing.select(chosen).apply(scores[chosen], length), everything[chosen, :length], rtol=0, atol=0
         )
 
 
@@ -139,7 +141,7 @@ def test_signed_scores_keep_their_sum_and_count_as_lost_by_size():
     assert torch.equal(lost, padded(replace(maps, scores=-maps.scores), batch).lost)
     maps, batch = scene("words and pieces", 2)
     sent = padded(maps, batch)
-    torch.testing.assert_close(sent.scores.sum(-1)[~sent.lost], on_own_units(maps).scores.sum(-1)[~sent.lost])
+    torch.testing.assert_close(sent.scores.sum(-1)[~sent.lost], padded_units(maps).scores.sum(-1)[~sent.lost])
 
 
 def test_images_go_patch_by_patch():

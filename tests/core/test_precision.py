@@ -9,7 +9,7 @@ import torch
 
 import didact
 from didact.comparing.config import CompareConfig
-from didact.core.precision import halved, in_precision, widened
+from didact.core.precision import autocast, in_precision, to_single
 from didact.errors import OptionError, PlanError, UnsupportedError
 from didact.evaluation.cost import cost_of
 from didact.explainers import EXPLAINERS
@@ -39,9 +39,9 @@ class TestForwardPasses:
         batch = model.encode(examples("classification"))
         with torch.no_grad():
             exact = model(batch, listen=["mean", "hidden"])
-            with halved(batch.device, precision):
+            with autocast(batch.device, precision):
                 coarse = model(batch, listen=["mean", "hidden"])
-        wide = widened(coarse)
+        wide = to_single(coarse)
         assert coarse.logits.dtype == getattr(torch, precision)
         assert wide.logits.dtype == wide.mean.dtype == wide.hidden[-1].dtype == torch.float32
         assert not torch.equal(wide.logits, exact.logits)

@@ -71,9 +71,9 @@ class TestOutputs:
         values = np.log(np.array([[0.9, 0.1], [0.25, 0.75]]))
         outputs = Outputs(CLASSIFICATION, ("a", "b"), values, classes=("bad", "good"))
         assert repr(outputs) == "Outputs of 2 rows (classification)\n  a: bad (90.0 %)\n  b: good (75.0 %)"
-        assert outputs.select(np.array([1])).in_words() == ["good (75.0 %)"]
+        assert outputs.select(np.array([1])).format_answers() == ["good (75.0 %)"]
         assert Outputs.joined([outputs, outputs]).classes == ("bad", "good")
-        assert Outputs(CLASSIFICATION, ("a",), values[:1]).in_words() == ["class 0 (90.0 %)"]
+        assert Outputs(CLASSIFICATION, ("a",), values[:1]).format_answers() == ["class 0 (90.0 %)"]
 
     def test_numbers_and_many_rows(self):
         outputs = Outputs(REGRESSION, tuple(map(str, range(12))), np.arange(12.0)[:, None])

@@ -176,8 +176,8 @@ class AttentiveStranger(OpenStranger):
 
     attention = ("mean",)
 
-    def run(self, embeddings, batch, *, at="word", listen=(), blank=None):
-        assert blank is None
+    def run(self, embeddings, batch, *, at="word", listen=(), zero_values_at=None):
+        assert zero_values_at is None
         trace = super().run(embeddings, batch, at=at)
         lengths = (batch.offsets[..., 1] - batch.offsets[..., 0]).float()
         return replace(trace, mean=lengths[:, None, None] if "mean" in listen else None)

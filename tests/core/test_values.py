@@ -170,7 +170,7 @@ class TestLoss:
         data = [Row("a", ("who", "anna and ben sing")), Row("b", ("who", "anna and ben sing"))]
         batch = WordTokenizer.from_rows(data).encode(data)
         outputs = Outputs(READING, ("a", "b"), np.array([[9.0, 17.0], [40.0, 44.0]]), (("ben sing",), ("x",)))
-        goal = READING.goals(outputs, batch)
+        goal = READING.training_targets(outputs, batch)
         assert goal.tolist() == [[5, 6], [-100, -100]]
         logits = torch.randn(2, 2, 8)
         losses = READING.loss(logits, goal)

@@ -75,10 +75,10 @@ def listened(model: Model, batch: Batch, part: str) -> torch.Tensor:
 
 def reading_weights(model: Model, length: int) -> torch.Tensor:
     start = torch.zeros(length, dtype=torch.float64)
-    if model.reading == "mean":
+    if model.pooling_position == "mean":
         start[:] = 1 / length
     else:
-        start[0 if model.reading == "first" else length - 1] = 1
+        start[0 if model.pooling_position == "first" else length - 1] = 1
     return start
 
 

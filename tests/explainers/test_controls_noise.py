@@ -250,9 +250,9 @@ class TestAlignments:
 
 
 def test_what_is_drawn_anew_for_each_seed():
-    assert Random().is_redrawn
-    assert Human(noise=0.1).is_redrawn
-    assert not Human().is_redrawn
+    assert Random().resample_per_seed
+    assert Human(noise=0.1).resample_per_seed
+    assert not Human().resample_per_seed
 
 
 def test_options_are_checked():

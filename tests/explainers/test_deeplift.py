@@ -64,7 +64,13 @@ class Stub(Model):
 
     def __init__(self, net: Callable[[Tensor], Tensor], *, dim: int = 4, size: int = 12) -> None:
         super().__init__()
-        self.net, self.name, self.task, self.classes, self.reading = net, "stub", CLASSIFICATION, ("a", "b"), "mean"
+        self.net, self.name, self.task, self.classes, self.pooling_position = (
+            net,
+            "stub",
+            CLASSIFICATION,
+            ("a", "b"),
+            "mean",
+        )
         self.max_length = 100
         generator = torch.Generator().manual_seed(1)
         self.table = nn.Parameter(torch.randn(size, dim, generator=generator, dtype=torch.float64))
@@ -72,13 +78,13 @@ class Stub(Model):
     def embed(self, batch, *, at="word"):  # noqa: ARG002
         return F.embedding(batch.tokens, self.table)
 
-    def run(self, embeddings, batch, *, at="word", listen=(), blank=None):  # noqa: ARG002
+    def run(self, embeddings, batch, *, at="word", listen=(), zero_values_at=None):  # noqa: ARG002
         return Trace(self.net(embeddings))
 
     def encode(self, rows: Sequence[Row]) -> Batch:
         raise NotImplementedError
 
-    def filler(self, name):  # noqa: ARG002
+    def special_token_id(self, name):  # noqa: ARG002
         return 0
 
     def token_name(self, token):

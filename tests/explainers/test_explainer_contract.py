@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from didact.core.players import players_of
+from didact.core.feature_groups import feature_groups
 from didact.errors import DidactError, UnsupportedError
 from didact.explainers import EXPLAINERS, contract
 from didact.explainers.build import build_explainer
@@ -168,7 +168,7 @@ def test_words_are_taken_away_whole_and_words_of_two_texts_never_merge(name, kin
     subject = teacher(kind, "pair")
     rows = [Row("same", ("unbelievable film", "unbelievable film"))]
     batch = subject.encode(rows)
-    players = players_of(batch, level="word")
+    players = feature_groups(batch, level="word")
     assert players.max() == 3, "four words, two in each text"
     found, _ = explained(name, subject, rows, level="word")
     scored = (found.scores[0] != 0).nonzero()[:, 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from didact.core.aim import aim
+from didact.core.resolve_target import resolve_target
 from didact.core.row import Row
 from didact.errors import OptionError, RecordError, UnsupportedError
 from didact.explainers.build import build_explainer
@@ -95,7 +95,7 @@ def test_one_layer_of_a_gradient_mix_is_its_gradient_times_input():
     found = explain(subject, rows, mix)
     batch = subject.encode(rows)
     with torch.no_grad():
-        target = aim(subject, rows, batch, subject(batch).logits)
+        target = resolve_target(subject, rows, batch, subject(batch).logits)
     point = subject.embed(batch, at="embedding").detach().requires_grad_()
     slope = torch.autograd.grad(target.of(subject.run(point, batch, at="embedding").logits).sum(), point)[0]
     size = (point * slope).sum(-1).abs().detach() * batch.units

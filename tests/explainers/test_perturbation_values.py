@@ -13,8 +13,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from didact import option_types
 from didact.core.baseline import baseline_of
+from didact.core.feature_groups import feature_groups
 from didact.core.perturb import MaskedForward, on_all_positions
-from didact.core.players import players_of
 from didact.core.row import Row
 from didact.core.target import Target
 from didact.errors import OptionError, UnsupportedError
@@ -48,7 +48,7 @@ class Values:
 
     def __init__(self, subject, batch, target, **options):
         self.masked, self.target = MaskedForward(subject, batch, **options), target
-        self.players = players_of(batch).numpy()
+        self.players = feature_groups(batch).numpy()
         self.counts = (self.players.max(1) + 1).tolist()
 
     def __call__(self, kept):
@@ -158,7 +158,7 @@ class TestMaskedForward:
         def none(name):
             raise UnsupportedError(name)
 
-        monkeypatch.setattr(model, "filler", none)
+        monkeypatch.setattr(model, "special_token_id", none)
         bare = Values(model, batch, target)
         assert bare.masked.description == "embedding 0, since there is no mask token"
         np.testing.assert_array_equal(bare(kept), zeros)
@@ -179,14 +179,14 @@ class TestMaskedForward:
     @pytest.mark.parametrize(("missing", "stands"), [((), "mask"), (("mask",), "unk"), (("mask", "unk"), "pad")])
     def test_the_token_of_unknown_words_comes_before_that_of_padding(self, monkeypatch, missing, stands):
         model, batch, _, _ = setting("hf")
-        known = model.filler
+        known = model.special_token_id
 
-        def filler(name):
+        def special_token_id(name):
             if name in missing:
                 raise UnsupportedError(name)
             return known(name)
 
-        monkeypatch.setattr(model, "filler", filler)
+        monkeypatch.setattr(model, "special_token_id", special_token_id)
         expected = f"replaced by {model.token_name(known(stands))}"
         assert MaskedForward(model, batch).description.split(",")[0] == expected
 

@@ -273,7 +273,7 @@ def test_every_method_explains_in_shards_as_it_does_at_once(world, tmp_path, nam
     folder, data = world
     method, rows = SMALL.get(name, name), data["test"][:6]
     teacher = didact.load_teacher(str(folder / "model"))
-    others = {"background_rows": data["explain"]} if build_explainer(method).explainer.compares else {}
+    others = {"background_rows": data["explain"]} if build_explainer(method).explainer.needs_background else {}
     asked = {"out": tmp_path / "m.parquet", "shard": 3}
     if others:
         with pytest.raises(OptionError, match="compares with other rows"):
@@ -284,10 +284,10 @@ def test_every_method_explains_in_shards_as_it_does_at_once(world, tmp_path, nam
 
 def test_what_compares_with_other_rows():
     """Told by each method itself; who adds one that prepares itself is asked for a background, unless it says no."""
-    named = {name for name in EXPLAINERS if name != "attention" and build_explainer(name).explainer.compares}
+    named = {name for name in EXPLAINERS if name != "attention" and build_explainer(name).explainer.needs_background}
     assert named == {"gradient_shap", "deep_shap", "lexicon"}
-    assert build_explainer("blend(members='occlusion + lexicon')").explainer.compares
-    assert not build_explainer("blend(members='occlusion + lime')").explainer.compares
+    assert build_explainer("blend(members='occlusion + lexicon')").explainer.needs_background
+    assert not build_explainer("blend(members='occlusion + lime')").explainer.needs_background
 
 
 @pytest.fixture(scope="module")

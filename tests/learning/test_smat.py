@@ -25,7 +25,7 @@ from didact.models.tokenizer import WordTokenizer
 from didact.registry import Spec
 from didact.students.attention import Attention
 from didact.students.build import build_strategy
-from didact.students.lesson import mass_of
+from didact.students.lesson import distribution_lesson
 from teachers import teacher
 
 TRAINING = Training(
@@ -77,7 +77,7 @@ def test_what_is_sent_while_learning_is_what_is_sent_afterwards(kind, temperatur
     with torch.no_grad():
         setting.explainer.coefficients += torch.linspace(0, 0.3, len(setting.explainer.names))
     maps = explained_by(setting.explainer, setting.parts)
-    expected = mass_of(maps, setting.train.batch, temperature=temperature).mass
+    expected = distribution_lesson(maps, setting.train.batch, temperature=temperature).mass
     lessons = MixedLessons(setting.parts, setting.train.batch, temperature=temperature, device=torch.device("cpu"))
     chosen = torch.tensor([5, 0, 17])
     length = int(setting.train.batch.lengths[chosen].max())

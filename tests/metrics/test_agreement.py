@@ -12,10 +12,10 @@ from didact.metrics import agreement as module
 from didact.metrics.agreement import (
     AGREEMENT,
     agreement,
-    compared,
     kendall,
-    parsed,
+    parse_measure,
     pearson,
+    resolve_by,
     sign,
     spearman,
     top_overlap,
@@ -298,7 +298,7 @@ def test_by():
     assert agreement(maps)[0, 0, 1] == 1
     assert agreement(maps, by="size")[0, 0, 1] == 1
     assert agreement(maps, by="signed")[0, 0, 1] == pytest.approx(-1 / 3)
-    assert [name for name in AGREEMENT if compared(parsed(name), "auto") == "signed"] == ["sign", "prediction"]
+    assert [name for name in AGREEMENT if resolve_by(parse_measure(name), "auto") == "signed"] == ["sign", "prediction"]
 
 
 def test_negative_zero_is_zero():

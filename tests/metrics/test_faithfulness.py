@@ -14,7 +14,7 @@ from didact.errors import DataError, OptionError, UnsupportedError
 from didact.explaining.explain import explain
 from didact.metrics import faithfulness as module
 from didact.metrics.faithfulness import Ranked, Said, faithfulness
-from didact.metrics.probe import Probe, places_of
+from didact.metrics.probe import Probe, covering_units
 from didact.results.row_explanation import count_of
 
 ALL = {
@@ -158,7 +158,7 @@ def test_words_are_removed_whole():
     teacher, row = teachers.teacher("hf", "classification"), Row("r", ("an unbelievable film",))
     maps = explain(teacher, [row], "gradient_input", level="word")
     places = teacher.encode([row])
-    columns = places_of(
+    columns = covering_units(
         maps.segments, maps.offsets, np.where(places.units[0], places.segments[0], -1), places.offsets[0].numpy()
     )
     assert columns.tolist() == [-1, 0, 1, 1, 1, 2, -1]
@@ -172,7 +172,7 @@ def test_words_are_removed_whole():
 def test_units_of_another_tokenizer_find_their_characters():
     segments, offsets = np.zeros(3, dtype=np.int64), np.array([[0, 2], [3, 9], [12, 14]])
     own = np.array([-1, 0, 0, 0, 0, 1]), np.array([[0, 0], [0, 2], [2, 6], [6, 9], [9, 13], [0, 2]])
-    assert places_of(segments, offsets, *own).tolist() == [-1, 0, 1, 1, 2, -1]
+    assert covering_units(segments, offsets, *own).tolist() == [-1, 0, 1, 1, 2, -1]
 
 
 def test_black_boxes_and_scores():
@@ -273,8 +273,8 @@ class TestEdges:
 
     def test_one_unit(self):
         row = Ranked.of(_row([0.5]), by_size=False)
-        assert ALL["deletion_auc"].asks(row).tolist() == [[False]]
-        assert ALL["insertion_auc"].asks(row).tolist() == [[False]]
+        assert ALL["deletion_auc"].masks(row).tolist() == [[False]]
+        assert ALL["insertion_auc"].masks(row).tolist() == [[False]]
         assert ALL["deletion_auc"].value(self.said([[0.5, 0.5]], units=1)) == pytest.approx(0.7)
         assert ALL["flip_fraction"].value(self.said([[0.2, 0.8]], units=1)) == 1.0
 
@@ -286,9 +286,9 @@ class TestEdges:
         row = _row([-3.0, 1.0, 2.0])
         assert Ranked.of(row, by_size=False).order.tolist() == [2, 1, 0]
         assert Ranked.of(row, by_size=True).order.tolist() == [0, 2, 1]
-        assert ALL["log_odds_negative"].asks(Ranked.of(row, by_size=False)).tolist() == [[False, True, True]]
-        assert ALL["log_odds_negative"].asks(Ranked.of(_row([1.0, 2.0]), by_size=False)) is None
-        assert ALL["log_odds_top"].asks(Ranked.of(_row([0.0, 0.0]), by_size=False)) is None
+        assert ALL["log_odds_negative"].masks(Ranked.of(row, by_size=False)).tolist() == [[False, True, True]]
+        assert ALL["log_odds_negative"].masks(Ranked.of(_row([1.0, 2.0]), by_size=False)) is None
+        assert ALL["log_odds_top"].masks(Ranked.of(_row([0.0, 0.0]), by_size=False)) is None
 
     def test_certainty_is_large_not_zero(self):
         metric = ALL["log_odds_top"]

@@ -12,7 +12,7 @@ from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explaining.explain import explain
 from didact.metrics import prediction as module
-from didact.metrics.agreement import agreement, compared, parsed
+from didact.metrics.agreement import agreement, parse_measure, resolve_by
 from didact.metrics.prediction import Prediction
 from didact.metrics.probe import Probe
 from scored import maps_of
@@ -56,7 +56,7 @@ def loop(model, rows, maps, k, remove, *, by_size):
                 continue
             if remove != "zero":
                 tokens = batch.tokens.clone()
-                tokens[0, gone] = model.filler(remove)
+                tokens[0, gone] = model.special_token_id(remove)
                 batch = replace(batch, tokens=tokens)
             inputs = model.embed(batch).detach().clone()
             if remove == "zero":
@@ -81,7 +81,7 @@ def test_as_a_literal_loop_has_it(kind, task):
         ("(replace=zero)", "auto"),
         ("(k=0.2, replace=pad)", "size"),
     ):
-        spec = parsed(f"prediction{options}")
+        spec = parse_measure(f"prediction{options}")
         found = agreement(maps, spec, by=by, probe=Prediction(**spec.options).probe(model, maps[0]))
         asked = {"k": 0.3, "replace": "mask"} | dict(spec.options)
         expected = loop(model, rows, maps, asked["k"], asked["replace"], by_size=by == "size")
@@ -118,7 +118,7 @@ class TestByHand:
 
     def found(self, measure="prediction(k=1)", by="auto", maps=None):
         maps = maps or [self.first, self.second]
-        spec = parsed(measure)
+        spec = parse_measure(measure)
         return agreement(maps, spec, by=by, probe=Prediction(**spec.options).probe(self.model, maps[0]))
 
     def test_pairs(self):
@@ -135,7 +135,7 @@ class TestByHand:
         third = [self.first.select([2]), scored([4, 1, 2, 3], method="other", ids=("r2",))]
         assert self.found(maps=third)[0, 0, 1] == 0
         assert self.found(maps=third, by="size")[0, 0, 1] == 1
-        assert compared(parsed("prediction"), "auto") == "signed"
+        assert resolve_by(parse_measure("prediction"), "auto") == "signed"
 
     def test_each_question_once(self):
         maps = [self.first.select([1]), self.second.select([1]), replace(self.first.select([1]), method="again")]
@@ -172,4 +172,4 @@ class TestRefused:
     )
     def test_options(self, measure, message):
         with pytest.raises(OptionError, match=message):
-            parsed(measure)
+            parse_measure(measure)

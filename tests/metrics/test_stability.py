@@ -85,14 +85,17 @@ def test_labels_and_top():
     near = metric.near(maps, own)
     assert near == [[1], [0]]
     # Row 0: positive {good}, negative {bad}. Row 1: positive {bad}, negative {good}. Nothing is shared.
-    assert metric.for_all([maps])(maps, own, near).tolist() == [0.0, 0.0]
+    assert metric.with_shared_side([maps])(maps, own, near).tolist() == [0.0, 0.0]
     # Positive {good} and {film}, negative {bad} and {bad}: one of three is shared.
     half = scored([3, 0, -2, 0, -2, 4], texts)
-    assert metric.for_all([half])(half, own, near).tolist() == pytest.approx([1 / 3, 1 / 3])
+    assert metric.with_shared_side([half])(half, own, near).tolist() == pytest.approx([1 / 3, 1 / 3])
     # By size: {good, bad} and {bad, good}.
     assert LexicalStability(k=0.4, side="top")(maps, own, near).tolist() == [1.0, 1.0]
     sizes = replace(maps, kind="magnitude", scores=np.abs(maps.scores))
-    assert metric.for_all([maps, sizes])(maps, own, near).tolist() == [1.0, 1.0]  # one without signs: all by size
+    assert metric.with_shared_side([maps, sizes])(maps, own, near).tolist() == [
+        1.0,
+        1.0,
+    ]  # one without signs: all by size
 
 
 def test_filters():

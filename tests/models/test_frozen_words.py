@@ -98,12 +98,12 @@ class TestPieceReader:
 
     def test_tokens_by_name(self, base):
         model = build(PoolModel, base)
-        assert (model.filler("pad"), model.filler("mask")) == (0, 4)
+        assert (model.special_token_id("pad"), model.special_token_id("mask")) == (0, 4)
         assert model.token_name(5) == "a"
         bytes_only = PieceReader.from_tokenizer(byte_tokenizer())
         assert (bytes_only.cls, bytes_only.sep) == (0, 1), "the tokens it begins and ends with"
         with pytest.raises(UnsupportedError, match="'mask' was asked for.*has no such token. Choose baseline 'zero'"):
-            PoolModel(CLASSIFICATION, CLASSES, bytes_only).filler("mask")
+            PoolModel(CLASSIFICATION, CLASSES, bytes_only).special_token_id("mask")
 
 
 class TestTable:

@@ -329,7 +329,7 @@ class TestPositions:
 
 def test_causal_classifiers_answer_from_the_last_real_token():
     for architecture in CAUSAL:
-        assert adapter(architecture).reading == "last"
+        assert adapter(architecture).pooling_position == "last"
 
 
 def test_the_live_tokenizer_is_left_as_it_was_found():

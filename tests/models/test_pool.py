@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from didact.core.aim import aim
+from didact.core.resolve_target import resolve_target
 from didact.core.task import CLASSIFICATION, READING
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.build import build_explainer
@@ -71,7 +71,7 @@ def test_scores_add_up(name):
     with torch.no_grad():
         logits = model(batch).logits
         nothing = model.run(torch.zeros_like(model.embed(batch)), batch).logits
-    target = aim(model, given, batch, logits)
+    target = resolve_target(model, given, batch, logits)
     change = target.of(logits) - target.of(nothing)
     options = {"steps": 200} if name == "integrated_gradients" else {}
     found = build_explainer(name, **options).explainer(model, batch, target).scores.sum(-1)

@@ -177,7 +177,7 @@ class TestPooledPositions:
     )
     def test_are_measured(self, family, changes, reading):
         model = load_teacher(tiny(family, **changes))
-        assert model.reading == reading
+        assert model.pooling_position == reading
         batch = model.encode(rows() if model.task.is_text else images())
         weights = model.pooling_weights(batch)
         torch.testing.assert_close(weights.sum(-1), torch.ones(len(batch)))
@@ -405,7 +405,7 @@ class TestTheCheckItself:
     def test_other_precisions_pass(self, architecture, dtype):
         network, tokenizer = huggingface(architecture)
         model = load_teacher((network.to(dtype), tokenizer))
-        assert model.reading == ("first" if architecture == "bert" else "last")
+        assert model.pooling_position == ("first" if architecture == "bert" else "last")
 
     @pytest.mark.filterwarnings("ignore")  # torch says that its quantisation will move elsewhere
     @pytest.mark.parametrize("architecture", ["bert", "llama"])

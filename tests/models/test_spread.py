@@ -73,8 +73,8 @@ class TestWeightsElsewhere:
     )  # fmt: skip
     def test_it_is_the_same_teacher(self, name, kind, tmp_path):
         whole, spread, rows = HuggingFaceModel(*live(name)), offloaded(name, kind, tmp_path), rows_of(name)
-        assert spread.is_spread
-        assert not whole.is_spread
+        assert spread.is_dispatched
+        assert not whole.is_dispatched
         assert {str(one.device) for one in spread.parameters()} == {"meta"}
         assert str(spread.device) == "cpu"
         assert spread.fingerprint() == whole.fingerprint()
@@ -188,7 +188,7 @@ class TestByName:
         placed = BertForSequenceClassification.from_pretrained(folder, device_map=places, offload_folder=tmp_path)
         assert placed.hf_device_map == places
         spread, whole = didact.load_teacher((placed, tokenizer)), didact.load_teacher((whole, tokenizer))
-        assert spread.is_spread
+        assert spread.is_dispatched
         assert str(spread.device) == "cpu"
         assert spread.fingerprint() == whole.fingerprint()
         rows = tiny.rows()

@@ -16,7 +16,7 @@ from didact.models.native import NativeModel
 from didact.models.tokenizer import WordTokenizer
 from didact.models.transformer import TransformerModel
 from didact.results.explanations import Explanations
-from didact.students.lesson import marks_of, mass_of, phrases_of, top_of
+from didact.students.lesson import aligned_lesson, distribution_lesson, marks_lesson, top_lesson
 
 ROWS = [
     Row("a", ("an unbelievable film, not bad",), label=0),
@@ -51,7 +51,7 @@ def test_mass_stays_one_between_tokenizers(task, way):
     pair = pieces(task), words(task, rows)
     teacher, student = pair if way == "pieces to words" else pair[::-1]
     maps, batch = maps_by(teacher, rows), student.encode(rows)
-    lesson = mass_of(maps, batch)
+    lesson = distribution_lesson(maps, batch)
     torch.testing.assert_close(lesson.mass.sum(-1), torch.ones(3))
     assert (lesson.mass[~batch.units] == 0).all()
     assert not lesson.lost.any()
@@ -75,9 +75,9 @@ def _share(maps: Explanations) -> np.ndarray:
 def test_equal_tokenizers_give_the_identity(build):
     model = build()
     maps, batch = maps_by(model, ROWS), model.encode(ROWS)
-    np.testing.assert_allclose(mass_of(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
+    np.testing.assert_allclose(distribution_lesson(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
     marked = replace(maps, kind="binary", scores=(maps.scores > 0.5).astype(float))
-    np.testing.assert_array_equal(marks_of(marked, batch).marks[batch.units].numpy(), marked.scores > 0)
+    np.testing.assert_array_equal(marks_lesson(marked, batch).marks[batch.units].numpy(), marked.scores > 0)
 
 
 def test_two_pieces_of_one_character_give_the_identity():
@@ -86,7 +86,7 @@ def test_two_pieces_of_one_character_give_the_identity():
     student = HuggingFaceModel(model, tokenizer, classes=["n", "p"])
     rows = [Row("a", ("schön 漢字",), label=0)]
     maps, batch = maps_by(student, rows), student.encode(rows)
-    np.testing.assert_allclose(mass_of(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
+    np.testing.assert_allclose(distribution_lesson(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
 
 
 def test_each_kind_is_sent_as_it_is_meant():
@@ -97,7 +97,7 @@ def test_each_kind_is_sent_as_it_is_meant():
     base = maps_by(model, rows)
 
     def sent(kind: str, scores: list[float], **options: object) -> list[float]:
-        lesson = mass_of(replace(base, kind=kind, scores=np.array(scores)), batch, **options)
+        lesson = distribution_lesson(replace(base, kind=kind, scores=np.array(scores)), batch, **options)
         return lesson.mass[batch.units].tolist()
 
     assert sent("distribution", [0.25, 0.75]) == pytest.approx([0.25, 0.75])
@@ -124,28 +124,28 @@ def test_top_counts_words_before_they_cross():
     scores[4] = -5.0  # by size: a signed score may be negative
     maps = replace(maps, kind="signed", scores=scores)
     batch = student.encode(rows)
-    marks = marks_of(maps, batch, k=0.1).marks[0]
+    marks = marks_lesson(maps, batch, k=0.1).marks[0]
     start = text.index("unbelievable")
     inside = (batch.offsets[0, :, 0] >= start) & (batch.offsets[0, :, 1] <= start + 12) & batch.units[0]
     assert inside.sum() == 3
     assert torch.equal(marks, inside)
-    sent = top_of(maps, batch, k=0.1, floor=0.0).mass[0]
+    sent = top_lesson(maps, batch, k=0.1, floor=0.0).mass[0]
     torch.testing.assert_close(sent, inside.float() / 3)
-    assert marks_of(maps, batch, k=0.11).marks.sum() > 3  # ceil(1.1) = 2 words
+    assert marks_lesson(maps, batch, k=0.11).marks.sum() > 3  # ceil(1.1) = 2 words
 
 
 def test_what_the_student_cannot_read_is_dropped_and_counted():
     teacher, student = words(), pieces(length=6)
     maps, batch = maps_by(teacher, ROWS), student.encode(ROWS)
-    lesson = mass_of(maps, batch)
+    lesson = distribution_lesson(maps, batch)
     assert lesson.lost.tolist() == [True, False, True]
     torch.testing.assert_close(lesson.mass.sum(-1), torch.ones(3))
     last = replace(maps, kind="binary", scores=np.zeros(len(maps.scores)))
     last.scores[maps.bounds[1:] - 1] = 1.0
-    beyond = marks_of(last, batch)
+    beyond = marks_lesson(last, batch)
     assert beyond.lost.tolist() == [True, False, True]
     assert not beyond.marks[0].any()
-    assert mass_of(last, batch).mass[0][batch.units[0]].std() == 0  # nothing arrived: uniform
+    assert distribution_lesson(last, batch).mass[0][batch.units[0]].std() == 0  # nothing arrived: uniform
 
 
 def test_phrases_land_on_their_pieces():
@@ -155,11 +155,11 @@ def test_phrases_land_on_their_pieces():
     base = maps_by(student, rows, "random")
     pairs = (((0, 4, 9), (1, 22, 27)), ((0, 0, 3), (1, 4, 21)))
     batch = student.encode(rows)
-    found = phrases_of(replace(base, alignments=(pairs,)), batch)
+    found = aligned_lesson(replace(base, alignments=(pairs,)), batch)
     read = [["".join(_texts(rows[0], batch, side)) for side in pair] for pair in found.phrases[0]]
     assert read == [["sings", "sings"], ["who", "unbelievableanna"]]
     with pytest.raises(ShapeError, match="attention_alignment"):
-        phrases_of(replace(base, alignments=None), batch)
+        aligned_lesson(replace(base, alignments=None), batch)
 
 
 def _texts(row: Row, batch, here: torch.Tensor) -> list[str]:
@@ -176,13 +176,13 @@ def test_images_need_the_same_grid():
     other = TransformerModel(IMAGE, ["n", "p"], PatchReader(32, 32, 3, 16), layers=1, width=8, heads=2)
     maps = maps_by(teacher, rows)
     batch = teacher.encode(rows)
-    np.testing.assert_allclose(mass_of(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
+    np.testing.assert_allclose(distribution_lesson(maps, batch).mass[batch.units].numpy(), _share(maps), rtol=1e-6)
     with pytest.raises(ShapeError, match="16 patches, and the student sees 4"):
-        mass_of(maps, other.encode(rows))
+        distribution_lesson(maps, other.encode(rows))
 
 
 def test_rows_must_be_the_students():
     model = words()
     maps = maps_by(model, ROWS)
     with pytest.raises(ShapeError, match="in their order"):
-        mass_of(maps, model.encode(ROWS[::-1]))
+        distribution_lesson(maps, model.encode(ROWS[::-1]))

@@ -59,7 +59,7 @@ def loaded_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits
         data_dir=config.data_dir,
         seed=seed,
     )
-    silent = () if uses_splits or data.all_rows is None else data.cut_notes
+    silent = () if uses_splits or data.all_rows is None else data.split_notes
     say_notes(note for note in data.notes if note not in silent)
     return data
 

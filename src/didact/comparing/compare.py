@@ -158,7 +158,7 @@ def _prepared(
 ) -> Prepared:
     """Data and teacher loaded, and all that the plan leaves open chosen."""
     data, teacher = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
-    cut = () if data.all_rows is None else data.cut_notes  # how a file was cut is said when rows are chosen
+    cut = () if data.all_rows is None else data.split_notes  # how a file was cut is said when rows are chosen
     announce((f"note: {note}" for note in data.notes if note not in cut), shown=plan.progress)
     place.pull("plan.toml", "classroom/answers-*")
     workers, methods = executor.max_concurrency(), objects.methods
@@ -217,7 +217,7 @@ def _place(plan: CompareConfig, objects: Objects) -> RunDirectory:
 def _check_spreadable(plan: CompareConfig, teacher: Any) -> None:
     """An error if the teacher can be none that is spread. What a folder holds is known when it is opened."""
     is_made = isinstance(teacher, Predictor)
-    if plan.model == "human" or (is_made and not getattr(teacher, "can_spread", False)):
+    if plan.model == "human" or (is_made and not getattr(teacher, "can_dispatch", False)):
         name = plan.model if teacher is None else teacher.name
         raise OptionError(
             f"Device 'auto' spreads Hugging Face models that one device cannot hold, and the teacher {name!r} is none. "

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from didact.comparing.config import SEARCHED
-from didact.core.precision import SINGLE, check_precision, no_gradients
+from didact.core.precision import SINGLE, check_precision, no_gradients_error
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
 from didact.explainers import EXPLAINERS, is_learned
@@ -42,7 +42,7 @@ def check_method(text: str) -> str:
     if "level" in spec.options and knows_option(spec.name, "level"):
         options["level"] = common.level
     if common.precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
-        raise no_gradients(spec.name, common.precision)
+        raise no_gradients_error(spec.name, common.precision)
     build_explainer(spec.name, **options)
     return str(spec)
 

@@ -182,7 +182,7 @@ def _compared(
     resample = False
     if is_spec(method):
         _, built = resolve(teacher, str(method), {})
-        is_drawn = bool(getattr(built.explainer, "is_redrawn", False))
+        is_drawn = bool(getattr(built.explainer, "resample_per_seed", False))
         resample = is_drawn and "seed" not in parse_spec(str(method)).options and knows_option(built.name, "seed")
     return ComparedMethod(label, method, is_spec(method) and method in CONTROLS, resample)
 
@@ -273,7 +273,7 @@ def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, dat
                 f"taught by others did not.{advice}"
             )
         known = explainer.learned.get("teacher_fingerprint")
-        if not teacher.is_known_by_answers and known not in (None, teacher.fingerprint(())):
+        if not teacher.is_identified_by_answers and known not in (None, teacher.fingerprint(())):
             findings.notes.append(
                 f"{compared.label} was learned for another teacher ({explainer.learned.get('teacher')})."
             )

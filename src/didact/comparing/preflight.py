@@ -50,7 +50,9 @@ def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Ex
     given = as_explanations(instance)
     if given is not None:
         return chosen(chosen(given, setup.used, label=method.label), rows, label=method.label)
-    outputs = setup.sample.answers.of(rows) if setup.teacher.is_known_by_answers else None  # they may cost something
+    outputs = (
+        setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
+    )  # they may cost something
     with unjudged():
         return explain(setup.teacher, rows, instance, background_rows=rows, outputs=outputs)
 

@@ -80,7 +80,7 @@ def prepare(
     if file is not None:
         rows = chain.from_iterable(data[name] for name in ("train", "dev", "test"))
         file.recheck(rows, RECHECKED if recheck is None else recheck)
-        teacher = teacher.with_stored(file.get)
+        teacher = teacher.with_stored_answers(file.get)
     answers = Answers(teacher, file=file, progress=progress)
     first_look = needs_fit and plan.budget is not None
     sample = _sampled(plan, data, answers, notes, first_look=first_look)
@@ -105,7 +105,7 @@ def prepare(
 
 def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> AnswerFile | None:
     """Where the answers of a black box are kept; None for models, which are known by their weights, and people."""
-    if folder is None or not teacher.is_known_by_answers or teacher.task.is_per_token:
+    if folder is None or not teacher.is_identified_by_answers or teacher.task.is_per_token:
         return None
     return AnswerFile(folder, teacher, writes=writes)
 
@@ -240,7 +240,7 @@ def done_work(setup: Setup, folder: Path | None) -> Done | None:
     """What a folder holds of the setup; None where that cannot be known without computing."""
     if folder is None or not (folder / "cells").is_dir():
         return Done(0, False, {}, False)
-    if setup.teacher.is_known_by_answers:
+    if setup.teacher.is_identified_by_answers:
         return None
     fingerprint = setup.teacher.fingerprint(())
     found = find_explanations(setup, folder / FOLDER, fingerprint)

@@ -83,7 +83,7 @@ class ComparisonRunner:
         rows = self.setup.splits()
         teacher = self.setup.teacher
         # A black box is asked first: its answers are its fingerprint.
-        splits = self._answers(rows) if teacher.is_known_by_answers else None
+        splits = self._answers(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
         fingerprint = teacher.fingerprint([row for part in rows.values() for row in part], outputs)
         file = rows_file(fingerprint, rows)

@@ -8,9 +8,9 @@ Import from the modules, not from here; `explainer` and `model` also give out th
 - Teachers and rows as tensors: `adapt` (a user's object as a teacher), `model`, `shared_weights` (a caller's own copy
   of a model), `fingerprint` (tells teachers apart), `batch`, `batching` (rows of similar length), `encode`, `trace`,
   `precision`, `threads`.
-- Explaining: `target`, `aim` (from a target's name to numbers), `explainer`, `explanation`, `padded` (stored
-  explanations as tensors on a batch), `normalise`, `simplex`, `encoder_layer`; for perturbation `baseline`, `players`,
-  `perturb`.
+- Explaining: `target`, `resolve_target` (from a target's name to numbers), `explainer`, `explanation`, `padded` (stored
+  explanations as tensors on a batch), `normalise`, `simplex`, `encoder_layer`; for perturbation `baseline`, `perturb`,
+  `feature_groups`.
 
 To add a value: one frozen dataclass, one file, shapes in the annotations. To add a task with one answer per row: one
 file in `tasks` and a line in `task`, which also lists the kinds that are not supported yet, and why; a line in

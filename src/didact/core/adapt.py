@@ -9,7 +9,7 @@ from torch import nn
 
 from didact.core.batch import Batch
 from didact.core.function import FunctionTeacher
-from didact.core.model import At, Attention, Listen, Model, TokenMask, TokenVectors, Trace
+from didact.core.model import Attention, InputLevel, Model, TokenMask, TokenVectors, Trace, TraceField
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.rows import Rows
@@ -57,14 +57,14 @@ class DifferentiableTeacher(Model):
         self.source = source
         self.name, self.task = source.name, source.task
         self.classes = None if source.classes is None else tuple(source.classes)
-        self.reading = getattr(source, "reading", "unknown")
+        self.pooling_position = getattr(source, "pooling_position", "unknown")
         self.max_length = getattr(source, "max_length", torch.iinfo(torch.int64).max)
-        self.is_known_by_answers = not isinstance(source, nn.Module)
+        self.is_identified_by_answers = not isinstance(source, nn.Module)
 
     def encode(self, rows: Sequence[Row]) -> Batch:
         return self.source.encode(rows)
 
-    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:
+    def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors:
         return self.source.embed(batch, at=at)
 
     def run(
@@ -72,19 +72,21 @@ class DifferentiableTeacher(Model):
         embeddings: TokenVectors,
         batch: Batch,
         *,
-        at: At = "word",
-        listen: Collection[Listen] = (),
-        blank: TokenMask | None = None,
+        at: InputLevel = "word",
+        listen: Collection[TraceField] = (),
+        zero_values_at: TokenMask | None = None,
     ) -> Trace:
-        self.check_attention(listen, blank)
-        options: dict[str, Any] = {"listen": listen, "blank": blank} if isinstance(self.source, Attentive) else {}
+        self.check_attention(listen, zero_values_at)
+        options: dict[str, Any] = (
+            {"listen": listen, "zero_values_at": zero_values_at} if isinstance(self.source, Attentive) else {}
+        )
         return self.source.run(embeddings, batch, at=at, **options)
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
         return _checked(self.source.predict(rows, batch_size=batch_size), self.name)
 
     def fingerprint(self, rows: Sequence[Row] = (), outputs: Outputs | None = None) -> str:
-        return Teacher.fingerprint(self, rows, outputs) if self.is_known_by_answers else super().fingerprint()
+        return Teacher.fingerprint(self, rows, outputs) if self.is_identified_by_answers else super().fingerprint()
 
     @property
     def attention(self) -> Collection[Attention]:
@@ -104,9 +106,9 @@ class DifferentiableTeacher(Model):
     def dtype(self) -> torch.dtype:
         return next((value.dtype for value in self.parameters()), torch.get_default_dtype())
 
-    def filler(self, name: str) -> int:
-        if hasattr(self.source, "filler"):
-            return int(self.source.filler(name))
+    def special_token_id(self, name: str) -> int:
+        if hasattr(self.source, "special_token_id"):
+            return int(self.source.special_token_id(name))
         raise UnsupportedError(f"Baseline {name!r} was asked for, but {self.name!r} names no token. Choose 'zero'.")
 
     def token_name(self, token: int) -> str:

@@ -8,13 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.batch import Batch
-from didact.core.model import At, Model
+from didact.core.model import InputLevel, Model
 from didact.errors import OptionError, UnsupportedError
 
 BASELINES: Final = ("zero", "pad", "mask")
 
 
-def baseline_of(model: Model, batch: Batch, *, baseline: str, at: At = "word") -> Float[Tensor, "batch token dim"]:
+def baseline_of(
+    model: Model, batch: Batch, *, baseline: str, at: InputLevel = "word"
+) -> Float[Tensor, "batch token dim"]:
     """The batch's embeddings without its units: zeros, or the padding or mask token, in each unit's place.
 
     Everything else stays: special tokens, padding, and at `word` also positions, which are added later.
@@ -26,5 +28,5 @@ def baseline_of(model: Model, batch: Batch, *, baseline: str, at: At = "word") -
         return embeddings.masked_fill(batch.units[..., None], 0.0)
     if batch.pixels is not None:
         raise UnsupportedError(f"Baseline {baseline!r} is a token, and model {model.name!r} reads images: say 'zero'.")
-    tokens = torch.where(batch.units, model.filler(baseline), batch.tokens)
+    tokens = torch.where(batch.units, model.special_token_id(baseline), batch.tokens)
     return model.embed(replace(batch, tokens=tokens), at=at)

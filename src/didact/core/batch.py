@@ -73,7 +73,7 @@ class Batch:
         return {name: value for name, value in found if isinstance(value, Tensor)}
 
 
-class Pieces(NamedTuple):
+class TokenizedRow(NamedTuple):
     """One row as its tokenizer cut it: token ids, text number (-1 for special tokens), characters covered."""
 
     tokens: Int[np.ndarray, " token"]
@@ -82,7 +82,7 @@ class Pieces(NamedTuple):
     types: Int[np.ndarray, " token"] | None = None
 
 
-def text_batch(rows: Sequence[Row], pieces: Sequence[Pieces], *, padding: int) -> Batch:
+def text_batch(rows: Sequence[Row], pieces: Sequence[TokenizedRow], *, padding: int) -> Batch:
     """Rows of text as one batch, padded on the right with the token `padding`."""
     segments = _padded([one.segments for one in pieces], -1)
     pairs = list(zip(rows, pieces, strict=True))

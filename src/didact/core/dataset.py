@@ -74,8 +74,8 @@ class Dataset(Mapping[str, Split]):
     segments: tuple[str, ...] = ()  # what this data set calls its texts, e.g. premise and hypothesis
     notes: tuple[str, ...] = field(default=())
     all_rows: Split | None = None
-    cut_notes: tuple[str, ...] = ()
-    uncut: str = ""
+    split_notes: tuple[str, ...] = ()
+    no_splits_reason: str = ""
     is_aligned: bool = False
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class Dataset(Mapping[str, Split]):
             return self.splits[name]
         except KeyError:
             known = [*self.splits, *([] if self.all_rows is None else [ALL])]
-            why = f" {self.uncut}" if self.uncut else ""
+            why = f" {self.no_splits_reason}" if self.no_splits_reason else ""
             raise UnknownNameError(unknown(f"split of {self.name}", name, known) + why) from None
 
     def get(self, name: str, default: Any = None, /) -> Any:  # Mapping's own expects a KeyError
@@ -102,7 +102,7 @@ class Dataset(Mapping[str, Split]):
     def __contains__(self, name: object) -> bool:
         return name in self.splits or (name == ALL and self.all_rows is not None)
 
-    def every_row(self) -> Iterator[Row]:
+    def iter_rows(self) -> Iterator[Row]:
         """All rows of the splits, then `all_rows`. A row comes once for each of these that holds it."""
         for split in self.splits.values():
             yield from split

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from didact.core.batch import Batch, Pieces, patch_batch, text_batch
+from didact.core.batch import Batch, TokenizedRow, patch_batch, text_batch
 from didact.core.row import Row, Span
 from didact.core.words import squares_of, words_of
 from didact.errors import ShapeError
@@ -23,9 +23,9 @@ def unit_batch(rows: Sequence[Row], *, name: str, is_text: bool, patch: int | No
     return text_batch(rows, list(map(_words, rows)), padding=0) if is_text else _squares(rows, patch)
 
 
-def _words(row: Row) -> Pieces:
+def _words(row: Row) -> TokenizedRow:
     found: list[Span] = words_of(row.texts)
-    return Pieces(
+    return TokenizedRow(
         tokens=np.zeros(len(found), dtype=np.int64),
         segments=np.array([span.segment for span in found], dtype=np.int64),
         offsets=np.array([[span.start, span.end] for span in found], dtype=np.int64).reshape(-1, 2),

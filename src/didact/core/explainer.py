@@ -29,13 +29,13 @@ class Explainer(nn.Module, ABC):
     version: ClassVar[int] = 1  # part of every key: raise it when the same options give other numbers
     # What to do when scores that should add up do not. Every explainer that returns residuals sets it.
     remedy: ClassVar[str] = "Choose another method."
-    is_redrawn: bool = False
+    resample_per_seed: bool = False
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         """Take from the data what every row needs, once, before any row is explained: word counts, other images."""
 
     @property
-    def compares(self) -> bool:
+    def needs_background(self) -> bool:
         """Whether scores depend on the rows it is prepared with. One that prepares itself does, unless it says no."""
         return type(self).prepare is not Explainer.prepare
 

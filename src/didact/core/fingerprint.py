@@ -8,12 +8,12 @@ from didact.core.teacher import Teacher
 _REMEMBERED: WeakKeyDictionary[Teacher, tuple[Any, str]] = WeakKeyDictionary()
 
 
-def remembered_fingerprint(teacher: Teacher) -> str | None:
+def cached_fingerprint(teacher: Teacher) -> str | None:
     """A model's hash, remembered while none of its tensors is changed or replaced; None if answers alone tell it.
 
     A change of weights through `.data` leaves no trace that torch counts: see `forget_fingerprint`.
     """
-    if teacher.is_known_by_answers:
+    if teacher.is_identified_by_answers:
         return None
     state = tuple((tensor.data_ptr(), tensor._version) for tensor in teacher.tensors())  # int8 layers cannot be changed
     facts = (state, teacher.max_length, getattr(teacher, "truncate", None))
@@ -23,6 +23,6 @@ def remembered_fingerprint(teacher: Teacher) -> str | None:
     return known[1]
 
 
-def forget_fingerprint(teacher: Teacher) -> None:
+def invalidate_fingerprint(teacher: Teacher) -> None:
     """Have the next hash computed anew: weights can be changed unseen, and what is kept for long is named after it."""
     _REMEMBERED.pop(teacher, None)

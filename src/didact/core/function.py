@@ -13,7 +13,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.rows import Rows, as_rows
 from didact.core.task import CLASSIFICATION, TASKS, Task, task_named
-from didact.core.teacher import Teacher, described
+from didact.core.teacher import Teacher, describe_teacher
 from didact.errors import OptionError, ShapeError, UnsupportedError
 
 
@@ -70,14 +70,14 @@ class FunctionTeacher(Teacher):
         self.classes = None if classes is None else tuple(map(str, classes))
         self._stored: Callable[[Row], Float[np.ndarray, " width"] | None] | None = None
 
-    def with_stored(self, stored: Callable[[Row], Float[np.ndarray, " width"] | None]) -> "FunctionTeacher":
+    def with_stored_answers(self, stored: Callable[[Row], Float[np.ndarray, " width"] | None]) -> "FunctionTeacher":
         """The same teacher, which answers the rows that `stored` knows without calling the function."""
         teacher = copy(self)
         teacher._stored = stored
         return teacher
 
     def __repr__(self) -> str:
-        return described(self, "function", {"returns": self.output})
+        return describe_teacher(self, "function", {"returns": self.output})
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
         """Answer rows, or texts, pairs of texts (as tuples) or images."""

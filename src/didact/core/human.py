@@ -6,7 +6,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.rows import Rows, as_rows
 from didact.core.task import Task
-from didact.core.teacher import Teacher, described
+from didact.core.teacher import Teacher, describe_teacher
 from didact.errors import DataError, OptionError
 
 
@@ -14,7 +14,7 @@ class HumanTeacher(Teacher):
     """Answers with the gold label of each row (Pruthi et al., section 4). Refuses rows that have none."""
 
     name = "human"
-    is_known_by_answers = False
+    is_identified_by_answers = False
     reads_labels = True
 
     def __init__(self, task: Task, classes: Sequence[str] | None = None) -> None:
@@ -32,7 +32,7 @@ class HumanTeacher(Teacher):
         return self.name
 
     def __repr__(self) -> str:
-        return described(self, "the labels of the data", {})
+        return describe_teacher(self, "the labels of the data", {})
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
         rows = as_rows(rows)

@@ -24,9 +24,9 @@ from didact.core.rows import Rows, as_rows
 from didact.core.shared_weights import shared_copy
 from didact.core.task import Task as Task
 from didact.core.teacher import Attention as Attention
-from didact.core.teacher import Teacher, described
-from didact.core.trace import Listen as Listen
+from didact.core.teacher import Teacher, describe_teacher
 from didact.core.trace import Trace as Trace
+from didact.core.trace import TraceField as TraceField
 from didact.errors import ShapeError, UnsupportedError
 
 
@@ -41,9 +41,9 @@ class TooLongError(UnsupportedError):
 TokenMask: TypeAlias = Bool[Tensor, "batch token"]
 TokenScores: TypeAlias = Float[Tensor, "batch token"]
 TokenVectors: TypeAlias = Float[Tensor, "batch token dim"]
-At = Literal["word", "embedding"]
+InputLevel = Literal["word", "embedding"]
 # Where a model pools: one position, the mean of all real ones, weights that are measured for each batch, or not known.
-Reading = Literal["first", "last", "mean", "measured", "unknown"]
+PoolingPosition = Literal["first", "last", "mean", "measured", "unknown"]
 
 
 class Model(nn.Module, Teacher):
@@ -54,10 +54,10 @@ class Model(nn.Module, Teacher):
     all; `pooling_weights` gives it as a weight per position.
     """
 
-    reading: Reading
+    pooling_position: PoolingPosition
     max_length: int
     truncate: bool = False
-    is_known_by_answers = False
+    is_identified_by_answers = False
     record: Mapping[str, Any] = MappingProxyType({})  # what `didact train` wrote of it: base, data, measures
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Model(nn.Module, Teacher):
         """The rows as one batch on the CPU. Longer inputs than `max_length` are an error unless `truncate` is set."""
 
     @abstractmethod
-    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors: ...
+    def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors: ...
 
     @abstractmethod
     def run(
@@ -73,14 +73,14 @@ class Model(nn.Module, Teacher):
         embeddings: TokenVectors,
         batch: Batch,
         *,
-        at: At = "word",
-        listen: Collection[Listen] = (),
-        blank: TokenMask | None = None,
+        at: InputLevel = "word",
+        listen: Collection[TraceField] = (),
+        zero_values_at: TokenMask | None = None,
     ) -> Trace:
-        """From the embeddings to the answer. No token receives anything from the positions marked `blank`."""
+        """From the embeddings to the answer. No token receives anything from the positions in `zero_values_at`."""
 
     @abstractmethod
-    def filler(self, name: str) -> int:
+    def special_token_id(self, name: str) -> int:
         """A token that stands for nothing: of padding (`pad`), of hidden words (`mask`), of unknown ones (`unk`)."""
 
     @abstractmethod
@@ -94,10 +94,10 @@ class Model(nn.Module, Teacher):
     def pooling_weights(self, batch: Batch) -> TokenScores:
         """How much each position counts in what the model answers from, one in sum per row."""
         weights = torch.zeros(batch.mask.shape, dtype=self.dtype, device=batch.device)
-        if self.reading == "mean":
+        if self.pooling_position == "mean":
             return weights + batch.mask / batch.lengths[:, None]
         rows = torch.arange(len(batch), device=batch.device)
-        weights[rows, batch.lengths - 1 if self.reading == "last" else 0] = 1.0
+        weights[rows, batch.lengths - 1 if self.pooling_position == "last" else 0] = 1.0
         return weights
 
     def window(self, height: int, width: int) -> tuple[float, float, float, float]:
@@ -105,7 +105,7 @@ class Model(nn.Module, Teacher):
         return 0.0, 0.0, float(height), float(width)
 
     @contextmanager
-    def elementary(self) -> Iterator[None]:
+    def decomposed(self) -> Iterator[None]:
         """While this lasts the model computes in elementary operations, rows first: derivatives can be replaced."""
         yield
 
@@ -120,7 +120,7 @@ class Model(nn.Module, Teacher):
     def __repr__(self) -> str:
         """A few lines instead of torch's tree of modules; `print(teacher.model)` shows that of a transformers model."""
         facts = {"max tokens": self.max_length} if self.task.is_text else {}
-        return described(self, self._kind(), {**facts, "parameters": f"{self._parameter_count():,}"})
+        return describe_teacher(self, self._kind(), {**facts, "parameters": f"{self._parameter_count():,}"})
 
     def _kind(self) -> str:
         """What kind of model it is, in words."""
@@ -129,7 +129,7 @@ class Model(nn.Module, Teacher):
     def _parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def forward(self, batch: Batch, *, listen: Collection[Listen] = ()) -> Trace:
+    def forward(self, batch: Batch, *, listen: Collection[TraceField] = ()) -> Trace:
         return self.run(self.embed(batch), batch, listen=listen)
 
     # -- as a teacher -------------------------------------------------------------------------------------------------
@@ -138,10 +138,10 @@ class Model(nn.Module, Teacher):
     def attention(self) -> Collection[Attention]:
         return get_args(Attention)
 
-    def check_attention(self, listen: Collection[Listen], blank: TokenMask | None) -> None:
+    def check_attention(self, listen: Collection[TraceField], zero_values_at: TokenMask | None) -> None:
         """Refuse what cannot be recorded or changed, before any pass."""
         require_attention(
-            self, [*(part for part in listen if part != "hidden"), *(() if blank is None else ("values",))]
+            self, [*(part for part in listen if part != "hidden"), *(() if zero_values_at is None else ("values",))]
         )
 
     @property
@@ -165,7 +165,7 @@ class Model(nn.Module, Teacher):
         """
         rows = as_rows(rows)
         values = np.zeros((len(rows), self.task.width(self.classes)))
-        with answering(self) as model:
+        with inference_copy(self) as model:
             for chosen in row_batches(rows, batch_size):
                 try:
                     batch = model.encode([rows[index] for index in chosen])
@@ -176,7 +176,7 @@ class Model(nn.Module, Teacher):
         return self._outputs(rows, values)
 
     def answers(self, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], Outputs]:
-        with evaluating(shared_copy(self)) as model, torch.no_grad():
+        with eval_mode(shared_copy(self)) as model, torch.no_grad():
             logits = model(batch).logits
         return logits, self.outputs_of(rows, batch, logits)
 
@@ -210,14 +210,14 @@ class Model(nn.Module, Teacher):
         return digest.hexdigest()[:16]
 
 
-def white_box(teacher: Teacher, method: str) -> Model:
+def require_model(teacher: Teacher, method: str) -> Model:
     """The teacher, if gradients can be taken in it."""
     require(teacher, "gradients", f"Method {method!r}")
     return cast(Model, teacher)
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Any:
+def eval_mode(model: nn.Module) -> Any:
     """Evaluation mode inside, every module's own mode back afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
@@ -229,11 +229,11 @@ def evaluating(model: nn.Module) -> Any:
 
 
 @contextmanager
-def answering(model: "Model") -> Iterator["Model"]:
+def inference_copy(model: "Model") -> Iterator["Model"]:
     """A copy of the model with the same weights, in evaluation mode; nothing is kept for gradients."""
     model = shared_copy(model)
     # Weights that come only when they are needed cannot be put in place in inference mode.
-    with evaluating(model), torch.no_grad() if model.is_spread else torch.inference_mode():
+    with eval_mode(model), torch.no_grad() if model.is_dispatched else torch.inference_mode():
         yield model
 
 

@@ -35,7 +35,7 @@ def obstacle(teacher: Teacher, need: str) -> str | None:
         return f"teacher {teacher.name!r} is not a model: only its answers can be seen"
     if need == "attention" and not teacher.attention:
         return f"was asked of model {teacher.name!r}, {teacher.attention_fault}"
-    if need in ("weights", "training") and teacher.is_spread:
+    if need in ("weights", "training") and teacher.is_dispatched:
         return f"model {teacher.name!r} is spread over devices, so that no twin of it can be made"
     if need == "training" and teacher.library is None:
         return f"didact cannot build model {teacher.name!r}"

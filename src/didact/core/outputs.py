@@ -56,15 +56,17 @@ class Outputs:
 
     def __repr__(self) -> str:
         """One line per row: its id, and its answer with the probability."""
-        lines = [f"  {name}: {answer}" for name, answer in zip(self.ids[:_SHOWN], self.in_words(_SHOWN), strict=True)]
+        lines = [
+            f"  {name}: {answer}" for name, answer in zip(self.ids[:_SHOWN], self.format_answers(_SHOWN), strict=True)
+        ]
         left = len(self) - len(lines)
         lines += [f"  … and {left:,} more"] if left > 0 else []
         return "\n".join([f"Outputs of {len(self):,} {'row' if len(self) == 1 else 'rows'} ({self.task})", *lines])
 
-    def in_words(self, count: int | None = None) -> list[str]:
+    def format_answers(self, count: int | None = None) -> list[str]:
         """The answers of the first `count` rows as people read them: `positive (99.8 %)`, a number, or a text."""
         first = self.select(np.arange(len(self))[:count])
-        words = self.task.in_words(first, self.classes)
+        words = self.task.format_answers(first, self.classes)
         if self.task.has_classes:
             best = first.probabilities.max(axis=1).tolist()
             return [f"{word} ({percent(probability)})" for word, probability in zip(words, best, strict=True)]

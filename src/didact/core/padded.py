@@ -27,26 +27,26 @@ def padded(
     What a unit scores is shared among the positions it overlaps, by characters, so that the sum stays. Of binary marks
     every overlapped position is marked. `normalise` makes a distribution of the units' scores before they cross.
     """
-    source, crossing, kind = on_own_units(explanations), Crossing.of(explanations, batch), explanations.kind
+    source, crossing, kind = padded_units(explanations), PositionMap.of(explanations, batch), explanations.kind
     sent = source.scores
     if normalise is not None:
         sent, kind = normalise(source), "distribution"
-    scores = crossing.send(sent, batch.mask.shape[1])
+    scores = crossing.apply(sent, batch.mask.shape[1])
     if kind == "binary":
         scores = (scores > 0).double()
     lost = crossing.lost(sent.abs())
     return Explanation(scores, batch.mask.cpu(), batch.units.cpu(), cast(Kind, kind), lost=lost)
 
 
-def on_own_units(explanations: Explanations) -> Explanation:
+def padded_units(explanations: Explanations) -> Explanation:
     """The scores as a table whose rows start at the left."""
     units = row_mask(explanations.bounds)
-    scores = in_rows(explanations.scores, explanations.bounds)
+    scores = pad_ragged(explanations.scores, explanations.bounds)
     return Explanation(scores, units, units, cast(Kind, explanations.kind))
 
 
 @dataclass(frozen=True)
-class Crossing:
+class PositionMap:
     """Where the units of explanations lie on the positions of a batch: a linear map that keeps each row's mass.
 
     Each entry sends a share of one of the row's units to one position. Rows have their first `counts` entries; the
@@ -57,42 +57,42 @@ class Crossing:
     positions: Int[Tensor, "row entry"]
     shares: Float[Tensor, "row entry"]
     counts: Int[Tensor, " row"]
-    unread: Bool[Tensor, "row unit"]
+    uncovered: Bool[Tensor, "row unit"]
 
     @classmethod
-    def of(cls, explanations: Explanations, batch: Batch) -> "Crossing":
+    def of(cls, explanations: Explanations, batch: Batch) -> "PositionMap":
         """The map for explanations of the batch's rows, in their order. Rows with equal units get the identity."""
         bounds, rows = explanations.bounds, row_of_units(explanations.bounds)
         unit, position, characters = _entries(explanations, batch)
         total = np.bincount(unit, characters, minlength=len(rows))
         entries = bounds_of(np.bincount(rows[unit], minlength=len(bounds) - 1))
         return cls(
-            in_rows(unit - bounds[rows[unit]], entries),
-            in_rows(position, entries),
-            in_rows(characters / total[unit], entries),
+            pad_ragged(unit - bounds[rows[unit]], entries),
+            pad_ragged(position, entries),
+            pad_ragged(characters / total[unit], entries),
             torch.from_numpy(np.diff(entries)),
-            in_rows(total == 0, bounds),
+            pad_ragged(total == 0, bounds),
         )
 
-    def send(self, scores: Float[Tensor, "row unit"], length: int) -> Float[Tensor, "row token"]:
+    def apply(self, scores: Float[Tensor, "row unit"], length: int) -> Float[Tensor, "row token"]:
         """The scores of units on positions, up to a `length` that has them all."""
         sent = scores.gather(1, self.units) * self.shares
         return sent.new_zeros(len(scores), length).scatter_add(1, self.positions, sent)
 
     def lost(self, mass: Float[Tensor, "row unit"]) -> Bool[Tensor, " row"]:
         """The rows that lose some of their mass."""
-        return (mass * self.unread).sum(-1) > _NEGLIGIBLE * mass.sum(-1)
+        return (mass * self.uncovered).sum(-1) > _NEGLIGIBLE * mass.sum(-1)
 
-    def select(self, chosen: Int[Tensor, " chosen"]) -> "Crossing":
+    def select(self, chosen: Int[Tensor, " chosen"]) -> "PositionMap":
         """These rows, cut to the most entries that one of them has."""
         counts, index = self.counts[chosen], chosen.to(self.units.device)
         width = int(counts.max())
         cut = {name: getattr(self, name)[index, :width] for name in ("units", "positions", "shares")}
-        return replace(self, **cut, counts=counts, unread=self.unread[index])
+        return replace(self, **cut, counts=counts, uncovered=self.uncovered[index])
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> "Crossing":
+    def to(self, device: torch.device, dtype: torch.dtype) -> "PositionMap":
         """The map on a device, in the precision of what it sends; `counts` stay on the CPU."""
-        moved = {name: getattr(self, name).to(device) for name in ("units", "positions", "unread")}
+        moved = {name: getattr(self, name).to(device) for name in ("units", "positions", "uncovered")}
         return replace(self, **moved, shares=self.shares.to(device, dtype))
 
 
@@ -102,7 +102,7 @@ def row_mask(bounds: Int[np.ndarray, " bound"]) -> Bool[Tensor, "row unit"]:
     return torch.from_numpy(np.arange(counts.max(initial=0)) < counts[:, None])
 
 
-def in_rows(
+def pad_ragged(
     values: Shaped[np.ndarray, "value *rest"], bounds: Int[np.ndarray, " bound"]
 ) -> Shaped[Tensor, "row column *rest"]:
     """Ragged values as a table of rows that start at the left, 0 elsewhere."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.batching import length_buckets
-from didact.core.model import Model, answering, white_box
+from didact.core.model import Model, inference_copy, require_model
 from didact.core.needs import require
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, UnsupportedError
@@ -77,13 +77,13 @@ class MaskedForward:
         return [part[order] for part, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)]
 
     def _run_model(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
-        model, batch = white_box(self.teacher, "perturbation"), self.batch
+        model, batch = require_model(self.teacher, "perturbation"), self.batch
         owner, here = torch.from_numpy(owners).to(batch.device), torch.from_numpy(present).to(batch.device)
         lengths = batch.lengths[owner]
         if self.replace == "delete":
             lengths = (here & batch.mask[owner]).sum(-1)
         values: np.ndarray | None = None
-        with answering(model) as model:
+        with inference_copy(model) as model:
             for bucket in length_buckets(lengths, self.batch_size):
                 chosen = owner[bucket]
                 part = batch.select(chosen).to(model.device)
@@ -148,10 +148,10 @@ def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, i
         return "zero", "embedding 0", None
     if replace == "delete":
         return "delete", "deleted", None
-    model = white_box(teacher, "perturbation")
+    model = require_model(teacher, "perturbation")
     for name in _FALLBACKS if replace == "mask" else ("pad",):
         try:
-            token = model.filler(name)
+            token = model.special_token_id(name)
         except UnsupportedError:
             continue
         told = f"replaced by {model.token_name(token)}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from didact.core.model import white_box
+from didact.core.model import require_model
 from didact.core.needs import require
 from didact.core.shared_weights import shared_copy
 from didact.core.teacher import Teacher
@@ -37,7 +37,7 @@ def check_trainable(precision: str, device: torch.device) -> None:
 
 
 @contextmanager
-def halved(device: torch.device, precision: str) -> Iterator[None]:
+def autocast(device: torch.device, precision: str) -> Iterator[None]:
     """Products inside are taken in this precision; nothing changes for `single`."""
     if precision == SINGLE:
         yield
@@ -46,7 +46,7 @@ def halved(device: torch.device, precision: str) -> Iterator[None]:
         yield
 
 
-def widened(trace: Trace) -> Trace:
+def to_single(trace: Trace) -> Trace:
     """The trace in single precision, where it was less."""
     return replace(trace, **{one.name: _wide(getattr(trace, one.name)) for one in fields(trace)})
 
@@ -82,7 +82,7 @@ def check_gradients(model: Teacher, precision: str, *, method: str) -> None:
             f"not keep what it promises. {remedy}, or choose a method that needs predictions or attention alone."
         )
     if precision != SINGLE:
-        raise no_gradients(method, precision)
+        raise no_gradients_error(method, precision)
 
 
 def in_precision(teacher: Teacher, precision: str, *, method: str) -> Teacher:
@@ -94,21 +94,21 @@ def in_precision(teacher: Teacher, precision: str, *, method: str) -> Teacher:
     teacher = shared_copy(teacher)
     if precision == SINGLE and weights_precision(teacher) == SINGLE:
         return teacher
-    model = white_box(teacher, method)
+    model = require_model(teacher, method)
     own = model.run
 
     def run(embeddings: Tensor, *others: Any, **options: Any) -> Trace:
         if torch.is_grad_enabled() and embeddings.requires_grad:
             check_gradients(model, precision, method=method)
-        with halved(embeddings.device, precision):
+        with autocast(embeddings.device, precision):
             trace = own(embeddings, *others, **options)
-        return widened(trace)
+        return to_single(trace)
 
     object.__setattr__(model, "run", run)
     return model
 
 
-def no_gradients(method: str, precision: str) -> UnsupportedError:
+def no_gradients_error(method: str, precision: str) -> UnsupportedError:
     return UnsupportedError(
         f"Method {method!r} takes gradients, which in {precision} would not keep what it promises. Leave precision "
         "out, or choose a method that needs predictions or attention alone."

@@ -30,7 +30,7 @@ def shared_copy(teacher: T) -> T:
         return teacher
     # Aliases of parameters made in inference mode could not take part in a gradient.
     with torch.inference_mode(False), torch.no_grad():
-        twin = _Copier(is_deep=not getattr(teacher, "is_spread", False)).module(teacher)
+        twin = _Copier(is_deep=not getattr(teacher, "is_dispatched", False)).module(teacher)
     object.__setattr__(twin, _IS_COPY, True)
     return twin  # type: ignore[return-value]
 

@@ -53,7 +53,7 @@ class Differentiable(Predictor, Protocol):
 
 @runtime_checkable
 class Attentive(Differentiable, Protocol):
-    """A differentiable teacher that records attention: `run` takes `listen` and `blank` too. `attention` says which."""
+    """A differentiable teacher that records `attention`: `run` also takes `listen` and `zero_values_at`."""
 
     @property
     def attention(self) -> Collection[Attention]: ...
@@ -71,10 +71,10 @@ class Teacher(ABC):
     default_scale: Literal["logit", "probability"] = "logit"  # what its answers are, where they are no scores
     library: ClassVar[str | None] = None  # who builds and opens such a model: native or huggingface
     pretrained: Literal["nothing", "words", "everything"] = "nothing"  # what of it was learned from other data
-    is_known_by_answers: bool = True  # what cannot be hashed goes by its answers, which may cost something
+    is_identified_by_answers: bool = True  # what cannot be hashed goes by its answers, which may cost something
     reads_labels: bool = False  # it answers with the labels of the data, and cannot be asked about changed rows
-    is_spread: bool = False  # its weights are on several devices, or elsewhere until they are needed
-    can_spread: bool = False  # it can be loaded so
+    is_dispatched: bool = False  # its weights are on several devices, or elsewhere until they are needed
+    can_dispatch: bool = False  # it can be loaded so
     is_portable: bool = False  # it can be saved, and opened in another process
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Teacher(ABC):
         """Why it does not record the rest, as a clause."""
         return "which has none"
 
-    def with_stored(self, stored: Callable[[Row], np.ndarray | None]) -> "Teacher":  # noqa: ARG002
+    def with_stored_answers(self, stored: Callable[[Row], np.ndarray | None]) -> "Teacher":  # noqa: ARG002
         """The same teacher, which does not ask again about rows whose answers are `stored`."""
         return self
 
@@ -173,7 +173,7 @@ class Teacher(ABC):
         return 0.0, 0.0, float(height // size * size), float(width // size * size)
 
 
-def described(teacher: Predictor, kind: str, facts: Mapping[str, object]) -> str:
+def describe_teacher(teacher: Predictor, kind: str, facts: Mapping[str, object]) -> str:
     """A teacher in a few lines, for `print`: its name, kind, task and classes, and more `facts` about it."""
     classes = teacher.classes or ()
     named = ", ".join(classes[:_NAMED]) + (f", … ({len(classes)} classes)" if len(classes) > _NAMED else "")

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 # What a model is asked to keep beside its logits. A full matrix of 512 x 512 exists only when it is asked for.
-Listen: TypeAlias = Literal["mean", "reading", "full", "weights", "hidden"]
+TraceField: TypeAlias = Literal["mean", "reading", "full", "weights", "hidden"]
 
 
 @dataclass(frozen=True)

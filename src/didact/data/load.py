@@ -93,11 +93,11 @@ def _own(
     read, names = reader(list(tables.values()), layout, classes, name)
     rows, more = read_rows(name, {split: [table] for split, table in tables.items()}, read)
     whole = Split(ALL, rows[WHOLE]) if list(tables) == [WHOLE] else None
-    splits, cut_notes, uncut = _cut(plan, rows, layout.task, can_fail=whole is not None)
+    splits, split_notes, no_splits_reason = _cut(plan, rows, layout.task, can_fail=whole is not None)
     notes = [*(note for table in tables.values() for note in table.notes), *notes, *more]
     return Dataset(
-        name, layout.task, splits, names, layout.texts, (*notes, *cut_notes), all_rows=whole,
-        cut_notes=tuple(cut_notes), uncut=uncut,
+        name, layout.task, splits, names, layout.texts, (*notes, *split_notes), all_rows=whole,
+        split_notes=tuple(split_notes), no_splits_reason=no_splits_reason,
     )  # fmt: skip
 
 

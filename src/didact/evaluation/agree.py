@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from didact.errors import OptionError, ShapeError
 from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched
-from didact.metrics.agreement import AGREEMENT, agreement, compared, lacks_teacher, parsed
+from didact.metrics.agreement import AGREEMENT, agreement, missing_teacher_message, parse_measure, resolve_by
 from didact.registry import Spec
 from didact.results.agreement import Agreement
 from didact.results.explanations import Explanations
@@ -110,10 +110,10 @@ def check_asked(
         raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
     if not measures:
         raise OptionError("Name a measure of agreement: kendall.")
-    asked = [(spec, compared(spec, by)) for spec in map(parsed, measures)]
+    asked = [(spec, resolve_by(spec, by)) for spec in map(parse_measure, measures)]
     for spec, _ in asked:
         if AGREEMENT[spec.name].needs_teacher and not has_teacher:
-            raise OptionError(lacks_teacher(spec))
+            raise OptionError(missing_teacher_message(spec))
     return asked
 
 
@@ -158,11 +158,11 @@ def _probes(
 
 def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
     """How the teacher was asked, and whether it is the one that was explained."""
-    from didact.core.fingerprint import remembered_fingerprint
+    from didact.core.fingerprint import cached_fingerprint
 
     said = [f"What is taken away is {probe.masked.description}."]
     marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}
-    if (known := remembered_fingerprint(probe.teacher)) is not None and marks - {known}:
+    if (known := cached_fingerprint(probe.teacher)) is not None and marks - {known}:
         said.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")
     return said
 

@@ -155,7 +155,7 @@ def _rows(maps: Explanations, data: Any) -> list[Row]:
         images = maps.images or (None,) * len(maps)
         return [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
     known: dict[str, list[Row]] = {}
-    for row in data.every_row() if isinstance(data, Dataset) else named_rows(data):
+    for row in data.iter_rows() if isinstance(data, Dataset) else named_rows(data):
         known.setdefault(row.id, []).append(row)
     missing = [name for name in maps.ids if name not in known]
     if missing:

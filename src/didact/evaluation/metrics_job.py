@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.core.dataset import Dataset
-from didact.core.fingerprint import remembered_fingerprint
-from didact.core.model import Model, white_box
+from didact.core.fingerprint import cached_fingerprint
+from didact.core.model import Model, require_model
 from didact.core.needs import obstacle
 from didact.core.row import Row, Span
 from didact.core.task import task_named
@@ -20,7 +20,7 @@ from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import OptionError
 from didact.metrics import METRICS, MetricEntry
-from didact.metrics.faithfulness import Faithfulness, check_targets, columns_of, faithfulness
+from didact.metrics.faithfulness import Faithfulness, check_targets, faithfulness, position_units
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
 from didact.metrics.probe import Probe
 from didact.metrics.stability import SemanticStability, Stability
@@ -113,9 +113,9 @@ class MetricsJob:
                 how[name] = "words by signed score" if metric.signed else "words by size"
             elif isinstance(metric, Stability):
                 near = metric.near(predicted, self.rows, self._encoder(metric))
-                settled = metric.for_all(list(words.values()))
+                settled = metric.with_shared_side(list(words.values()))
                 found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
-                how[name] = settled.how
+                how[name] = settled.description
             elif name not in found:
                 found[name] = np.array(
                     [
@@ -172,14 +172,14 @@ class MetricsJob:
 
     def _about(self, probe: Probe) -> Iterator[str]:
         """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
-        own = remembered_fingerprint(probe.teacher)
+        own = cached_fingerprint(probe.teacher)
         for name, maps in self.maps.items():
             told = maps.fingerprints.get("teacher")
             if own is not None and told is not None and told != own:
                 yield f"{name} explains another teacher ({maps.teacher}) than is asked ({probe.teacher.name})."
             if probe.batch.pixels is not None or name == RANDOM:
                 continue
-            missing = [int((columns_of(one, probe, row) == len(one))[probe.masked.units[row]].sum())
+            missing = [int((position_units(one, probe, row) == len(one))[probe.masked.units[row]].sum())
                        for row, one in enumerate(maps)]  # fmt: skip
             if any(missing):
                 rows = sum(count > 0 for count in missing)
@@ -199,7 +199,7 @@ class MetricsJob:
         found = self.teacher if self.encoder is None else self.encoder
         if not isinstance(found, Teacher) or obstacle(found, "embeddings") is not None:
             raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(found).__name__}.")
-        return white_box(found, "encoder")
+        return require_model(found, "encoder")
 
     def _unread(self, marks: Marks) -> Iterator[str]:
         """Marked words behind the end of what was explained."""

@@ -16,7 +16,7 @@ import torch
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
-from didact.core.model import Model, white_box
+from didact.core.model import Model, require_model
 from didact.core.needs import obstacle, require
 from didact.core.outputs import Outputs
 from didact.core.row import Row
@@ -114,7 +114,7 @@ class _Work:
     def weights(self) -> Iterator[SanityStep]:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
         yield from self._compared(WHOLE, self.whole)
-        twin = deepcopy(white_box(self.teacher, "weights"))
+        twin = deepcopy(require_model(self.teacher, "weights"))
         for step, names in _steps(twin):
             _redraw(twin, names, self.seed)
             yield from self._compared(step, {method: self._explained(twin, method) for method in self.methods})

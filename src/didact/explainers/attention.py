@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, evaluating, white_box
+from didact.core.model import Model, TokenScores, eval_mode, require_model
 from didact.core.normalise import softmax_over
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.slopes import frozen
@@ -19,8 +19,8 @@ class Attention(Explainer):
     """
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        model = white_box(teacher, "attention")
-        with evaluating(model), torch.no_grad():
+        model = require_model(teacher, "attention")
+        with eval_mode(model), torch.no_grad():
             reading = _reading(model, batch)
             if reading.shape[1:3] != (1, 1) or _has_self_attention(model, batch):
                 raise UnsupportedError(
@@ -35,8 +35,8 @@ class AttentionCls(Explainer):
     """Attention of the last layer from where the model answers, mean of the heads (Pruthi et al. 2022)."""
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        model = white_box(teacher, "attention_cls")
-        with evaluating(model), torch.no_grad():
+        model = require_model(teacher, "attention_cls")
+        with eval_mode(model), torch.no_grad():
             heads = _reading(model, batch)[:, -1]
         # The heads' sum in the logarithm: renormalising is a softmax, and units with little weight do not underflow.
         return _distribution(softmax_over(heads.logsumexp(1), batch.units), batch)
@@ -52,7 +52,7 @@ class AttentionAll(Explainer):
         self.temperature = check_temperature(temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = mean_logits(white_box(teacher, self.method), batch)[:, self.layers].mean((1, 2))
+        logits = mean_logits(require_model(teacher, self.method), batch)[:, self.layers].mean((1, 2))
         return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
 
 
@@ -75,7 +75,7 @@ class AttentionGradient(Explainer):
         self.layers = layers
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "attention_gradient")
+        model = require_model(teacher, "attention_gradient")
         with frozen(model):
             # Parameters are frozen: the embeddings are what makes autograd keep the path.
             point = model.embed(batch).detach().requires_grad_()
@@ -100,7 +100,7 @@ def _reading(model: Model, batch: Batch) -> Float[Tensor, "batch layer head toke
 
 def mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
     """Attention logits of every head, each key's averaged over the queries that may see it."""
-    with evaluating(model), torch.no_grad():
+    with eval_mode(model), torch.no_grad():
         mean = model(batch, listen=["mean"]).mean
     assert mean is not None
     return mean

@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float, Int
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import white_box
+from didact.core.model import require_model
 from didact.core.row import Row, Span
 from didact.core.words import words
 from didact.errors import OptionError, UnsupportedError
@@ -30,7 +30,7 @@ class AttentionAlignment(Explainer):
         self.layers, self.pairs = layers, pairs
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        model = white_box(teacher, "attention_alignment")
+        model = require_model(teacher, "attention_alignment")
         if not model.task.has_alignments:
             raise UnsupportedError(
                 f"Method 'attention_alignment' ties a question to its passage, and model {model.name!r} does "

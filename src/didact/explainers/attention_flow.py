@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import white_box
+from didact.core.model import require_model
 from didact.core.normalise import share_over
 from didact.explainers.attention_rollout import residual_attention, start_of
 
@@ -32,7 +32,7 @@ class AttentionFlow(Explainer):
     """
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "attention_flow")
+        model = require_model(teacher, "attention_flow")
         start = start_of(model, batch, target)
         flows = torch.zeros(batch.mask.shape, dtype=torch.float64)
         for rows, matrices in residual_attention(model, batch):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from didact.core.batching import area_batches
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, evaluating, white_box
+from didact.core.model import Model, TokenScores, eval_mode, require_model
 from didact.core.normalise import positive, share_over, softmax_over
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
@@ -23,7 +23,7 @@ class AttentionRollout(Explainer):
     """
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "attention_rollout")
+        model = require_model(teacher, "attention_rollout")
         start = start_of(model, batch, target)
         mass = torch.zeros_like(start)
         for rows, matrices in residual_attention(model, batch):
@@ -56,7 +56,7 @@ def residual_attention(
     for indices in area_batches(batch.lengths, _PAIRS):
         rows = torch.from_numpy(indices).to(batch.device)
         part = batch.select(rows)
-        with evaluating(model), torch.no_grad():
+        with eval_mode(model), torch.no_grad():
             full = model(part, listen=["full"]).full
         assert full is not None
         # Padding queries see nothing: softmax over nothing would be NaN.

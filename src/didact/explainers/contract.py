@@ -11,9 +11,9 @@ from typing import Any, Final, get_args
 import torch
 from torch import Tensor, nn
 
-from didact.core.aim import aim
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation, Kind
+from didact.core.resolve_target import resolve_target
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 
@@ -86,7 +86,7 @@ def explained(
     """What the explainer says of the predicted class of these rows; it is prepared with `everyone`."""
     explainer = prepared(everyone or rows)
     batch = teacher.encode(rows)
-    return explainer(teacher, batch, aim(teacher, rows, batch, teacher.answers(rows, batch)[0])), batch
+    return explainer(teacher, batch, resolve_target(teacher, rows, batch, teacher.answers(rows, batch)[0])), batch
 
 
 def _scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:

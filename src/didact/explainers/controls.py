@@ -24,7 +24,7 @@ class Random(Explainer):
     """
 
     version = 2
-    is_redrawn = True
+    resample_per_seed = True
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Human(Explainer):
         if how not in ("drop", "swap"):
             raise OptionError(f"Option 'how' of 'human' is 'drop' or 'swap', not {how!r}.")
         self.noise, self.how, self.seed = noise, how, seed
-        self.is_redrawn = noise > 0
+        self.resample_per_seed = noise > 0
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         if batch.rationale is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from didact.core.baseline import BASELINES, baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import At, Model, TokenVectors, white_box
+from didact.core.model import InputLevel, Model, TokenVectors, require_model
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of
@@ -38,7 +38,7 @@ class DeepLift(Explainer):
         self.baseline, self.at, self.batch_size = baseline, check_at(at), _checked(batch_size)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "deeplift")
+        model = require_model(teacher, "deeplift")
 
         def reference(part: Batch, _: Int[Tensor, " chunk"]) -> Float[Tensor, "chunk token dim"]:
             return baseline_of(model, part, baseline=self.baseline, at=self.at)
@@ -58,10 +58,10 @@ class DeepShap(Explainer):
         self.at, self.seed, self.batch_size = check_at(at), seed, _checked(batch_size)
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
-        self.background.prepare(white_box(teacher, "deep_shap"), rows)
+        self.background.prepare(require_model(teacher, "deep_shap"), rows)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "deep_shap")
+        model = require_model(teacher, "deep_shap")
 
         def reference(part: Batch, drawn: Int[Tensor, " chunk"]) -> Float[Tensor, "chunk token dim"]:
             others = model.embed(self.background.of(part, drawn), at=self.at)
@@ -81,7 +81,7 @@ Reference = Callable[[Batch, Int[Tensor, " chunk"]], Float[Tensor, "chunk token 
 
 
 def _explained(
-    model: Model, batch: Batch, target: Target, reference: Reference, times: int, *, at: At, batch_size: int
+    model: Model, batch: Batch, target: Target, reference: Reference, times: int, *, at: InputLevel, batch_size: int
 ) -> Explanation:
     """Mean scores of each row over `times` references, and how far their sum is from the mean difference."""
     rows = torch.arange(len(batch), device=batch.device).repeat_interleave(times)
@@ -107,7 +107,7 @@ def _explained(
 
 
 def multipliers(
-    model: Model, inputs: TokenVectors, references: TokenVectors, batch: Batch, target: Target, *, at: At
+    model: Model, inputs: TokenVectors, references: TokenVectors, batch: Batch, target: Target, *, at: InputLevel
 ) -> tuple[TokenVectors, Float[Tensor, "2 batch"]]:
     """What a difference of each input number counts in the target, and the target at inputs and references.
 
@@ -115,7 +115,7 @@ def multipliers(
     """
     others = references.detach().requires_grad_()
     point = inputs.detach().requires_grad_()
-    with model.elementary(), activations_whole(model):
+    with model.decomposed(), activations_whole(model):
         rules = Differences()
         with rules.reference():
             there = target.of(model.run(others, batch, at=at).logits).detach()

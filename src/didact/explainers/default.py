@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from didact.core.model import Batch, Model, Row, white_box
+from didact.core.model import Batch, Model, Row, require_model
 from didact.core.precision import SINGLE, weights_precision
 from didact.core.target import Target
 from didact.core.teacher import Differentiable, Teacher
@@ -37,7 +37,7 @@ def default_method(teacher: Teacher, rows: Sequence[Row] = ()) -> str:
     if not isinstance(teacher, Differentiable) or weights_precision(teacher) != SINGLE:
         return BLACK_BOX
     if teacher not in _CHOICES:
-        obstacle = _obstacle(white_box(teacher, FAST), rows)
+        obstacle = _obstacle(require_model(teacher, FAST), rows)
         _CHOICES[teacher] = FAST if obstacle is None else THOROUGH
         if obstacle is not None:
             log.info("Explaining %r with %s: %s", teacher.name, THOROUGH, obstacle)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import Model, TokenVectors, white_box
+from didact.core.model import Model, TokenVectors, require_model
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
 from didact.explainers.background import Background
@@ -35,7 +35,7 @@ class GradientShap(Explainer):
         self.seed, self.batch_size = seed, batch_size
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
-        self.background.prepare(white_box(teacher, "gradient_shap"), rows)
+        self.background.prepare(require_model(teacher, "gradient_shap"), rows)
 
     def parts(self) -> list[int]:
         """How many samples go with each sample's background row."""
@@ -49,7 +49,7 @@ class GradientShap(Explainer):
         return [float((s // size + drawn[s]) / parts[s]) for s in range(self.samples)]
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "gradient_shap")
+        model = require_model(teacher, "gradient_shap")
         device = batch.device
         with frozen(model):
             with torch.no_grad():

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import white_box
+from didact.core.model import require_model
 from didact.core.seeds import seed_from
 from didact.errors import OptionError
 from didact.explainers.slopes import check_at, frozen, points, slope
@@ -21,7 +21,7 @@ class GradientNorm(Explainer):
         self.at = check_at(at)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "gradient_norm")
+        model = require_model(teacher, "gradient_norm")
         with frozen(model):
             found = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
         return Explanation(found.norm(dim=-1) * batch.units, batch.mask, batch.units, "magnitude")
@@ -41,7 +41,7 @@ class GradientInput(Explainer):
         self.at = check_at(at)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "gradient_input")
+        model = require_model(teacher, "gradient_input")
         with frozen(model):
             inputs = model.embed(batch, at=self.at)
             found = slope(model, inputs, batch, target, at=self.at)
@@ -85,7 +85,7 @@ class SmoothGradient(Explainer):
         self.seed, self.batch_size = seed, batch_size
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "smooth_gradient")
+        model = require_model(teacher, "smooth_gradient")
         with frozen(model):
             inputs = model.embed(batch, at=self.at).detach()
             total = torch.zeros_like(inputs)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import At, Model, TokenScores, TokenVectors, white_box
+from didact.core.model import InputLevel, Model, TokenScores, TokenVectors, require_model
 from didact.errors import OptionError
 from didact.explainers.completeness import left_over
 from didact.explainers.slopes import check_at, frozen, points, slope, values_at
@@ -42,7 +42,7 @@ class IntegratedGradients(Explainer):
         self.steps, self.baseline, self.at, self.batch_size = steps, baseline, check_at(at), batch_size
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "integrated_gradients")
+        model = require_model(teacher, "integrated_gradients")
         with frozen(model):
             with torch.no_grad():
                 empty = baseline_of(model, batch, baseline=self.baseline, at=self.at)
@@ -63,7 +63,7 @@ class _Path:
     model: Model
     batch: Batch
     target: Target
-    at: At
+    at: InputLevel
     batch_size: int
     empty: TokenVectors
     change: TokenVectors

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 
 from didact.core.batch import Batch
 from didact.core.explanation import Explanation
+from didact.core.feature_groups import feature_groups
 from didact.core.perturb import DEFAULT
-from didact.core.players import players_of
 from didact.core.seeds import numpy_generator
 from didact.core.target import Target
 from didact.core.teacher import Teacher
@@ -68,7 +68,7 @@ class KernelShap(Perturbation):
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         found = super().forward(teacher, batch, target)
-        longest = int(players_of(batch, level=self.level).max()) + 1
+        longest = int(feature_groups(batch, level=self.level).max()) + 1
         samples = self.samples_for(longest)
         if samples >= min(2 * longest, 2**longest):
             return found

@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from didact.core.explanation import Explanation, Kind
-from didact.core.model import Batch, Outputs, Row, TokenMask, TokenScores, evaluating
+from didact.core.feature_groups import LEVELS, feature_groups, first_positions
+from didact.core.model import Batch, Outputs, Row, TokenMask, TokenScores, eval_mode
 from didact.core.needs import require
 from didact.core.normalise import positive, softmax_over
-from didact.core.players import LEVELS, first_positions, players_of
 from didact.core.target import Target
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, UnsupportedError
@@ -99,11 +99,11 @@ class L2E(Learned):
         self.to(teacher.device)
 
     @property
-    def compares(self) -> bool:
+    def needs_background(self) -> bool:
         return False
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        with torch.no_grad(), evaluating(self):
+        with torch.no_grad(), eval_mode(self):
             said = self.said(teacher, batch, self.labels_of(teacher, batch, target))
         scored = scored_units(batch, self.level)
         scores = self.scores(said, scored)
@@ -246,4 +246,4 @@ def check_teacher(teacher: Teacher) -> None:
 
 def scored_units(batch: Batch, level: str) -> TokenMask:
     """Where scores stand: on every unit, or on the first piece of every word."""
-    return first_positions(players_of(batch, level=level))
+    return first_positions(feature_groups(batch, level=level))

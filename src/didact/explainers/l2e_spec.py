@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from didact.core.model import Batch, Row, TokenVectors, white_box
+from didact.core.model import Batch, Row, TokenVectors, require_model
 from didact.core.teacher import Differentiable, Teacher
 from didact.core.words import words_of
 from didact.errors import OptionError
@@ -82,7 +82,7 @@ class NetworkSpec:
 
 def teacher_embeddings(teacher: Teacher, batch: Batch) -> TokenVectors:
     with torch.no_grad():
-        return white_box(teacher, "l2e").embed(batch)
+        return require_model(teacher, "l2e").embed(batch)
 
 
 def frequent_words(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:

@@ -4,7 +4,7 @@ import torch
 
 from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, TokenVectors, white_box
+from didact.core.model import Model, TokenScores, TokenVectors, require_model
 from didact.errors import OptionError
 from didact.explainers.slopes import check_at, frozen
 
@@ -26,7 +26,7 @@ class LayerConductance(Explainer):
         self.at, self.batch_size = check_at(at), batch_size
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "layer_conductance")
+        model = require_model(teacher, "layer_conductance")
         with frozen(model), torch.no_grad():
             empty = baseline_of(model, batch, baseline=self.baseline, at=self.at)
             change = model.embed(batch, at=self.at) - empty

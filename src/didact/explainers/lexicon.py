@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from didact.core.aim import aim, target_names
 from didact.core.batching import row_batches
 from didact.core.explainer import Batch, Explainer, Explanation, Kind, Row, Target, Teacher
-from didact.core.players import LEVELS, on_positions, players_of
+from didact.core.feature_groups import LEVELS, feature_groups, to_first_positions
+from didact.core.resolve_target import resolve_target, target_names
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import is_learned
 from didact.results.explanations import Explanations
@@ -67,7 +67,7 @@ class Lexicon(Explainer):
             self.scores, self.background = None, rows
 
     @property
-    def compares(self) -> bool:
+    def needs_background(self) -> bool:
         return not self.is_given
 
     def _fit(self, teacher: Teacher) -> None:
@@ -82,11 +82,11 @@ class Lexicon(Explainer):
         for chosen in row_batches(rows, _BATCH):
             here = [rows[index] for index in chosen]
             batch = teacher.encode(here).to(teacher.device)
-            target = aim(teacher, here, batch, teacher.answers(here, batch)[0])
+            target = resolve_target(teacher, here, batch, teacher.answers(here, batch)[0])
             found = built(teacher, batch, target)
             self.kind = "signed" if found.kind == "signed" else "magnitude"
             names = target_names(teacher, here, batch, target)
-            scores = _by_player(found.scores, players_of(batch, level=self.level)).tolist()
+            scores = _by_player(found.scores, feature_groups(batch, level=self.level)).tolist()
             for name, words, own in zip(names, _words(batch, self.level), scores, strict=True):
                 seen += [(name, word, score) for word, score in zip(words, own, strict=False)]
         self.scores = _means(seen)
@@ -98,13 +98,13 @@ class Lexicon(Explainer):
             self._fit(teacher)
         assert self.scores is not None
         assert batch.rows is not None
-        players = players_of(batch, level=self.level)
+        players = feature_groups(batch, level=self.level)
         found = torch.zeros(len(batch), int(players.max()) + 1, dtype=torch.get_default_dtype())
         names = target_names(teacher, batch.rows, batch, target)
         for row, (name, words) in enumerate(zip(names, _words(batch, self.level), strict=True)):
             for place, word in enumerate(words):
                 found[row, place] = self.scores.get((name, word), 0.0)
-        return Explanation(on_positions(found.to(batch.device), players), batch.mask, batch.units, self.kind)
+        return Explanation(to_first_positions(found.to(batch.device), players), batch.mask, batch.units, self.kind)
 
 
 _NO_CLASS = "The control 'lexicon' knows words by class or for a score, and the target is {}. Choose 'random'."
@@ -128,7 +128,7 @@ def _by_player(scores: Tensor, players: Tensor) -> Tensor:
 def _words(batch: Batch, level: str) -> Iterator[list[str]]:
     """The words of each row, in the order of its players."""
     assert batch.rows is not None
-    players = players_of(batch, level=level).tolist()
+    players = feature_groups(batch, level=level).tolist()
     places = zip(batch.rows, players, batch.segments.tolist(), batch.offsets.tolist(), strict=True)
     for row, numbers, segments, offsets in places:
         spans: dict[int, tuple[int, int, int]] = {}

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, TokenScores, white_box
+from didact.core.model import Model, TokenScores, require_model
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import Call, Choice, Rules, activations_whole
@@ -38,7 +38,7 @@ class Lrp(Explainer):
         self.at = check_at(at)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        found = self.relevance(white_box(teacher, "lrp"), batch, target)
+        found = self.relevance(require_model(teacher, "lrp"), batch, target)
         return Explanation(found.scores, batch.mask, batch.units, "signed", _missing(found, target))
 
     def relevance(self, model: Model, batch: Batch, target: Target) -> Relevance:
@@ -61,7 +61,7 @@ class Lrp(Explainer):
         """Also whether the rows of all constants are known."""
         with frozen(model):
             inputs = model.embed(batch, at=self.at).detach().requires_grad_()
-            with model.elementary(), activations_whole(model), Shares(len(batch)) as shares:
+            with model.decomposed(), activations_whole(model), Shares(len(batch)) as shares:
                 output = target.of(model.run(inputs, batch, at=self.at).logits)
             if not output.requires_grad:  # every way from the input ended in a constant
                 return Relevance(inputs.new_zeros(batch.mask.shape), output, output), True

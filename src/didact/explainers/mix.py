@@ -13,10 +13,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
-from didact.core.model import TokenMask, TokenScores, TokenVectors, evaluating, white_box
+from didact.core.feature_groups import feature_groups, share_among_positions
+from didact.core.model import TokenMask, TokenScores, TokenVectors, eval_mode, require_model
 from didact.core.needs import obstacle
 from didact.core.normalise import share_over, softmax_over
-from didact.core.players import over_positions, players_of
 from didact.core.simplex import NORMALISERS
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention import check_temperature, mean_logits
@@ -73,7 +73,7 @@ class Mix(Learned):
             )
 
     @property
-    def compares(self) -> bool:
+    def needs_background(self) -> bool:
         return False  # any row tells what the parts are called
 
     def start(self, names: Sequence[str]) -> None:
@@ -147,12 +147,12 @@ class AttentionMix(Mix):
     """The attention logits of every head, each key's averaged over queries (Fernandes et al. 2022, section 4)."""
 
     def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
-        model = white_box(teacher, "attention_mix")
+        model = require_model(teacher, "attention_mix")
         layers, heads = mean_logits(model, model.encode([row]).to(model.device)).shape[1:3]
         return tuple(f"{layer}.{head}" for layer in range(layers) for head in range(heads))
 
     def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:  # noqa: ARG002
-        return mean_logits(white_box(teacher, "attention_mix"), batch).flatten(1, 2)
+        return mean_logits(require_model(teacher, "attention_mix"), batch).flatten(1, 2)
 
 
 class GradientMix(Mix):
@@ -162,14 +162,14 @@ class GradientMix(Mix):
     """
 
     def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
-        model = white_box(teacher, "gradient_mix")
-        with evaluating(model), torch.no_grad():
+        model = require_model(teacher, "gradient_mix")
+        with eval_mode(model), torch.no_grad():
             hidden = model(model.encode([row]).to(model.device), listen=["hidden"]).hidden
         assert hidden is not None
         return ("embeddings", *(f"layer {number}" for number in range(len(hidden) - 1)))
 
     def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
-        model = white_box(teacher, "gradient_mix")
+        model = require_model(teacher, "gradient_mix")
         with frozen(model), torch.enable_grad():
             trace = model.run(model.embed(batch).detach().requires_grad_(), batch, listen=["hidden"])
             assert trace.hidden is not None
@@ -214,17 +214,17 @@ class Blend(Mix):
             one.prepare(teacher, rows)
 
     @property
-    def compares(self) -> bool:
+    def needs_background(self) -> bool:
         named = () if self.members == AUTO else split_list(self.members, "+")
-        return any(one.compares for one in _built(self.names or named))
+        return any(one.needs_background for one in _built(self.names or named))
 
     def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
-        words = players_of(batch, level="word")
+        words = feature_groups(batch, level="word")
         sent = []
         for member in self._built:
             mass = member(teacher, batch, target).as_distribution()
             # Scores of words stand on first pieces; other members score all pieces.
-            sent.append(over_positions(mass, words) if getattr(member, "level", "token") == "word" else mass)
+            sent.append(share_among_positions(mass, words) if getattr(member, "level", "token") == "word" else mass)
         return logs_of(torch.stack(sent, 1), batch.units)
 
 
@@ -244,7 +244,7 @@ def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
             return ("occlusion", "lime", "kernel_shap")
         found = ("gradient_norm", "gradient_input", "integrated_gradients", "occlusion")
         try:
-            mean_logits(white_box(teacher, "blend"), teacher.encode([row]).to(teacher.device))
+            mean_logits(require_model(teacher, "blend"), teacher.encode([row]).to(teacher.device))
         except UnsupportedError:
             return found
         return ("attention_all", *found)
@@ -255,7 +255,7 @@ def members_of(members: str, teacher: Teacher, row: Row) -> tuple[str, ...]:
     for one in specs:
         if one.name == "blend":
             raise OptionError("A blend cannot be a member of a blend.")
-        if getattr(build_explainer(str(one)).explainer, "is_redrawn", False):
+        if getattr(build_explainer(str(one)).explainer, "resample_per_seed", False):
             raise OptionError(f"{one} is drawn anew for every student: there is nothing in it that could be weighed.")
     return names
 

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.feature_groups import feature_groups, to_first_positions
 from didact.core.perturb import MaskedForward, check_replace, on_all_positions
-from didact.core.players import on_positions, players_of
 from didact.errors import UnsupportedError
 from didact.explainers.completeness import left_over
 
@@ -54,7 +54,7 @@ class Perturbation(Explainer):
                 "replace=delete moves the positions of a text, and a span is explained at its positions. "
                 "Choose replace=mask, pad or zero."
             )
-        players = players_of(batch, level=self.level)
+        players = feature_groups(batch, level=self.level)
         columns, counts = players.cpu().numpy(), (players.amax(-1) + 1).tolist()
 
         def read(logits: Tensor, rows: Int[Tensor, " question"]) -> Float[Tensor, " question"]:
@@ -72,7 +72,7 @@ class Perturbation(Explainer):
                 found += self.understand(asked, answers)
                 ends += [one[:2] for one in answers]
                 asked = []
-        scores = on_positions(_padded(found, counts, teacher, batch), players)
+        scores = to_first_positions(_padded(found, counts, teacher, batch), players)
         left = None
         if self.adds_up:
             left = left_over(scores, torch.from_numpy(np.stack(ends)).to(scores), target)

@@ -8,12 +8,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from didact.core.batching import length_buckets
-from didact.core.model import At, Batch, Model, TokenVectors, evaluating
+from didact.core.model import Batch, InputLevel, Model, TokenVectors, eval_mode
 from didact.core.target import Target
 from didact.errors import OptionError
 
 
-def check_at(at: str) -> At:
+def check_at(at: str) -> InputLevel:
     if at not in ("word", "embedding"):
         raise OptionError(f"Option 'at' is 'word' or 'embedding', not {at!r}.")
     return at  # type: ignore[return-value]
@@ -23,7 +23,7 @@ def check_at(at: str) -> At:
 def frozen(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, and no parameter asks for a gradient; both come back afterwards."""
     asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    with evaluating(model), torch.enable_grad():
+    with eval_mode(model), torch.enable_grad():
         for parameter in asking:
             parameter.requires_grad_(False)
         try:
@@ -33,7 +33,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(True)
 
 
-def slope(model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: At) -> TokenVectors:
+def slope(model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: InputLevel) -> TokenVectors:
     """The gradient of each row's target at these embeddings. Inside `frozen`."""
     point = embeddings.detach().requires_grad_()
     return torch.autograd.grad(target.of(model.run(point, batch, at=at).logits).sum(), point)[0]
@@ -49,7 +49,14 @@ Place = Callable[[Int[Tensor, " chunk"], int], Float[Tensor, "chunk token dim"]]
 
 
 def values_at(
-    model: Model, rows: Int[Tensor, " point"], place: Place, batch: Batch, target: Target, *, at: At, batch_size: int
+    model: Model,
+    rows: Int[Tensor, " point"],
+    place: Place,
+    batch: Batch,
+    target: Target,
+    *,
+    at: InputLevel,
+    batch_size: int,
 ) -> Float[Tensor, " point"]:
     """The target at many points. `place(chosen, length)` makes the embeddings of the chosen points."""
     found: Tensor | None = None

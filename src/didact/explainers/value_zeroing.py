@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from didact.core.batching import longest_first
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
-from didact.core.model import Model, evaluating, white_box
+from didact.core.model import Model, eval_mode, require_model
 from didact.core.normalise import share_over
 from didact.errors import OptionError
 from didact.explainers.attention_rollout import rolled_out, start_of
@@ -33,10 +33,10 @@ class ValueZeroing(Explainer):
         self.batch_size = batch_size
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        model = white_box(teacher, "value_zeroing")
+        model = require_model(teacher, "value_zeroing")
         start = start_of(model, batch, target)
         moved: dict[int, list[Tensor]] = {}
-        with evaluating(model), torch.no_grad():
+        with eval_mode(model), torch.no_grad():
             for pieces in _chunks(batch, self.batch_size):
                 for row, distances in _distances(model, batch, pieces):
                     moved.setdefault(row, []).append(distances)
@@ -84,10 +84,10 @@ def _distances(
         blanked += [-1, *positions]
     part = batch.select(rows)
     columns = torch.arange(part.mask.shape[1], device=batch.device)
-    blank = columns == torch.tensor(blanked, device=batch.device)[:, None]
+    zero_values_at = columns == torch.tensor(blanked, device=batch.device)[:, None]
     origin = torch.tensor(origins, device=batch.device)
     with _compared(model, origin) as layers:
-        model.run(model.embed(part), part, blank=blank)
+        model.run(model.embed(part), part, zero_values_at=zero_values_at)
     found = torch.stack(layers)
     begin = 0
     for row, positions in pieces:

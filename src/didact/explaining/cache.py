@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.core.explainer import Explainer
-from didact.core.fingerprint import forget_fingerprint
+from didact.core.fingerprint import invalidate_fingerprint
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
@@ -116,7 +116,7 @@ class ExplanationCache:
             new = work.explain(progress=progress)
             file = self._save_as_is(new, label)
         else:
-            forget_fingerprint(self.teacher)
+            invalidate_fingerprint(self.teacher)
             store, file = work.store(cached.path), cached.file
             new = work.explain(store, progress=progress, fill=self.fill)
             self._save(cached.path, rows, [*known, new])

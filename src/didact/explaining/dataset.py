@@ -46,7 +46,7 @@ class DatasetJob:
     def fingerprints(self) -> dict[str, str]:
         """Of the teacher and of the rows. A function whose answers are not known is asked once more about each row."""
         teacher, data = self.job.teacher, {"data": fingerprint_of(self.rows)}
-        if teacher.is_known_by_answers:
+        if teacher.is_identified_by_answers:
             return {"teacher": teacher.fingerprint(self.rows, self.answers), **data}
         return self.job.fingerprints | data
 

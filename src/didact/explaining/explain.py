@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from didact.core.adapt import as_teacher
-from didact.core.aim import ALL, TARGETS, ClassIndex
 from didact.core.explainer import Explainer
-from didact.core.fingerprint import forget_fingerprint
+from didact.core.fingerprint import invalidate_fingerprint
 from didact.core.outputs import Outputs
+from didact.core.resolve_target import ALL, TARGETS, ClassIndex
 from didact.core.row import Row
 from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError
@@ -86,7 +86,7 @@ def _saved(work: DatasetJob, out: str | Path, overwrite: bool, progress: bool) -
     if not isinstance(out, str | Path):
         raise OptionError(f"out must be the path of a file, not {out!r}.")
     path = check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
-    forget_fingerprint(work.job.teacher)
+    invalidate_fingerprint(work.job.teacher)
     if not overwrite:
         work.job.check_origin(path, work.fingerprints if path.exists() else {})
     store = work.store(path)

@@ -10,15 +10,15 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from didact.core.aim import aim, target_names
 from didact.core.batch import Batch
 from didact.core.batching import row_batches
 from didact.core.explainer import Explainer
 from didact.core.explanation import Explanation
-from didact.core.fingerprint import remembered_fingerprint
+from didact.core.fingerprint import cached_fingerprint
 from didact.core.model import TooLongError
 from didact.core.outputs import Outputs
 from didact.core.precision import SINGLE, check_method, in_precision
+from didact.core.resolve_target import resolve_target, target_names
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError
@@ -118,7 +118,7 @@ class ExplainJob:
     @cached_property
     def fingerprint(self) -> str | None:
         """The hash of the teacher; None for a function, which is known by its answers."""
-        return remembered_fingerprint(self.teacher)
+        return cached_fingerprint(self.teacher)
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -155,7 +155,7 @@ class ExplainJob:
         explainer = self.method.explainer
         if not isinstance(explainer, Learned) or self.fingerprint is None:
             return
-        if explainer.learned.get("teacher_fingerprint") not in (None, remembered_fingerprint(self.teacher)):
+        if explainer.learned.get("teacher_fingerprint") not in (None, cached_fingerprint(self.teacher)):
             warnings.warn(
                 f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it "
                 f"weighs may mean something else in {self.teacher.name!r}. Learn it anew (didact learn).",
@@ -193,7 +193,9 @@ class ExplainJob:
         if self.common.special:
             batch = replace(batch, units=batch.mask)
         answers = Answers.of(teacher, rows, batch, outputs)
-        target = aim(teacher, rows, batch, answers.logits, target=self.common.target, scale=self.common.scale)
+        target = resolve_target(
+            teacher, rows, batch, answers.logits, target=self.common.target, scale=self.common.scale
+        )
         explanation = self.method.explainer(teacher, batch, target)
         _check_scores(explanation, rows, batch, method=self.method.name)
         return columns_of(

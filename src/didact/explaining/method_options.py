@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from didact.core.aim import refusal
 from didact.core.explainer import Explainer
-from didact.core.players import LEVELS
+from didact.core.feature_groups import LEVELS
 from didact.core.precision import SINGLE, check_precision
+from didact.core.resolve_target import unsupported_option
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
@@ -66,14 +66,14 @@ def resolve(
     if isinstance(method, str):
         method, given = _with_options_of_spec(method, given, shared)
     for name, value in given.items():
-        reason = refusal(teacher, name, value)
+        reason = unsupported_option(teacher, name, value)
         if reason is not None:
             raise OptionError(reason)
     if preset is not None:
         if not isinstance(method, str):
             raise OptionError("A preset sets options of a named method, and this explainer is already made.")
         for name, value in preset_named(preset).options(method).items():
-            if (name in COMMON or knows_option(method, name)) and refusal(teacher, name, value) is None:
+            if (name in COMMON or knows_option(method, name)) and unsupported_option(teacher, name, value) is None:
                 given.setdefault(name, value)
     made = getattr(method, "level", None)
     if made is not None and given.setdefault("level", made) != made:

@@ -120,7 +120,7 @@ def _with_targets(maps: Explanations, teacher: Predictor | None) -> Explanations
     if teacher.task.name != maps.task or teacher.task.is_per_token:
         return maps
     rows = [Row(id, texts) for id, texts in zip(maps.ids, maps.texts, strict=True)]
-    predictions = teacher.task.in_words(teacher.predict(rows), teacher.classes)
+    predictions = teacher.task.format_answers(teacher.predict(rows), teacher.classes)
     answers = ["value"] * len(rows) if teacher.classes is None else predictions
     _LOG.info("The source does not say what its scores explain; the target is the teacher's prediction.")
     return replace(

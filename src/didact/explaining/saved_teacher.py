@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from didact.core.model import Model, white_box
+from didact.core.model import Model, require_model
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
@@ -68,7 +68,7 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
     own_config = _config_of(teacher)
     if not teacher.is_portable or teacher.device.type not in ("cpu", "cuda"):
         return None
-    teacher = white_box(teacher, "save")
+    teacher = require_model(teacher, "save")
     config = {} if own_config is None else teacher.facts()["config"]
     loading = {
         "task": teacher.task.name,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from didact.core.adapt import as_teacher
 from didact.core.explainer import Explainer
-from didact.core.fingerprint import forget_fingerprint
+from didact.core.fingerprint import invalidate_fingerprint
 from didact.core.row import Fingerprint, Row
 from didact.core.teacher import Predictor, Teacher
 from didact.core.threads import torch_threads
@@ -118,7 +118,7 @@ def explain_stream(
             if isinstance(teacher, str | Path)
             else as_teacher(teacher)
         )
-        forget_fingerprint(opened)
+        invalidate_fingerprint(opened)
         job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
         if stream.workers and not job.method.is_known:
             raise OptionError(
@@ -151,7 +151,7 @@ def _job(
     background = None if background_rows is None else rows_of(teacher, background_rows)
     method = default_method(teacher) if method is None else method
     job = ExplainJob.of(teacher, method, options, background=background, **resolving)
-    if background is None and isinstance(job.method.explainer, Explainer) and job.method.explainer.compares:
+    if background is None and isinstance(job.method.explainer, Explainer) and job.method.explainer.needs_background:
         raise OptionError(
             f"{job.method.name!r} compares with other rows, and a stream has none to choose from beforehand. Give some "
             "(background_rows=…, --background)."
@@ -200,7 +200,7 @@ class _Shards:
         """The shards as they are read. What a function answers to the rows of a shard is part of its name."""
         teacher = self.job.teacher
         for number, rows in enumerate(source):
-            function = teacher.fingerprint(rows) if teacher.is_known_by_answers else None
+            function = teacher.fingerprint(rows) if teacher.is_identified_by_answers else None
             shard = Shard(number, rows, function=function)
             self.rows += len(rows)
             self._data.update(rows)

@@ -31,9 +31,9 @@ class Answers:
         """Those that are `known`, else asked for now. Known spans are of characters, so a reading teacher is asked."""
         if known is not None and not teacher.task.is_per_token:
             values = torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype())
-            return cls(values, teacher.task.in_words(known, teacher.classes))
+            return cls(values, teacher.task.format_answers(known, teacher.classes))
         logits, outputs = teacher.answers(rows, batch)
-        return cls(logits, teacher.task.in_words(outputs, teacher.classes))
+        return cls(logits, teacher.task.format_answers(outputs, teacher.classes))
 
 
 def columns_of(
@@ -110,7 +110,7 @@ def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]
     labelled = [row for row in rows if task.knows(row, classes)]
     if not labelled:
         return (None,) * len(rows)
-    words = iter(task.in_words(task.gold(labelled, classes), classes))
+    words = iter(task.format_answers(task.gold(labelled, classes), classes))
     return tuple(next(words) if task.knows(row, classes) else None for row in rows)
 
 

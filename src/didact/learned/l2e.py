@@ -352,7 +352,7 @@ class _Work:
                 missing,
             )
         found = chosen(maps, self.rows, label=maps.method)
-        if not self.teacher.is_known_by_answers and maps.fingerprints.get("teacher") != self.fingerprint:
+        if not self.teacher.is_identified_by_answers and maps.fingerprints.get("teacher") != self.fingerprint:
             self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")
         return found
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from didact.core.batching import length_batches, shuffled_batches
 from didact.core.measure import measure
 from didact.core.model import Batch, Model, Outputs, Row, Trace
-from didact.core.precision import PRECISIONS, SINGLE, check_trainable, halved, widened
+from didact.core.precision import PRECISIONS, SINGLE, autocast, check_trainable, to_single
 from didact.core.seeds import numpy_generator, seed_from
 from didact.errors import OptionError, TrainingError
 from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, shown
@@ -112,7 +112,7 @@ class Examples:
                 "Training needs rows to learn from and rows to choose the epoch by; one of them is empty."
             )
         batch = model.encode(rows)
-        return cls(rows, batch, outputs, outputs.task.goals(outputs, batch, soft=soft))
+        return cls(rows, batch, outputs, outputs.task.training_targets(outputs, batch, soft=soft))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -271,9 +271,9 @@ def _loss(
     model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: AuxiliaryLoss | None, precision: str
 ) -> Float[Tensor, ""]:
     batch = examples.batch.select(chosen).to(model.device)
-    with halved(batch.device, precision):
+    with autocast(batch.device, precision):
         trace = model(batch, listen=() if beside is None else beside.strategy.listen)
-    trace = trace if precision == SINGLE else widened(trace)
+    trace = trace if precision == SINGLE else to_single(trace)
     losses = model.task.loss(trace.logits, goal_on(model, examples.goal[chosen]))
     return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.normalise import share_over, softmax_over
-from didact.core.padded import Crossing, in_rows, row_mask
+from didact.core.padded import PositionMap, pad_ragged, row_mask
 from didact.explainers.mix import Mix
 from didact.results.component_scores import ComponentScores
 from didact.students.lesson import Lesson
@@ -23,10 +23,10 @@ class MixedLessons:
         dtype, bounds = torch.get_default_dtype(), parts.maps.bounds
         self.units: Bool[Tensor, "row unit"] = row_mask(bounds).to(device)
         self.counts = torch.from_numpy(np.diff(bounds))
-        values = in_rows(parts.values, bounds).to(device, dtype)
+        values = pad_ragged(parts.values, bounds).to(device, dtype)
         self.values: Float[Tensor, "row part unit"] = values.transpose(1, 2).contiguous()
-        self.crossing = Crossing.of(parts.maps, batch).to(device, dtype)
-        self.lost_rows = int(self.crossing.unread.any(-1).sum())
+        self.crossing = PositionMap.of(parts.maps, batch).to(device, dtype)
+        self.lost_rows = int(self.crossing.uncovered.any(-1).sum())
         self.target_units = batch.units.to(device)
         self.temperature = temperature
 
@@ -36,6 +36,6 @@ class MixedLessons:
         # p^(1/τ), renormalised; in logits, so that nothing underflows.
         logits = explainer.logits(self.values[rows, :, :width]) / self.temperature
         mass = softmax_over(logits, self.units[rows, :width])
-        arrived = self.crossing.select(chosen).send(mass, length)
+        arrived = self.crossing.select(chosen).apply(mass, length)
         here = self.target_units[rows, :length]
         return Lesson(mass=share_over(arrived, here, fill_empty=True))

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.func import functional_call
 
-from didact.core.model import Batch, Model, evaluating
+from didact.core.model import Batch, Model, eval_mode
 from didact.core.seeds import seed_from
 from didact.errors import RecordError, TrainingError
 from didact.explainers.mix import Mix
@@ -202,7 +202,7 @@ class SmatLoop:
 
         def outer(weights: Weights) -> Tensor:
             rows, answers = self._judges(inner.judging)
-            with evaluating(self.learner):
+            with eval_mode(self.learner):
                 found: Tensor = functional_call(self.learner, dict(weights), (rows, answers, None))[0]
             return found
 

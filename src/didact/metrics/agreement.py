@@ -112,12 +112,12 @@ def agreement(
     on which others stand beside them. `names` are what methods are called in errors. `probe` is the teacher, ready to
     be asked about the rows, for measures that need one.
     """
-    spec = parsed(measure)
-    is_signed = compared(spec, by) == "signed"
+    spec = parse_measure(measure)
+    is_signed = resolve_by(spec, by) == "signed"
     check_same_units(maps, names or [one.method for one in maps])
     if AGREEMENT[spec.name].needs_teacher:
         if probe is None:
-            raise OptionError(lacks_teacher(spec))
+            raise OptionError(missing_teacher_message(spec))
         asks: Prediction = AGREEMENT.load(spec.name)(**spec.options)
         return asks(maps, probe, by_size=not is_signed)
     compute = partial(AGREEMENT.load(spec.name), **spec.options)
@@ -133,7 +133,7 @@ def agreement(
     return found
 
 
-def parsed(measure: str | Spec) -> Spec:
+def parse_measure(measure: str | Spec) -> Spec:
     """The measure with its options, if both are known."""
     spec = parse_spec(measure) if isinstance(measure, str) else measure
     function = AGREEMENT.load(spec.name)
@@ -146,7 +146,7 @@ def parsed(measure: str | Spec) -> Spec:
     return spec
 
 
-def lacks_teacher(spec: Spec) -> str:
+def missing_teacher_message(spec: Spec) -> str:
     """What is said where a measure asks a teacher and there is none."""
     return (
         f"Measure {str(spec)!r} asks the teacher what it predicts from the units that methods choose, and none was "
@@ -154,7 +154,7 @@ def lacks_teacher(spec: Spec) -> str:
     )
 
 
-def compared(spec: Spec, by: str) -> str:
+def resolve_by(spec: Spec, by: str) -> str:
     """What `by` means for this measure: `signed` or `size`."""
     if by not in BY:
         raise OptionError(f"Option 'by' is {', '.join(BY[:-1])} or {BY[-1]}, not {by!r}.")

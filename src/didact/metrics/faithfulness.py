@@ -19,7 +19,7 @@ from didact.core.needs import require
 from didact.core.perturb import on_all_positions
 from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError
-from didact.metrics.probe import Probe, places_of
+from didact.metrics.probe import Probe, covering_units
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, count_of
 
@@ -84,7 +84,7 @@ class Faithfulness(ABC):
     needs_classes = False
 
     @abstractmethod
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         """Which units stay, for each question; None where the metric says nothing about the row."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class Sufficiency(Faithfulness):
         count_of(k, 1)
         self.k = k
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return row.top([count_of(self.k, len(row))])
 
     def value(self, said: Said) -> float:
@@ -108,7 +108,7 @@ class Sufficiency(Faithfulness):
 class Comprehensiveness(Sufficiency):
     """f(x) − f(x∖e): how far the probability falls without the top `k` units."""
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return ~row.top([count_of(self.k, len(row))])
 
 
@@ -122,7 +122,7 @@ class AopcSufficiency(Faithfulness):
             count_of(one, 1)
         self.bins = tuple(bins)
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return row.top([count_of(one, len(row)) for one in self.bins])
 
     def value(self, said: Said) -> float:
@@ -132,7 +132,7 @@ class AopcSufficiency(Faithfulness):
 class AopcComprehensiveness(AopcSufficiency):
     """Comprehensiveness, mean over `bins`."""
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return ~row.top([count_of(one, len(row)) for one in self.bins])
 
 
@@ -146,7 +146,7 @@ class LogOddsTop(Faithfulness):
         count_of(k, 1)
         self.k = k
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         if self.needs_sign and not row.is_signed:
             return None
         sizes = self.sizes(row.scores)
@@ -193,7 +193,7 @@ class PredictionAgreement(Faithfulness):
         count_of(k, 1)
         self.k = k
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return row.top([count_of(self.k, len(row))])
 
     def value(self, said: Said) -> float:
@@ -213,7 +213,7 @@ class DeletionArea(Faithfulness):
             raise OptionError(f"Option 'steps' is how often units are taken away, at least 1, not {steps}.")
         self.steps = steps
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return ~row.top(self.counts(len(row))[1:])
 
     def value(self, said: Said) -> float:
@@ -229,7 +229,7 @@ class DeletionArea(Faithfulness):
 class InsertionArea(DeletionArea):
     """Area under the probability of the explained class as units are put back, the most important first."""
 
-    def asks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return row.top(self.counts(len(row))[:-1])
 
     def value(self, said: Said) -> float:
@@ -282,10 +282,10 @@ def faithfulness(
                 one = maps[row]
                 if not len(one):
                     continue
-                columns = columns_of(one, probe, row)
+                columns = position_units(one, probe, row)
                 ranked = Ranked.of(one, by_size=teacher.classes is None)
                 for number, metric in enumerate(metrics):
-                    kept = metric.asks(ranked)
+                    kept = metric.masks(ranked)
                     if kept is None:
                         continue
                     parts.append(on_all_positions(kept, columns))
@@ -307,7 +307,7 @@ def _has_room(questions: Mapping[int, np.ndarray]) -> bool:
     return sum(map(len, questions.values())) < QUESTIONS and sum(map(np.size, questions.values())) < MARKS
 
 
-def columns_of(one: RowExplanation, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
+def position_units(one: RowExplanation, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
     """For each position of the teacher the number of the unit that decides whether it stays."""
     batch = probe.batch
     if batch.pixels is not None:
@@ -321,7 +321,7 @@ def columns_of(one: RowExplanation, probe: Probe, row: int) -> Int[np.ndarray, "
         found[units] = np.arange(len(one))
         return found
     own = np.where(batch.units[row].numpy(), batch.segments[row].numpy(), -1)
-    places = places_of(one.segments, one.offsets, own, batch.offsets[row].numpy())
+    places = covering_units(one.segments, one.offsets, own, batch.offsets[row].numpy())
     return np.where(places < 0, len(one), places)
 
 

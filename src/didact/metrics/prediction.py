@@ -10,7 +10,7 @@ from didact.core.perturb import DEFAULT, REPLACE, on_all_positions
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.metrics.faithfulness import Ranked, columns_of
+from didact.metrics.faithfulness import Ranked, position_units
 from didact.metrics.probe import Probe
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, count_of
@@ -88,4 +88,4 @@ class Prediction:
         size = count_of(self.k, len(one))
         if size >= len(one):
             return None
-        return on_all_positions(Ranked.of(one, by_size=by_size).top([size]), columns_of(one, probe, row))
+        return on_all_positions(Ranked.of(one, by_size=by_size).top([size]), position_units(one, probe, row))

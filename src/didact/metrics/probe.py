@@ -39,7 +39,7 @@ class Probe:
         return self.teacher.task.probabilities(values)
 
 
-def places_of(
+def covering_units(
     segments: Int[np.ndarray, " unit"],
     offsets: Int[np.ndarray, "unit side"],
     own_segments: Int[np.ndarray, " position"],

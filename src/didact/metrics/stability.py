@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 
 from didact.core.batching import row_batches
-from didact.core.model import Model, answering
+from didact.core.model import Model, inference_copy
 from didact.core.row import Row
 from didact.core.task import task_named
 from didact.errors import OptionError, UnsupportedError
@@ -44,7 +44,7 @@ class Stability(ABC):
         count_of(k, 1)
         self.neighbours, self.k, self.side, self.only = neighbours, k, side, only
 
-    def for_all(self, methods: Sequence[Explanations]) -> "Stability":
+    def with_shared_side(self, methods: Sequence[Explanations]) -> "Stability":
         """The same with its side settled, so that all these methods are asked for the same."""
         found = copy(self)
         if self.side == "auto":
@@ -52,7 +52,7 @@ class Stability(ABC):
         return found
 
     @property
-    def how(self) -> str:
+    def description(self) -> str:
         words = "largest words" if self.side == "top" else "most positive and most negative words"
         return f"{words} shared with the {self.neighbours} nearest rows of the same class"
 
@@ -133,7 +133,7 @@ def lexical(rows: Sequence[Row]) -> Float[np.ndarray, "row row"]:
 def semantic(encoder: Model, rows: Sequence[Row], batch_size: int = 64) -> Float[np.ndarray, "row row"]:
     """The cosine of the rows' last states, mean over their tokens."""
     vectors: np.ndarray | None = None
-    with answering(encoder) as encoder:
+    with inference_copy(encoder) as encoder:
         for chosen in row_batches(rows, batch_size):
             batch = encoder.encode([rows[index] for index in chosen]).to(encoder.device)
             states = encoder(batch, listen=["hidden"]).hidden

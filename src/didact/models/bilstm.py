@@ -48,7 +48,7 @@ class _Recurrent(PoolingModel):
         return states[-1] if self.mix is None else self.mix(torch.stack(states, 1))
 
     @contextmanager
-    def elementary(self) -> Iterator[None]:
+    def decomposed(self) -> Iterator[None]:
         self._is_elementary = True
         try:
             yield

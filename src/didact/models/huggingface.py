@@ -13,9 +13,18 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from didact.core.batch import Batch, patch_batch, text_batch
-from didact.core.model import At, Attention, Model, Reading, Row, check_lengths, check_readable, evaluating
+from didact.core.model import (
+    Attention,
+    InputLevel,
+    Model,
+    PoolingPosition,
+    Row,
+    check_lengths,
+    check_readable,
+    eval_mode,
+)
 from didact.core.task import Task
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Trace, TraceField
 from didact.errors import UnsupportedError
 from didact.models.attention import overheard
 from didact.models.heads import check_architecture, class_names, fitting_task, longest_input, transformer_layers
@@ -23,7 +32,7 @@ from didact.models.hooks import first_input, first_output, foreign_errors, no_wh
 from didact.models.images import crop_window, rgb_image
 from didact.models.listening import ATTENTION, Ear, hear_probabilities
 from didact.models.pooled import pooled_at_last, position_weights
-from didact.models.spread import device_of_module, is_spread, outputs_in_place, whole_weights
+from didact.models.spread import device_of_module, is_dispatched, outputs_in_place, whole_weights
 from didact.models.tokenized import check_fast, padding_token, tokenized, tokenizer_facts
 
 if TYPE_CHECKING:
@@ -40,7 +49,7 @@ class HuggingFaceModel(Model):
 
     library = "huggingface"
     pretrained = "everything"
-    can_spread = True
+    can_dispatch = True
 
     def __init__(
         self,
@@ -61,7 +70,7 @@ class HuggingFaceModel(Model):
         self.task = fitting_task(model, task)
         self.classes = class_names(model, self.task, classes)
         self.truncate = truncate
-        self._reading: Reading | None = None
+        self._reading: PoolingPosition | None = None
         self._attention: AttentionSource | None = None
         self._is_measured = False
         self.max_length = longest_input(model, tokenizer, max_length)
@@ -81,8 +90,8 @@ class HuggingFaceModel(Model):
     # -- where it is --------------------------------------------------------------------------------------------------
 
     @property
-    def is_spread(self) -> bool:  # type: ignore[override]
-        return is_spread(self.model)
+    def is_dispatched(self) -> bool:  # type: ignore[override]
+        return is_dispatched(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -92,10 +101,10 @@ class HuggingFaceModel(Model):
     @property
     def is_portable(self) -> bool:  # type: ignore[override]
         """Other machines may have less memory than it needs."""
-        return not self.is_spread
+        return not self.is_dispatched
 
     def to(self, *args: Any, **kwargs: Any) -> "HuggingFaceModel":
-        if self.is_spread:
+        if self.is_dispatched:
             raise UnsupportedError(
                 f"Model {self.name!r} is spread over devices by accelerate, and cannot be moved to one. "
                 "Load it anew with the device it is to have."
@@ -140,13 +149,13 @@ class HuggingFaceModel(Model):
         size = self.model.config.image_size
         height, width = (size, size) if isinstance(size, int) else size
         pixels = torch.zeros(1, self.model.config.num_channels, height, width, device=self.device, dtype=self.dtype)
-        with evaluating(self), torch.no_grad():
+        with eval_mode(self), torch.no_grad():
             entering = self._entering({"pixel_values": pixels})
         return int(entering.shape[1]) - (height // self._patch) * (width // self._patch)
 
     # -- from the embeddings up ---------------------------------------------------------------------------------------
 
-    def embed(self, batch: Batch, *, at: At = "word") -> Float[Tensor, "batch token dim"]:
+    def embed(self, batch: Batch, *, at: InputLevel = "word") -> Float[Tensor, "batch token dim"]:
         if at == "embedding":
             return self._entering(self._inputs(batch))
         if self.task.is_text:
@@ -161,16 +170,16 @@ class HuggingFaceModel(Model):
         embeddings: Float[Tensor, "batch token dim"],
         batch: Batch,
         *,
-        at: At = "word",
-        listen: Collection[Listen] = (),
-        blank: Bool[Tensor, "batch token"] | None = None,
+        at: InputLevel = "word",
+        listen: Collection[TraceField] = (),
+        zero_values_at: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
         records = bool(set(listen) & ATTENTION)
-        if records or blank is not None:
-            self.check_attention(listen, blank)
-        ear = Ear(listen, batch, self._pooling_of(batch) if "reading" in listen else "first", blank)
+        if records or zero_values_at is not None:
+            self.check_attention(listen, zero_values_at)
+        ear = Ear(listen, batch, self._pooling_of(batch) if "reading" in listen else "first", zero_values_at)
         # sdpa has neither attentions nor a second derivative; where nobody needs them, the model's own code is faster.
-        is_ours = records or blank is not None or torch.is_grad_enabled()
+        is_ours = records or zero_values_at is not None or torch.is_grad_enabled()
         output = self.passed(embeddings, batch, at=at, ear=ear if is_ours else None, listen=listen)
         if records and self._attention_source.is_returned:
             hear_probabilities(ear, output.attentions, self.name)
@@ -182,9 +191,9 @@ class HuggingFaceModel(Model):
         embeddings: Float[Tensor, "batch token dim"],
         batch: Batch,
         *,
-        at: At = "word",
+        at: InputLevel = "word",
         ear: Ear | None = None,
-        listen: Collection[Listen] = (),
+        listen: Collection[TraceField] = (),
         returns_attention: bool | None = None,
     ) -> Any:
         """What transformers gives for these embeddings; with our attention function if there is an `ear`."""
@@ -237,14 +246,14 @@ class HuggingFaceModel(Model):
             return
         self._is_measured = True  # the rows to measure with are encoded, too
         try:
-            assert self.reading
+            assert self.pooling_position
             assert self._attention_source
         except BaseException:
             self._is_measured = False
             raise
 
     @property
-    def reading(self) -> Reading:  # type: ignore[override]
+    def pooling_position(self) -> PoolingPosition:  # type: ignore[override]
         """Where the head pools, measured on two short rows; a task per token is read at every token."""
         if self.task.is_per_token:
             return "first"
@@ -256,7 +265,7 @@ class HuggingFaceModel(Model):
 
     @property
     def pools_last(self) -> bool:
-        return not self.task.is_per_token and self.reading == "last"
+        return not self.task.is_per_token and self.pooling_position == "last"
 
     @property
     def _attention_source(self) -> "AttentionSource":
@@ -280,10 +289,10 @@ class HuggingFaceModel(Model):
         return f"whose attention ({self.model.config.model_type}) cannot be used: {fault}"
 
     def pooling_weights(self, batch: Batch) -> Float[Tensor, "batch token"]:
-        if self.reading not in ("measured", "unknown"):
+        if self.pooling_position not in ("measured", "unknown"):
             return super().pooling_weights(batch)
         weights = None
-        if self.reading == "measured":
+        if self.pooling_position == "measured":
             with torch.no_grad():
                 words = self.embed(batch)
             weights = position_weights(
@@ -296,8 +305,10 @@ class HuggingFaceModel(Model):
             )
         return weights.to(batch.device, self.dtype)
 
-    def _pooling_of(self, batch: Batch) -> Reading | Float[Tensor, "batch token"]:
-        return self.pooling_weights(batch) if self.reading in ("measured", "unknown") else self.reading
+    def _pooling_of(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
+        return (
+            self.pooling_weights(batch) if self.pooling_position in ("measured", "unknown") else self.pooling_position
+        )
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, object]:
         if batch.pixels is not None:
@@ -322,7 +333,7 @@ class HuggingFaceModel(Model):
     def layers_in_order(self) -> Sequence[nn.Module]:
         return self._layers
 
-    def filler(self, name: str) -> int:
+    def special_token_id(self, name: str) -> int:
         token = getattr(self.tokenizer, f"{name}_token_id", None)
         if token is None:
             raise UnsupportedError(

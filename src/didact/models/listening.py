@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from didact.core.model import Batch, Listen, Reading, TokenMask, TokenScores
+from didact.core.model import Batch, PoolingPosition, TokenMask, TokenScores, TraceField
 from didact.errors import UnsupportedError
 
 ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})
@@ -18,15 +18,15 @@ class Ear:
 
     def __init__(
         self,
-        listen: Collection[Listen],
+        listen: Collection[TraceField],
         batch: Batch,
-        pooling: "Reading | Float[Tensor, 'batch token']",
-        blank: TokenMask | None = None,
+        pooling: "PoolingPosition | Float[Tensor, 'batch token']",
+        zero_values_at: TokenMask | None = None,
     ) -> None:
         self.listen = frozenset(listen)
         self.mask = batch.mask
         self.pooling = pooling
-        self.blank = blank
+        self.zero_values_at = zero_values_at
         self._heard: dict[str, list[Tensor]] = {"mean": [], "reading": [], "full": []}
         self._weights: list[Tensor] = []
         self.layers = 0
@@ -68,7 +68,9 @@ class Ear:
 
     def blanked(self, values: Float[Tensor, "batch head token part"]) -> Float[Tensor, "batch head token part"]:
         """The values, zero at the positions that nobody may receive anything from."""
-        return values if self.blank is None else values * ~self.blank.to(values.device)[:, None, :, None]
+        return (
+            values if self.zero_values_at is None else values * ~self.zero_values_at.to(values.device)[:, None, :, None]
+        )
 
     def parts(self) -> dict[str, Any]:
         """The fields of a `Trace`: layers stacked, weights as they are."""

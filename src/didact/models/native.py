@@ -102,10 +102,10 @@ class NativeModel(Model):
     def layers_in_order(self) -> Sequence[nn.Module]:
         return tuple(self.layers)
 
-    def filler(self, name: str) -> int:
+    def special_token_id(self, name: str) -> int:
         if isinstance(self.reader, PatchReader):
             raise UnsupportedError(f"Baseline {name!r} is a token, and {self.name!r} reads images. Choose 'zero'.")
-        token = self.reader.filler(name)
+        token = self.reader.special_token_id(name)
         if token is None:
             raise UnsupportedError(
                 f"Baseline {name!r} was asked for, but {self.name!r} has no such token. Choose baseline 'zero'."

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from didact.core.model import Batch, Reading, TokenScores, evaluating
+from didact.core.model import Batch, PoolingPosition, TokenScores, eval_mode
 from didact.models.hooks import first_output
 
 _DIRECTIONS: Final = 8  # at most so many gradients; beyond, random signs of all outputs
@@ -46,7 +46,7 @@ def position_weights(
         hooks.enter_context(last_layer.register_forward_hook(begin))
         if model.base_model is not model:
             hooks.enter_context(model.base_model.register_forward_hook(keep))
-        with evaluating(model), torch.inference_mode(False), torch.no_grad():
+        with eval_mode(model), torch.inference_mode(False), torch.no_grad():
             logits = answer()
         if not logits.requires_grad:
             return None
@@ -75,7 +75,7 @@ def _directions(outputs: int) -> Float[Tensor, "direction output"]:
     return torch.randint(0, 2, (_DIRECTIONS, outputs), generator=generator) * 2.0 - 1.0
 
 
-def kind_of(weights: Float[Tensor, " token"], dtype: torch.dtype) -> Reading:
+def kind_of(weights: Float[Tensor, " token"], dtype: torch.dtype) -> PoolingPosition:
     """The first position, the last one, the mean of all, or else `measured`. For a row without padding."""
     if float(weights[0]) > 1 - _ALONE:
         return "first"

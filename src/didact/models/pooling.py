@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from didact.core.model import At, Attention, Batch, Listen, TokenMask, TokenVectors, Trace
+from didact.core.model import Attention, Batch, InputLevel, TokenMask, TokenVectors, Trace, TraceField
 from didact.core.normalise import softmax_over
 from didact.core.task import Task
 from didact.models.frozen import word_embeddings
@@ -32,7 +32,7 @@ class PoolingModel(NativeModel):
         assert not isinstance(reader, PatchReader)
         self.reader = reader = replace(reader, special=False)
         width = options["width"]
-        self.reading = "mean"
+        self.pooling_position = "mean"
         self.max_length = options["length"]
         self.words = word_embeddings(reader, width, options["embeddings"])
         if isinstance(self.words, nn.Embedding):
@@ -69,7 +69,7 @@ class PoolingModel(NativeModel):
             "which has none" if self.score is None else "which has only the attention it pools with ('mean', 'reading')"
         )
 
-    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:  # noqa: ARG002
+    def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors:  # noqa: ARG002
         """The word embeddings: nothing lies between them and the first layer."""
         return self.words(batch.tokens)
 
@@ -78,11 +78,11 @@ class PoolingModel(NativeModel):
         embeddings: TokenVectors,
         batch: Batch,
         *,
-        at: At = "word",  # noqa: ARG002
-        listen: Collection[Listen] = (),
-        blank: TokenMask | None = None,
+        at: InputLevel = "word",  # noqa: ARG002
+        listen: Collection[TraceField] = (),
+        zero_values_at: TokenMask | None = None,
     ) -> Trace:
-        self.check_attention(listen, blank)
+        self.check_attention(listen, zero_values_at)
         heard = frozenset(listen)
         parts = self._parts(batch)
         states = self._states(self.dropout(embeddings), parts)

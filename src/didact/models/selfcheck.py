@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from didact.core.model import At, Batch, Listen, Reading, evaluating
+from didact.core.model import Batch, InputLevel, PoolingPosition, TraceField, eval_mode
 from didact.errors import UnsupportedError
 from didact.models.attention import implementation
 from didact.models.hooks import first_output, foreign_errors, no_white_box
@@ -30,7 +30,7 @@ _LEAST_SCALE: Final = 0.1  # of logits; below it, differences are absolute
 _CHUNKS: Final = ("lsh_attn_chunk_length", "local_attn_chunk_length", "block_per_row")
 _CAPTURING: Final = "_output_capturing_hooks_installed"  # transformers' mark of a model that has its hooks
 
-_READINGS: dict[str, Reading] = {}
+_READINGS: dict[str, PoolingPosition] = {}
 _SOURCES: dict[str, "AttentionSource"] = {}
 _PASSED: set[str] = set()
 
@@ -68,7 +68,7 @@ def check_model(model: HuggingFaceModel) -> None:
     _PASSED.add(key)
 
 
-_WAYS: Final[tuple[tuple[At, bool, str], ...]] = (
+_WAYS: Final[tuple[tuple[InputLevel, bool, str], ...]] = (
     ("word", False, "from word embeddings, in a padded batch,"),
     ("word", True, "with didact's attention function, in a padded batch,"),
     ("embedding", False, "from the output of its embedding block, in a padded batch,"),
@@ -83,7 +83,7 @@ def _alone(model: HuggingFaceModel, batch: Batch, row: int) -> Tensor:
     return nn.functional.pad(logits, (0, missing), value=-torch.inf) if model.task.is_per_token else logits
 
 
-def _answers(model: HuggingFaceModel, batch: Batch, at: At, *, recorded: bool) -> Tensor:
+def _answers(model: HuggingFaceModel, batch: Batch, at: InputLevel, *, recorded: bool) -> Tensor:
     """Logits of a batch. Embeddings are used twice, so that a model that changes them in place is noticed."""
     embeddings = model.embed(batch, at=at)
     for _ in range(2 if recorded else 1):
@@ -172,7 +172,7 @@ def _check_chunks(model: HuggingFaceModel) -> None:
 # -- where the head pools ---------------------------------------------------------------------------------------------
 
 
-def measured_reading(model: HuggingFaceModel) -> Reading:
+def measured_reading(model: HuggingFaceModel) -> PoolingPosition:
     """Where the head pools, from the gradient of the logits of two rows alone at their last hidden states."""
     key = _key(model)
     if key in _READINGS:
@@ -184,7 +184,7 @@ def measured_reading(model: HuggingFaceModel) -> Reading:
             part = batch.select([row])
             weights = _weights(model, part)
             kinds.add("unknown" if weights is None else kind_of(weights[0], _dtype(model)))
-        reading: Reading = kinds.pop() if len(kinds) == 1 else "measured"
+        reading: PoolingPosition = kinds.pop() if len(kinds) == 1 else "measured"
         if reading == "last":
             _settle(model, batch)
         if reading == "unknown":
@@ -208,7 +208,7 @@ def _settle(model: HuggingFaceModel, batch: Batch) -> None:
         model.passed(model.embed(batch), batch)
 
 
-def _by_answers(model: HuggingFaceModel, batch: Batch) -> Reading:
+def _by_answers(model: HuggingFaceModel, batch: Batch) -> PoolingPosition:
     """Without gradients (quantised weights): the last real token, if answers in a batch are right only from there."""
     with torch.no_grad():
         alone = torch.cat([_alone(model, batch, row) for row in range(len(batch))])
@@ -245,7 +245,7 @@ def attention_source(model: HuggingFaceModel) -> AttentionSource:
 def _source(model: HuggingFaceModel, batch: Batch) -> AttentionSource:
     layers = int(model.model.config.num_hidden_layers)
     words = model.embed(batch)
-    listen: tuple[Listen, ...] = ("full",)
+    listen: tuple[TraceField, ...] = ("full",)
     ear = Ear(listen, batch, "first")
     model.passed(words, batch, ear=ear)
     returned = _returned(model, words, batch)
@@ -323,7 +323,7 @@ def _undisturbed(model: HuggingFaceModel) -> Iterator[None]:
         with (
             torch.random.fork_rng(devices=list(devices)),
             torch.inference_mode(False),
-            evaluating(model),
+            eval_mode(model),
             without_warnings_of_transformers(),
             warnings.catch_warnings(),
         ):

@@ -23,7 +23,7 @@ def check_accelerate() -> None:
         ) from None
 
 
-def is_spread(model: nn.Module) -> bool:
+def is_dispatched(model: nn.Module) -> bool:
     """Whether accelerate moves the model's inputs or weights while it runs."""
     return any(hasattr(module, "_hf_hook") for module in model.modules())
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from didact.core.model import Model, Row, white_box
+from didact.core.model import Model, Row, require_model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
@@ -140,7 +140,8 @@ def student_init(
     if spec == "same":
         if teacher.library == "native":
             return _native(
-                spec, {**white_box(teacher, "same").facts(), "task": task.name, "classes": classes, "truncate": True}
+                spec,
+                {**require_model(teacher, "same").facts(), "task": task.name, "classes": classes, "truncate": True},
             )
         return _same(teacher, task, classes, base, trust_remote_code)
     if is_native(spec):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from didact.core.batch import Pieces
+from didact.core.batch import TokenizedRow
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.errors import ShapeError, UnsupportedError
@@ -19,7 +19,7 @@ _LOCK: Final = threading.RLock()  # truncation and padding are a state of the to
 
 def tokenized(
     tokenizer: Any, rows: Sequence[Row], *, task: Task, name: str, max_length: int | None, has_types: bool
-) -> list[Pieces]:
+) -> list[TokenizedRow]:
     """The pieces of each row, cut to `max_length`; of a question and a passage only the passage is cut."""
     options: dict[str, object] = {"return_offsets_mapping": True, "verbose": False}
     if max_length is not None:
@@ -37,7 +37,7 @@ def tokenized(
         ) from error
     types = encoded.get("token_type_ids") if has_types else None
     pieces = [
-        Pieces(
+        TokenizedRow(
             tokens=np.array(encoded["input_ids"][index], dtype=np.int64),
             segments=np.array([-1 if s is None else s for s in encoded.sequence_ids(index)], dtype=np.int64),
             offsets=np.array(encoded["offset_mapping"][index], dtype=np.int64).reshape(-1, 2),

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
 
-from didact.core.batch import Batch, Pieces, patch_batch, text_batch
+from didact.core.batch import Batch, TokenizedRow, patch_batch, text_batch
 from didact.core.row import Row
 from didact.core.words import words
 from didact.errors import OptionError, ShapeError
@@ -48,7 +48,7 @@ class WordTokenizer:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def pieces(self, row: Row, *, longest: int | None = None) -> Pieces:
+    def pieces(self, row: Row, *, longest: int | None = None) -> TokenizedRow:
         """One piece per word. `longest` cuts the end off the longest text first."""
         cut = [[(self._number(text[w.start : w.end]), w.start, w.end) for w in words(text)] for text in row.texts]
         around = (FIRST, SEPARATOR) if self.special else (None, None)
@@ -57,7 +57,7 @@ class WordTokenizer:
     def encode(self, rows: Sequence[Row], *, longest: int | None = None) -> Batch:
         return text_batch(rows, [self.pieces(row, longest=longest) for row in rows], padding=PADDING)
 
-    def filler(self, name: str) -> int | None:
+    def special_token_id(self, name: str) -> int | None:
         return {"pad": PADDING, "mask": MASK, "unk": UNKNOWN}[name]
 
     def token_name(self, token: int) -> str:
@@ -138,7 +138,7 @@ class PieceReader:
                 used.update(encoding.ids)
         return replace(self, ids=tuple(sorted(used)))
 
-    def pieces(self, row: Row, *, longest: int | None = None) -> Pieces:
+    def pieces(self, row: Row, *, longest: int | None = None) -> TokenizedRow:
         """The row as the base's tokenizer cuts it. `longest` cuts the end off the longest text first."""
         return self._pieces(row, [self._backend.encode(text, add_special_tokens=False) for text in row.texts], longest)
 
@@ -150,7 +150,7 @@ class PieceReader:
         # Padding is masked everywhere: without a token for it, any will do.
         return text_batch(rows, found, padding=self._number(self.pad) or 0)
 
-    def _pieces(self, row: Row, encoded: Sequence[Encoding], longest: int | None) -> Pieces:
+    def _pieces(self, row: Row, encoded: Sequence[Encoding], longest: int | None) -> TokenizedRow:
         cut = [[(token, *where) for token, where in zip(one.ids, one.offsets, strict=True)] for one in encoded]
         around = (self.cls, self.sep) if self.special else (None, None)
         pieces = _joined(cut, *around, longest=longest)
@@ -159,7 +159,7 @@ class PieceReader:
             pieces.tokens[:] = [self._number(piece) or 0 for piece in pieces.tokens.tolist()]
         return pieces
 
-    def filler(self, name: str) -> int | None:
+    def special_token_id(self, name: str) -> int | None:
         return self._number({"pad": self.pad, "mask": self.mask, "unk": self.unk}[name])
 
     def token_name(self, token: int) -> str:
@@ -214,7 +214,7 @@ def _opened(tokenizer: str) -> tuple[Tokenizer, int]:
 
 def _joined(
     texts: Sequence[list[tuple[int, int, int]]], first: int | None, after: int | None, *, longest: int | None
-) -> Pieces:
+) -> TokenizedRow:
     """Texts as (token, start, end), behind the token `first` and each before the token `after`, cut to `longest`."""
     room = None if longest is None else longest - (first is not None) - len(texts) * (after is not None)
     if room is not None and room < 1:
@@ -226,10 +226,10 @@ def _joined(
         parts += [(token, segment, start, end) for token, start, end in text]
         parts += [] if after is None else [(after, -1, 0, 0)]
     table = np.array(parts, dtype=np.int64).reshape(-1, 4)
-    return Pieces(table[:, 0].copy(), table[:, 1].copy(), table[:, 2:].copy())
+    return TokenizedRow(table[:, 0].copy(), table[:, 1].copy(), table[:, 2:].copy())
 
 
-def trim(texts: Sequence[str], pieces: Pieces) -> None:
+def trim(texts: Sequence[str], pieces: TokenizedRow) -> None:
     """Take the white space off the edges of each piece's characters: some tokenizers count the space before a word."""
     for index, (segment, (start, end)) in enumerate(zip(pieces.segments, pieces.offsets, strict=True)):
         if segment < 0 or start >= end:

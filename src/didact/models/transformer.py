@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from didact.core.encoder_layer import Attend, EncoderLayer
-from didact.core.model import At, Batch, Listen, TokenMask, TokenVectors, Trace
+from didact.core.model import Batch, InputLevel, TokenMask, TokenVectors, Trace, TraceField
 from didact.core.task import Task
 from didact.errors import OptionError
 from didact.models.frozen import LEARNED, word_embeddings
@@ -50,7 +50,7 @@ class TransformerModel(NativeModel):
         )  # fmt: skip
         if width % heads:
             raise OptionError(f"A width of {width} cannot be shared by {heads} heads: it must be a multiple of them.")
-        self.reading = "mean" if pool == "mean" else "first"
+        self.pooling_position = "mean" if pool == "mean" else "first"
         self.max_length = length
         if isinstance(reader, PatchReader) and embeddings == LEARNED:
             self.max_length = reader.patches + 1
@@ -69,7 +69,7 @@ class TransformerModel(NativeModel):
         self.mix = ScalarMix(layers + 1) if mix else None
         self.head = nn.Linear(width, self.outputs)
 
-    def embed(self, batch: Batch, *, at: At = "word") -> TokenVectors:
+    def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors:
         if batch.pixels is None:
             words = self.words(batch.tokens)
         else:
@@ -82,11 +82,11 @@ class TransformerModel(NativeModel):
         embeddings: TokenVectors,
         batch: Batch,
         *,
-        at: At = "word",
-        listen: Collection[Listen] = (),
-        blank: TokenMask | None = None,
+        at: InputLevel = "word",
+        listen: Collection[TraceField] = (),
+        zero_values_at: TokenMask | None = None,
     ) -> Trace:
-        ear = Ear(listen, batch, self.reading, blank)
+        ear = Ear(listen, batch, self.pooling_position, zero_values_at)
         states = [self._placed(embeddings, batch) if at == "word" else embeddings]
         for layer in self.layers:
             states.append(layer(states[-1], self._attend(layer, ear)))
@@ -101,7 +101,7 @@ class TransformerModel(NativeModel):
     def _answer(self, states: TokenVectors, batch: Batch) -> Float[Tensor, "batch *output"]:
         if self.task.is_per_token:
             return self.task.token_logits(self.head(states), batch)
-        pooled = mean_over(states, batch.mask) if self.reading == "mean" else states[:, 0]
+        pooled = mean_over(states, batch.mask) if self.pooling_position == "mean" else states[:, 0]
         return self.head(self.dropout(pooled))
 
     def _attend(self, layer: nn.Module, ear: Ear) -> Attend:

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from didact.core.batch import Batch
 from didact.core.model import Model
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Trace, TraceField
 from didact.errors import OptionError, UnsupportedError
 from didact.results.explanations import Explanations
-from didact.students.lesson import Lesson, phrases_of
+from didact.students.lesson import Lesson, aligned_lesson
 from didact.students.strategy import Strategy
 
 
@@ -30,7 +30,7 @@ class Alignment(Strategy):
         self.beta = beta
 
     @property
-    def listen(self) -> Collection[Listen]:
+    def listen(self) -> Collection[TraceField]:
         return frozenset({"full"})
 
     def attach(self, model: Model, batch: Batch) -> None:  # noqa: ARG002
@@ -42,7 +42,7 @@ class Alignment(Strategy):
         model.check_attention(self.listen, None)
 
     def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        return phrases_of(maps, batch)
+        return aligned_lesson(maps, batch)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.phrases is not None

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.explanation import Signed
-from didact.core.model import Model, evaluating
+from didact.core.model import Model, eval_mode
 from didact.core.simplex import sparsemax
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Trace, TraceField
 from didact.errors import OptionError
 from didact.results.explanations import Explanations
-from didact.students.lesson import Lesson, check_share, mass_of, top_of
+from didact.students.lesson import Lesson, check_share, distribution_lesson, top_lesson
 from didact.students.strategy import Strategy
 
 Send = Literal["whole", "top"]
@@ -69,11 +69,11 @@ class Attention(Strategy):
         self.beta, self.k, self.temperature, self.floor = beta, k, temperature, floor
 
     @property
-    def listen(self) -> Collection[Listen]:
+    def listen(self) -> Collection[TraceField]:
         return frozenset({"mean"} if self.side == "mix" else {"reading"})
 
     def attach(self, model: Model, batch: Batch) -> None:
-        with evaluating(model), torch.no_grad():  # a student without attention refuses here
+        with eval_mode(model), torch.no_grad():  # a student without attention refuses here
             heard = model(batch.select([0]).to(model.device), listen=self.listen)
         if self.side == "mix":
             assert heard.mean is not None
@@ -82,9 +82,9 @@ class Attention(Strategy):
 
     def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
         if self.send == "top":
-            return top_of(maps, batch, k=self.k, temperature=self.temperature, floor=self.floor)
+            return top_lesson(maps, batch, k=self.k, temperature=self.temperature, floor=self.floor)
         signed: Signed = self.signed  # type: ignore[assignment]
-        return mass_of(maps, batch, signed=signed, temperature=self.temperature, floor=self.floor)
+        return distribution_lesson(maps, batch, signed=signed, temperature=self.temperature, floor=self.floor)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.mass is not None

@@ -46,7 +46,7 @@ class Lesson:
         return [one.name for one in fields(self) if getattr(self, one.name) is not None]
 
 
-def mass_of(
+def distribution_lesson(
     maps: Explanations, batch: Batch, *, signed: Signed = "absolute", temperature: float = 1.0, floor: float = 1e-3
 ) -> Lesson:
     """The whole explanation as a distribution over the student's units (DESIGN: what is sent is decided by `kind`).
@@ -56,20 +56,20 @@ def mass_of(
     """
     _check_rows(maps, batch)
     if maps.kind == "binary":
-        return _uniform(marks_of(maps, batch), batch, temperature=temperature, floor=floor)
+        return _uniform(marks_lesson(maps, batch), batch, temperature=temperature, floor=floor)
     sent = padded(maps, batch, normalise=lambda source: source.as_distribution(signed=signed, temperature=temperature))
     # One in sum again, after what was lost; uniform where nothing arrived.
     return Lesson(mass=sent.as_distribution().to(torch.get_default_dtype()), lost=sent.lost)
 
 
-def top_of(
+def top_lesson(
     maps: Explanations, batch: Batch, *, k: float = 0.1, temperature: float = 1.0, floor: float = 1e-3
 ) -> Lesson:
     """The top words alone, all alike: 1 against `floor`."""
-    return _uniform(marks_of(maps, batch, k=k), batch, temperature=temperature, floor=floor)
+    return _uniform(marks_lesson(maps, batch, k=k), batch, temperature=temperature, floor=floor)
 
 
-def marks_of(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
+def marks_lesson(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
     """The student's pieces of the top ceil(k · words) words, counted before they cross to the student's tokenizer.
 
     Signed scores go by their size; ties by position. What is marked already is sent as it was marked.
@@ -81,7 +81,7 @@ def marks_of(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
     return Lesson(marks=sent.scores != 0, lost=sent.lost)
 
 
-def phrases_of(maps: Explanations, batch: Batch) -> Lesson:
+def aligned_lesson(maps: Explanations, batch: Batch) -> Lesson:
     """Aligned phrases on the student's positions. A pair of which the student cannot read one side is left out."""
     _check_rows(maps, batch)
     if maps.alignments is None:

@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from didact.core.batch import Batch
-from didact.core.model import Model, evaluating
-from didact.core.trace import Listen, Trace
+from didact.core.model import Model, eval_mode
+from didact.core.trace import Trace, TraceField
 from didact.errors import OptionError
 from didact.results.explanations import Explanations
 from didact.students.crf import LinearChainCRF
-from didact.students.lesson import Lesson, check_share, marks_of
+from didact.students.lesson import Lesson, check_share, marks_lesson
 from didact.students.strategy import Strategy
 
 
@@ -33,11 +33,11 @@ class Multitask(Strategy):
         self.beta, self.k, self.per = beta, k, per
 
     @property
-    def listen(self) -> Collection[Listen]:
+    def listen(self) -> Collection[TraceField]:
         return frozenset({"hidden"})
 
     def attach(self, model: Model, batch: Batch) -> None:
-        with evaluating(model), torch.no_grad():
+        with eval_mode(model), torch.no_grad():
             heard = model(batch.select([0]).to(model.device), listen=self.listen)
         assert heard.hidden is not None
         width, like = heard.hidden[-1].shape[-1], heard.hidden[-1]
@@ -45,7 +45,7 @@ class Multitask(Strategy):
         self.chain = LinearChainCRF(2).to(like)
 
     def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        return marks_of(maps, batch, k=self.k)
+        return marks_lesson(maps, batch, k=self.k)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.marks is not None

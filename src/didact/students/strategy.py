@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from didact.core.batch import Batch
 from didact.core.model import Model
-from didact.core.trace import Listen, Trace
+from didact.core.trace import Trace, TraceField
 from didact.results.explanations import Explanations
-from didact.students.lesson import Lesson, mass_of
+from didact.students.lesson import Lesson, distribution_lesson
 
 
 class Strategy(nn.Module, ABC):
@@ -23,7 +23,7 @@ class Strategy(nn.Module, ABC):
     version: ClassVar[int] = 1
 
     @property
-    def listen(self) -> Collection[Listen]:
+    def listen(self) -> Collection[TraceField]:
         """What of the student's forward pass it reads; a plain attribute does as well."""
         return ()
 
@@ -35,7 +35,7 @@ class Strategy(nn.Module, ABC):
 
         Rows of both are in one order.
         """
-        return mass_of(maps, batch)
+        return distribution_lesson(maps, batch)
 
     @abstractmethod
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:

@@ -150,7 +150,7 @@ def _rows(
     from didact.core.dataset import Split
 
     aligned, note = align_rows(
-        Split("all", list(data.every_row()), data.classes), model, classes=classes, required=required
+        Split("all", list(data.iter_rows()), data.classes), model, classes=classes, required=required
     )
     if note is not None:
         _LOG.warning(note)

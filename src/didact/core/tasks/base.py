@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from didact.core.target import Scale, Target
 
     Logits: TypeAlias = Float[Tensor, "batch *output"]
-    Goals: TypeAlias = Shaped[Tensor, "batch *goal"]
+    TrainingTargets: TypeAlias = Shaped[Tensor, "batch *goal"]
 
 Activation: TypeAlias = Literal["softmax", "sigmoid"]
 Values: TypeAlias = Float[np.ndarray, "row width"]
@@ -132,18 +132,18 @@ class Task(ABC):
         """Values that have these probabilities. A ValueError tells what is wrong with those of a row."""
         return probabilities
 
-    def in_words(self, outputs: "Outputs", classes: Sequence[str] | None) -> list[str]:  # noqa: ARG002
+    def format_answers(self, outputs: "Outputs", classes: Sequence[str] | None) -> list[str]:  # noqa: ARG002
         """Each answer as people read it: by default the value, which is a number."""
         return [f"{value:.4g}" for value in outputs.values[:, 0]]
 
     # -- learning, and how well it went -------------------------------------------------------------------------------
 
     @abstractmethod
-    def goals(self, outputs: "Outputs", batch: "Batch", *, soft: bool = False) -> "Goals":
+    def training_targets(self, outputs: "Outputs", batch: "Batch", *, soft: bool = False) -> "TrainingTargets":
         """The answers as a model learns them. With `soft`, the probabilities of all classes instead of the best."""
 
     @abstractmethod
-    def loss(self, logits: "Logits", goal: "Goals") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """One loss per row."""
 
     def agreement(self, answers: "Outputs", reference: "Outputs") -> Float[np.ndarray, " row"]:  # noqa: ARG002

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from didact.core.batch import Batch
     from didact.core.target import Scale, Target
-    from didact.core.tasks.base import Goals, Logits
+    from didact.core.tasks.base import Logits, TrainingTargets
 
 _RULED_OUT: Final = -30.0  # log-probability of all classes but the gold one; finite, for what is computed later
 
@@ -36,16 +36,16 @@ class Classification(Task):
             raise ValueError("is negative or does not sum to 1")
         return np.log(probabilities.clip(1e-12))
 
-    def in_words(self, outputs: Outputs, classes: Sequence[str] | None) -> list[str]:
+    def format_answers(self, outputs: Outputs, classes: Sequence[str] | None) -> list[str]:
         names = classes or [f"class {index}" for index in range(outputs.values.shape[1])]
         return [names[label] for label in outputs.labels]
 
-    def goals(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "Goals":  # noqa: ARG002
+    def training_targets(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "TrainingTargets":  # noqa: ARG002
         import torch
 
         return torch.from_numpy(outputs.probabilities if soft else outputs.labels)
 
-    def loss(self, logits: "Logits", goal: "Goals") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """Cross-entropy, on a label or on probabilities."""
         from torch.nn.functional import cross_entropy
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from didact.core.batch import Batch
     from didact.core.target import Scale, Target
-    from didact.core.tasks.base import Goals, Logits
+    from didact.core.tasks.base import Logits, TrainingTargets
 
 _CUT_OFF: Final = -100  # the goal of an answer that the model cannot read: the loss leaves it out
 
@@ -69,12 +69,12 @@ class Reading(Task):
     def answer_texts(self, rows: Sequence[Row], values: Values) -> Texts | None:
         return tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
 
-    def in_words(self, outputs: Outputs, classes: Sequence[str] | None) -> list[str]:
+    def format_answers(self, outputs: Outputs, classes: Sequence[str] | None) -> list[str]:
         if outputs.answers is None:
-            return super().in_words(outputs, classes)
+            return super().format_answers(outputs, classes)
         return [texts[0] for texts in outputs.answers]
 
-    def goals(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "Goals":  # noqa: ARG002
+    def training_targets(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "TrainingTargets":  # noqa: ARG002
         """The first and last token of each answer."""
         import torch
 
@@ -86,7 +86,7 @@ class Reading(Task):
                 tokens[index] = torch.tensor([inside[0], inside[-1]])
         return tokens
 
-    def loss(self, logits: "Logits", goal: "Goals") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """The mean of the cross-entropies of start and end."""
         import torch
         from torch.nn.functional import cross_entropy
@@ -110,7 +110,7 @@ class Reading(Task):
     def target_of(self, outputs: Outputs, batch: "Batch", *, scale: "Scale" = "logit") -> "Target":
         from didact.core.target import Target
 
-        tokens = self.goals(outputs, batch)
+        tokens = self.training_targets(outputs, batch)
         lost = [name for name, ends in zip(outputs.ids, tokens.tolist(), strict=True) if ends[0] < 0]
         if lost:
             raise DataError(f"The answers of {len(lost)} rows lie beyond what the model reads:", lost)

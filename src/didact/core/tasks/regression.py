@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from didact.core.batch import Batch
-    from didact.core.tasks.base import Goals, Logits
+    from didact.core.tasks.base import Logits, TrainingTargets
 
 
 class Regression(Task):
@@ -48,12 +48,12 @@ class Regression(Task):
         is_single = not any(names.issuperset(pair) for pair in columns.PAIRS) and not names.isdisjoint(columns.TEXTS)
         return is_single and "score" in names and names.isdisjoint(columns.LABELS)
 
-    def goals(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "Goals":  # noqa: ARG002
+    def training_targets(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "TrainingTargets":  # noqa: ARG002
         import torch
 
         return torch.from_numpy(outputs.values[:, 0])
 
-    def loss(self, logits: "Logits", goal: "Goals") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """The squared error."""
         return (logits[:, 0] - goal.to(logits.dtype)) ** 2
 

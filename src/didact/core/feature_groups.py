@@ -12,7 +12,7 @@ from didact.errors import OptionError
 LEVELS: Final = ("token", "word")
 
 
-def players_of(batch: Batch, *, level: str = "token") -> Int[Tensor, "batch token"]:
+def feature_groups(batch: Batch, *, level: str = "token") -> Int[Tensor, "batch token"]:
     """For each position the number of its player, in reading order from 0; -1 where there is none.
 
     A piece that belongs to no word (white space) is a player of its own. Words are keyed by (segment, word), so that
@@ -27,7 +27,7 @@ def players_of(batch: Batch, *, level: str = "token") -> Int[Tensor, "batch toke
     return torch.where(batch.units, begins.long().cumsum(-1) - 1, -1)
 
 
-def on_positions(
+def to_first_positions(
     scores: Float[Tensor, "batch player"], players: Int[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
     """Each player's score on its first position, 0 elsewhere: sums over words stay what they are."""
@@ -36,7 +36,7 @@ def on_positions(
     return scores.gather(1, players.clamp_min(0)) * first_positions(players)
 
 
-def over_positions(
+def share_among_positions(
     mass: Float[Tensor, "batch token"], players: Int[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
     """Each player's mass shared evenly among its positions: sums over words stay what they are."""

@@ -25,7 +25,7 @@ class ClassIndex(int):
     """A class by its index, even where another class has that number as its name."""
 
 
-def aim(
+def resolve_target(
     teacher: Teacher,
     rows: Sequence[Row],
     batch: Batch,
@@ -79,7 +79,7 @@ def _gold(teacher: Teacher, rows: Sequence[Row]) -> Outputs:
     return people.predict(rows)
 
 
-def refusal(teacher: Teacher, option: str, value: object) -> str | None:
+def unsupported_option(teacher: Teacher, option: str, value: object) -> str | None:
     """Why this teacher cannot serve an option that all methods share; None if it can."""
     if option in ("baseline", "replace") and not isinstance(teacher, Differentiable):
         return (
