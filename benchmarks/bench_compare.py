@@ -25,7 +25,7 @@ from didact.comparing.training_run import Cell, run_cell
 from didact.core.seeds import seed_from
 from didact.data.subset import subset
 from didact.execution.base import open_runner
-from didact.learning.fit import Training, answers, shuffled
+from didact.learning.fit import Training, predict_examples, shuffled
 from didact.learning.teach import teach
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
@@ -59,7 +59,7 @@ def bare_cell(cell: Cell, classroom: Classroom) -> None:
     mix = torch.nn.Parameter(torch.zeros(8))
     parameters = [*student.parameters(), mix]
     optimiser = torch.optim.Adam(parameters, lr=training.rate, fused=True)
-    dev_parts, test_parts = dev.parts(64), test.parts(256)
+    dev_parts, test_parts = dev.batches(64), test.batches(256)
     best, kept = -1.0, {}
     for epoch in range(1, training.epochs + 1):
         student.train()
@@ -96,7 +96,7 @@ def taught(cell: Cell, classroom: Classroom) -> None:
     student = classroom.start(cell.start).build(seed_from(cell.seed, "student"))
     strategy = build_strategy(parse_spec(cell.strategy))
     teach(student, strategy, maps, train, examples["dev"], Training(**cell.training, seed=cell.seed))
-    answers(student, examples["test"].parts(256))
+    predict_examples(student, examples["test"].batches(256))
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ import didact
 from didact.core.row import Row
 from didact.evaluation.cost import cost_of
 from didact.files.store import Store
-from didact.models.hub import located
+from didact.models.hub import locate_base
 from didact.models.huggingface import HuggingFaceModel
 
 LENGTHS, SIZES, HEADS = (32, 64, 128, 256, 512), (125, 250, 500, 1000), (1, 4, 16)
@@ -73,7 +73,7 @@ def bert(layers: int, width: int, heads: int) -> BertForSequenceClassification:
 
 
 def tokenizer() -> object:
-    return AutoTokenizer.from_pretrained(located("minilm")[0])  # BERT's own word pieces
+    return AutoTokenizer.from_pretrained(locate_base("minilm")[0])  # BERT's own word pieces
 
 
 def growth() -> None:

@@ -34,7 +34,7 @@ from didact.core.target import Target
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, scored_units
 from didact.learning.fit import Training
-from didact.learning.l2e import Imitated, learn_network
+from didact.learning.l2e import L2EExamples, train_network
 from didact.models.build import build_model
 
 ROWS, FEW, LEARNED = 128, 2, 2000
@@ -117,9 +117,9 @@ class Bench:
         batch = self.model.encode(self.rows)
         scored = scored_units(batch, "token")
         weights = torch.randn(*scored.shape, 1, dtype=torch.float64) * scored[..., None]
-        rows = Imitated(batch, weights, scored, torch.zeros(len(batch), dtype=torch.long))
+        rows = L2EExamples(batch, weights, scored, torch.zeros(len(batch), dtype=torch.long))
         began = time.perf_counter()
-        learn_network(self.l2e, self.model, rows, rows.select(range(8)), Training(epochs=2, batch_size=32))
+        train_network(self.l2e, self.model, rows, rows.select(range(8)), Training(epochs=2, batch_size=32))
         return (time.perf_counter() - began) / 2 / ROWS * LEARNED * 12
 
 
@@ -175,13 +175,13 @@ def held(formulation: str) -> dict[str, float]:
     scored = scored_units(batch, "token")
     assert int(scored.sum(-1).min()) == 512, scored.sum(-1)
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=(*scored.shape, 1))) * scored[..., None]
-    given = Imitated(batch, weights, scored, torch.zeros(len(batch), dtype=torch.long))
+    given = L2EExamples(batch, weights, scored, torch.zeros(len(batch), dtype=torch.long))
     training = Training(epochs=1, batch_size=32)
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     resting = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    learn_network(explainer, model, given, given.select([0]), training)
+    train_network(explainer, model, given, given.select([0]), training)
     return {"extra": _status("VmHWM") - resting, "resting": resting}
 
 

@@ -27,7 +27,7 @@ import didact
 from didact.core.model import Model
 from didact.core.row import Row
 from didact.errors import DidactError
-from didact.models.attention import implementation
+from didact.models.attention_function import attention_implementation
 
 TARGET: Final = Path(__file__).with_name("models.md")
 BEGIN: Final = "<!-- models table: made by docs/make_models_table.py -->"
@@ -134,7 +134,7 @@ def compared_attention(teacher: Model, model: Any, processor: Any, rows: Sequenc
         trace = teacher(batch, listen=("full", "reading"))
     assert trace.full is not None
     try:
-        with torch.no_grad(), implementation(model, "eager"):
+        with torch.no_grad(), attention_implementation(model, "eager"):
             given = [model(**plain_inputs(processor, row), output_attentions=True).attentions for row in rows]
     except Exception:  # some heads take no such argument, some layers have no attention
         return None

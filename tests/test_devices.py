@@ -13,7 +13,7 @@ from didact.explainers import EXPLAINERS
 from didact.explaining.explain import explain
 from didact.learned.l2e import learn_l2e
 from didact.learned.smat import learn_smat
-from didact.learning.fit import Examples, Training, answers
+from didact.learning.fit import Examples, Training, predict_examples
 from didact.learning.teach import teach
 from didact.learning.train import train_teacher
 from didact.metrics import METRICS
@@ -148,7 +148,7 @@ class Lesson:
         chosen = build_strategy(parse_spec(strategy or "attention"))
         known = Training(epochs=1, batch_size=4, **training)
         teach(student, chosen, None if strategy is None else self.maps, *self.sets, known)
-        return answers(student, self.sets[1].parts(8)).values
+        return predict_examples(student, self.sets[1].batches(8)).values
 
 
 @pytest.mark.parametrize("case", STRATEGIES_TRIED)

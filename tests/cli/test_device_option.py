@@ -65,7 +65,7 @@ def test_a_device_that_is_not_here(places, command, device):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_cannot_be_spread(places, command, monkeypatch):
     """What is trained, and native teachers."""
-    monkeypatch.setattr("didact.models.load.usual_device", lambda: "cpu")  # not a device of other tests
+    monkeypatch.setattr("didact.models.load.default_device", lambda: "cpu")  # not a device of other tests
     wanted = "what is trained needs one" if command in ("train", "demo") else "spreads Hugging Face models"
     assert wanted in told(places, command, "--device", "auto")
 

@@ -16,7 +16,7 @@ from didact.cli.main import app
 from didact.errors import OptionError, PlanError, UnknownNameError, UnsupportedError
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer
-from didact.learning.student_objects import student_of
+from didact.learning.student_objects import as_student_spec
 from didact.metrics import METRICS
 from didact.models import MODELS
 from didact.models.pool import PoolModel
@@ -175,26 +175,26 @@ class TestStudents:
     @pytest.mark.parametrize("name", list(STRATEGIES))
     def test_our_own_strategies_as_objects_are_what_their_names_are(self, name):
         built = build_strategy(Spec(name))
-        spec = student_of(("pool(width=8)", built))
+        spec = as_student_spec(("pool(width=8)", built))
         assert str(spec) == f"pool(width=8)/{name}"
         assert strategy_options(spec.strategy) == strategy_options(Spec(name))
 
     def test_options_that_are_not_defaults_are_written(self):
-        assert str(student_of(Attention(beta=2, side="cls"))) == "default/attention(beta=2.0, side=cls)"
-        assert str(student_of("same/multitask(k=0.2)")) == "same/multitask(k=0.2)"
-        assert student_of(parse_student("pool/attention@sgd")).optimiser == "sgd"
+        assert str(as_student_spec(Attention(beta=2, side="cls"))) == "default/attention(beta=2.0, side=cls)"
+        assert str(as_student_spec("same/multitask(k=0.2)")) == "same/multitask(k=0.2)"
+        assert as_student_spec(parse_student("pool/attention@sgd")).optimiser == "sgd"
 
     def test_classes_without_a_name_get_their_own(self):
-        assert str(student_of((partial(Gru, width=8), Pull(beta=2.0)))) == "Gru(width=8)/Pull(beta=2.0)"
-        assert str(student_of(Gru)) == "Gru/attention"
-        assert str(student_of(Pull)) == "default/Pull"
+        assert str(as_student_spec((partial(Gru, width=8), Pull(beta=2.0)))) == "Gru(width=8)/Pull(beta=2.0)"
+        assert str(as_student_spec(Gru)) == "Gru/attention"
+        assert str(as_student_spec(Pull)) == "default/Pull"
         assert (set(STRATEGIES.local), set(MODELS.local)) == ({"Pull"}, {"Gru"})
         assert MODELS["Gru"].about == "A GRU over the words"
 
     def test_decorated_ones_keep_theirs(self):
         didact.strategy("pull", needs="attention")(Pull)
         didact.student("gru")(Gru)
-        assert str(student_of((Gru, Pull()))) == "gru/pull"
+        assert str(as_student_spec((Gru, Pull()))) == "gru/pull"
         assert STRATEGIES["pull"].needs == "attention"
         assert str(parse_student("gru(width=8)/pull(beta=3)")) == "gru(width=8)/pull(beta=3)"
 
@@ -204,11 +204,11 @@ class TestStudents:
                 super().__init__(beta=gamma)
 
         with pytest.raises(OptionError, match=r"does not keep 'gamma'. Write self.gamma = gamma"):
-            student_of(Forgets())
+            as_student_spec(Forgets())
 
     def test_options_must_be_readable(self):
         with pytest.raises(OptionError, match="options are numbers, words, lists"):
-            student_of(Pull(beta=torch.nn.Linear(1, 1)))
+            as_student_spec(Pull(beta=torch.nn.Linear(1, 1)))
 
     @pytest.mark.parametrize(
         ("student", "message"),

@@ -247,13 +247,13 @@ class TestTuning:
 
     def test_the_best_on_dev_is_chosen(self, compare, planned, tmp_path, monkeypatch):
         """The second of three trials is made the best; of equals the lower loss wins."""
-        history = cells_module.best_of
+        history = cells_module.best_epoch
         numbers = iter([0.2, 0.9, 0.4] * 100)
 
         def ranked(epochs):
             return replace(history(epochs), dev_measure=next(numbers))
 
-        monkeypatch.setattr(cells_module, "best_of", ranked)
+        monkeypatch.setattr(cells_module, "best_epoch", ranked)
         compare(search_space={"beta": [1.0, 2.0, 3.0]}, seeds=1)
         store = Store(tmp_path / "run" / "cells")
         assert {store.load(cell.key).payload["trial"] for cell in planned[0]} == {1}

@@ -138,7 +138,7 @@ def test_a_cell_that_cannot_learn_takes_its_followers_with_it(compare, monkeypat
         tries.append(1)
         raise TrainingError("The mix collapsed in step 3.")
 
-    monkeypatch.setattr(cell_module, "learn_mix", broken)
+    monkeypatch.setattr(cell_module, "run_smat", broken)
     found = compare(explainers=["smat"], **SMALL)
     failed = {one["explainer"] for one in found.failed}
     assert failed == {"smat", "smat(cotrained)", "smat(flattened)", "attention_all(matched)"}

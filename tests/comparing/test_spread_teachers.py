@@ -21,7 +21,7 @@ from didact.learned.l2e import learn_l2e
 from didact.learned.smat import learn_smat
 from didact.models import load as load_module
 from didact.models.huggingface import HuggingFaceModel
-from didact.models.load import usual_device
+from didact.models.load import default_device
 from far import NAME, far
 
 DATA = "planted/sentiment(teach=10, explain=40, train=30, dev=8, test=16)"
@@ -65,7 +65,9 @@ def spread(monkeypatch, tmp_path):
         return loaded
 
     monkeypatch.setattr(BertForSequenceClassification, "from_pretrained", placed)
-    monkeypatch.setattr(load_module, "usual_device", lambda: "cpu")  # torch would say far, which tests have registered
+    monkeypatch.setattr(
+        load_module, "default_device", lambda: "cpu"
+    )  # torch would say far, which tests have registered
     return found
 
 
@@ -119,7 +121,7 @@ class TestComparisons:
 
         monkeypatch.setattr(TrainRunner, "run", there)
         monkeypatch.setattr(module, "checked_device", lambda _: None)  # it is there for cells alone
-        monkeypatch.setattr(load_module, "usual_device", lambda: NAME)
+        monkeypatch.setattr(load_module, "default_device", lambda: NAME)
         asked = {"students": ["pool(width=8)/attention"], **SMALL}
         handed = didact.load_teacher(name, device="auto")
         for folder, teacher, device in (("auto", name, "auto"), ("far", handed, NAME)):
@@ -211,12 +213,12 @@ def test_the_device_that_torch_would_choose(monkeypatch, kind):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: kind is not None)
     # Some versions of torch name the device that they were built for, there or not.
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device(kind or "cuda", 0))
-    assert usual_device() == (kind or "cpu")
+    assert default_device() == (kind or "cpu")
 
 
 def test_gpus(monkeypatch):
     assert module._gpus(CompareConfig(device="auto")) == 0.0
-    monkeypatch.setattr(load_module, "usual_device", lambda: "cuda")
+    monkeypatch.setattr(load_module, "default_device", lambda: "cuda")
     assert module._gpus(CompareConfig(device="auto")) == 1.0
     assert module._gpus(CompareConfig(device="auto", gpus=0.25)) == 0.25
 

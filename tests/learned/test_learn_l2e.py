@@ -16,7 +16,7 @@ from didact.explainers.learned import load_explainer
 from didact.explaining.explain import explain
 from didact.learned import l2e as module
 from didact.learned.l2e import learn_l2e
-from didact.learning.l2e import loss_of
+from didact.learning.l2e import row_losses
 from teachers import black_box, examples, teacher
 
 SMALL = {
@@ -138,13 +138,13 @@ def test_a_set_without_signs_gives_none(school):
 @pytest.fixture
 def lessons(monkeypatch):
     """What networks were taught with, and what teaching left: (arguments, found), one by one."""
-    kept, real = [], module.learn_network
+    kept, real = [], module.train_network
 
     def taught(*given, **options):
         kept.append((given, real(*given, **options)))
         return kept[-1][1]
 
-    monkeypatch.setattr(module, "learn_network", taught)
+    monkeypatch.setattr(module, "train_network", taught)
     return kept
 
 
@@ -156,9 +156,9 @@ def test_a_signed_order(school, lessons):
     for one, ((_, _, train, *_), _) in zip((found, sizes), lessons, strict=True):
         rows = train.to(torch.device("cpu"), one.network.head.weight.dtype)
         with torch.no_grad():
-            before = loss_of(one, teacher, rows)
+            before = row_losses(one, teacher, rows)
             one.network.head.bias += 3.0
-            after = loss_of(one, teacher, rows)
+            after = row_losses(one, teacher, rows)
         assert torch.allclose(before, after, atol=1e-4) == (one is sizes)
 
 
@@ -177,11 +177,11 @@ def test_the_best_epoch_is_kept(school, lessons):
     """With steps far too long later epochs are worse; the weights are those of the best."""
     found, teacher, _ = learned(school, training={"epochs": 6, "batch_size": 2, "rate": 0.5, "patience": 6})
     (_, _, _, dev, *_), left = lessons[0]
-    assert left.kept.number < len(left.history)
+    assert left.kept_epoch.number < len(left.history)
     rows = dev.to(torch.device("cpu"), found.network.head.weight.dtype)
     with torch.no_grad():
-        again = float(loss_of(found.eval(), teacher, rows).mean())
-    assert again == pytest.approx(left.kept.dev_loss, rel=1e-4)
+        again = float(row_losses(found.eval(), teacher, rows).mean())
+    assert again == pytest.approx(left.kept_epoch.dev_loss, rel=1e-4)
     assert again == pytest.approx(min(one.dev_loss for one in left.history), rel=1e-4)
 
 
@@ -242,16 +242,16 @@ def test_the_label_stands_at_both_ends(school, end):
 class TestCollecting:
     def test_goes_on_where_it_was(self, school, tmp_path, monkeypatch):
         teacher, data = school()
-        work = module.learn_network
+        work = module.train_network
 
         def stopped(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(module, "learn_network", stopped)
+        monkeypatch.setattr(module, "train_network", stopped)
         with pytest.raises(KeyboardInterrupt):
             learn_l2e(teacher, data, imitate="lime(samples=20)", out=tmp_path / "mine", **SMALL)
         spent = json.loads((tmp_path / "mine.learning" / "cost.json").read_text())["seconds"]["lime(samples=20)"]
-        monkeypatch.setattr(module, "learn_network", work)
+        monkeypatch.setattr(module, "train_network", work)
         asked = []
         monkeypatch.setattr("didact.explainers.lime.Lime.forward", lambda *_: asked.append(1))
         found = learn_l2e(teacher, data, imitate="lime(samples=20)", out=tmp_path / "mine", **SMALL)

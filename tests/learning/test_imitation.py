@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from didact.learning import imitation
-from didact.learning.imitation import (
+from didact.learning import l2e_losses
+from didact.learning.l2e_losses import (
     label_values,
     labelling_loss,
     labels_of,
@@ -60,7 +60,7 @@ class TestRanking:
         whole = ranking_loss(scores, weights, real)
         (slope,) = torch.autograd.grad(whole.sum(), scores)
         for cells in (1, 40, 100):
-            monkeypatch.setattr(imitation, "_CELLS", cells)
+            monkeypatch.setattr(l2e_losses, "_CELLS", cells)
             part = ranking_loss(scores, weights, real)
             torch.testing.assert_close(part, whole)
             torch.testing.assert_close(torch.autograd.grad(part.sum(), scores)[0], slope)

@@ -15,10 +15,10 @@ from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.explainers.build import build_explainer
 from didact.explainers.parts import explained_by
 from didact.explaining.component_scores import parts_of
+from didact.learning.differentiable_lessons import DifferentiableLessons
 from didact.learning.fit import Examples, Training
-from didact.learning.mixed import MixedLessons
 from didact.learning.outer_adam import OuterAdam
-from didact.learning.smat import SmatLoop, learn_mix
+from didact.learning.smat import SmatLoop, run_smat
 from didact.learning.smat_options import SmatOptions
 from didact.models import MODELS
 from didact.models.tokenizer import WordTokenizer
@@ -58,7 +58,7 @@ class Setting:
         self.train = Examples.of(self.student, tuple(self.given), outputs)
 
     def learn(self, smat=None, training=TRAINING, strategy=None, **more):
-        return learn_mix(
+        return run_smat(
             self.student, strategy or Attention(), self.explainer, self.parts, self.train, self.train, training,
             smat or SmatOptions(), **more,
         )  # fmt: skip
@@ -78,7 +78,9 @@ def test_what_is_sent_while_learning_is_what_is_sent_afterwards(kind, temperatur
         setting.explainer.coefficients += torch.linspace(0, 0.3, len(setting.explainer.names))
     maps = explained_by(setting.explainer, setting.parts)
     expected = distribution_lesson(maps, setting.train.batch, temperature=temperature).mass
-    lessons = MixedLessons(setting.parts, setting.train.batch, temperature=temperature, device=torch.device("cpu"))
+    lessons = DifferentiableLessons(
+        setting.parts, setting.train.batch, temperature=temperature, device=torch.device("cpu")
+    )
     chosen = torch.tensor([5, 0, 17])
     length = int(setting.train.batch.lengths[chosen].max())
     found = lessons(setting.explainer, chosen, length).mass
@@ -91,8 +93,8 @@ def test_learning_moves_the_mix_and_logs_it():
     done = setting.learn()
     assert [one.number for one in done.history] == [1, 2, 3]
     assert done.route == "double"
-    assert done.kept in done.history
-    assert 0 < done.kept.entropy <= np.log(8) + 1e-6
+    assert done.kept_epoch in done.history
+    assert 0 < done.kept_epoch.entropy <= np.log(8) + 1e-6
     assert setting.explainer.weights.detach().std() > 0, "it has learned"
     assert setting.explainer.weights.sum().item() == pytest.approx(1.0, abs=1e-5)
     again = Setting()
@@ -148,7 +150,7 @@ def test_stopped_and_resumed_it_ends_in_the_same_bytes(tmp_path, smat, optimiser
     for one, other in zip(resumed.student.parameters(), whole.student.parameters(), strict=True):
         assert torch.equal(one, other)
     assert again.history == done.history
-    assert again.kept == done.kept
+    assert again.kept_epoch == done.kept_epoch
 
 
 def test_a_damaged_checkpoint_is_started_over(tmp_path):

@@ -11,8 +11,8 @@ from didact.core.task import CLASSIFICATION, IMAGE, REGRESSION
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
 from didact.models.bilstm import BiLSTM, BiLSTMAttention, _run_packed, _run_step_by_step, _run_turned
 from didact.models.build import native_model
-from didact.models.frozen import FrozenWords, base_reader, standard_table
-from didact.models.native import native_from
+from didact.models.frozen_words import FrozenWordEmbeddings, base_reader, standardised_embeddings
+from didact.models.native import load_native
 from didact.models.pool import PoolModel
 from didact.models.tokenizer import PatchReader, PieceReader, WordTokenizer, reader_from
 from didact.models.transformer import TransformerModel
@@ -110,7 +110,7 @@ class TestTable:
     def test_is_standardised(self, base):
         weight = huggingface("bert")[0].get_input_embeddings().weight.detach().double().numpy()
         expected = (weight - weight.mean(0)) / np.sqrt(((weight - weight.mean(0)) ** 2).mean(0))
-        np.testing.assert_allclose(standard_table(base)[0].numpy(), expected, atol=1e-6)
+        np.testing.assert_allclose(standardised_embeddings(base)[0].numpy(), expected, atol=1e-6)
 
     def test_a_dimension_that_never_changes_is_zero(self, tmp_path):
         model, tokenizer = huggingface("bert")
@@ -118,14 +118,14 @@ class TestTable:
             model.get_input_embeddings().weight[:, 3] = 0.5
         model.save_pretrained(tmp_path)
         tokenizer.save_pretrained(tmp_path)
-        table, _ = standard_table(str(tmp_path))
+        table, _ = standardised_embeddings(str(tmp_path))
         assert table.isfinite().all()
         assert (table[:, 3] == 0).all()
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_is_frozen_shared_and_no_part_of_the_state(self, kind, base):
         model, other = build(kind, base), build(kind, base)
-        assert isinstance(model.words, FrozenWords)
+        assert isinstance(model.words, FrozenWordEmbeddings)
         assert not any("table" in name for name in model.state_dict())
         assert not any("table" in name for name, _ in model.named_parameters())
         assert model.words.table.data_ptr() == other.words.table.data_ptr()
@@ -140,7 +140,7 @@ class TestTable:
     def test_embed_looks_up_and_projects(self, base):
         model = build(BiLSTM, base)
         batch = model.encode(rows())
-        expected = model.words.project(standard_table(base)[0][batch.tokens])
+        expected = model.words.project(standardised_embeddings(base)[0][batch.tokens])
         torch.testing.assert_close(model.embed(batch), expected)
         assert model.embed(batch).shape[-1] == 16
 
@@ -149,7 +149,7 @@ class TestTable:
         expected = torch.rand(())
         torch.manual_seed(3)
         with torch.inference_mode():
-            standard_table(base)
+            standardised_embeddings(base)
         assert torch.equal(torch.rand(()), expected)
         model = build(PoolModel, base)
         model(model.encode(rows())).logits.sum().backward()
@@ -171,7 +171,7 @@ class TestKeeping:
     def test_saved_and_opened_again(self, kind, base, tmp_path):
         model = build(kind, base).eval()
         model.save(tmp_path)
-        again = native_from(tmp_path)
+        again = load_native(tmp_path)
         assert again.fingerprint() == model.fingerprint()
         assert np.array_equal(again.predict(rows()).values, model.predict(rows()).values)
 
@@ -186,7 +186,7 @@ class TestKeeping:
         assert all(torch.equal(one, other.state_dict()[name]) for name, one in model.state_dict().items())
         assert other.fingerprint() != model.fingerprint()
         with pytest.raises(RecordError, match="'pool' was built on the word embeddings of .* changed since"):
-            native_from(tmp_path)
+            load_native(tmp_path)
 
     def test_by_spec(self, base):
         spec = f"bilstm_attention(embeddings='{base}', width=8)"

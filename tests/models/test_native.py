@@ -16,8 +16,8 @@ from didact.core.task import CLASSIFICATION, IMAGE, READING, REGRESSION, TASKS
 from didact.errors import OptionError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.bilstm import BiLSTM, BiLSTMAttention
-from didact.models.frozen import base_reader
-from didact.models.native import _check_option, native_from
+from didact.models.frozen_words import base_reader
+from didact.models.native import _check_option, load_native
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import UNKNOWN, PatchReader, WordTokenizer
 from didact.models.transformer import TransformerModel
@@ -133,7 +133,7 @@ class TestEveryModel:
     def test_saved_and_opened_again(self, name, task, options, tmp_path):
         model = build(name, task, **options)
         model.save(tmp_path)
-        again = native_from(tmp_path)
+        again = load_native(tmp_path)
         assert again.fingerprint() == model.fingerprint()
         ours, theirs = model.predict(examples(task)), again.predict(examples(task))
         assert np.array_equal(ours.values, theirs.values)

@@ -14,7 +14,7 @@ from didact.data.load import load_data
 from didact.errors import UnsupportedError
 from didact.explaining.saved_teacher import TeacherSource
 from didact.models import selfcheck
-from didact.models.attention import NAME, attend, split_mask
+from didact.models.attention_function import NAME, attend, split_mask
 from didact.models.build import build_model
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import load_teacher
@@ -239,8 +239,10 @@ class TestAttentionThatIsMissing:
     def test_wrong_weights_are_found_out(self, monkeypatch):
         scale = AttentionInterface._global_mapping[NAME]
         monkeypatch.setattr(
-            "didact.models.listening.Ear.hear",
-            lambda self, logits, allowed, hear=selfcheck.Ear.hear: hear(self, logits * 1.1, allowed),
+            "didact.models.attention_recorder.AttentionRecorder.record_logits",
+            lambda self, logits, allowed, record_logits=selfcheck.AttentionRecorder.record_logits: record_logits(
+                self, logits * 1.1, allowed
+            ),
         )
         assert scale is attend
         model = load_teacher(huggingface("bert"))
@@ -254,7 +256,7 @@ class TestAttentionThatIsMissing:
         with torch.no_grad():
             expected = model(batch, listen=("mean",)).mean
             model.model.set_attn_implementation("eager")
-            monkeypatch.setattr("didact.models.huggingface.overheard", lambda *_: torch.no_grad())
+            monkeypatch.setattr("didact.models.huggingface.recording", lambda *_: torch.no_grad())
             model._attention = selfcheck.AttentionSource(is_returned=True)
             found = model(batch, listen=("mean",)).mean
         for row, length in enumerate(batch.lengths.tolist()):
@@ -303,7 +305,7 @@ class TestErrorsWhileAttentionIsChecked:
         load_teacher((network, tokenizer))
         selfcheck._SOURCES.clear()
         with monkeypatch.context() as patched:
-            patched.setattr("didact.models.attention._IGNORED", frozenset())
+            patched.setattr("didact.models.attention_function._IGNORED", frozenset())
             model = load_teacher((network, tokenizer), check=False)
             with pytest.raises(UnsupportedError, match="cannot be used: Models of type 'bert' call attention with"):
                 didact.explain(model, rows(), "attention_all")

@@ -14,7 +14,7 @@ from didact.core.task import CLASSIFICATION, IMAGE, PAIR, READING, REGRESSION, T
 from didact.errors import OptionError, RecordError, RequestError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
 from didact.models.build import native_model
-from didact.models.frozen import standard_table
+from didact.models.frozen_words import standardised_embeddings
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.student_init import StudentInit, student_init
 from didact.models.tokenizer import PatchReader, PieceReader, WordTokenizer
@@ -178,7 +178,7 @@ class TestNativeStudents:
         assert found.origin == f"random, on frozen embeddings of {base}"
         student = found.build(0)
         assert isinstance(student.reader, PieceReader)
-        assert torch.equal(student.words.table, standard_table(base)[0])
+        assert torch.equal(student.words.table, standardised_embeddings(base)[0])
         assert start(asked, black_box(), base=base).build(0).fingerprint() == student_at_its_own_length(found)
         assert start("pool(embeddings=base)", native(f"bilstm(width=8, embeddings='{base}')")).build(0)
         with pytest.raises(OptionError, match=r"names none. Name one: embeddings=minilm.*--base"):
@@ -189,7 +189,7 @@ class TestNativeStudents:
         spec, teacher = "pool(width=8, embeddings=teacher)", trained()
         for part in (teacher.model, teacher.tokenizer):
             part.save_pretrained(tmp_path / "teacher")
-        whole, _ = standard_table(str(tmp_path / "teacher"))
+        whole, _ = standardised_embeddings(str(tmp_path / "teacher"))
         student_rows = rows()[:1]  # "a good film"
         found = start(spec, teacher, given=student_rows, read_rows=rows())
         assert found.origin == "random, on frozen embeddings of the teacher"

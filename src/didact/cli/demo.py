@@ -83,8 +83,8 @@ class DemoConfig(ModelOptions):
         loading = [name.replace("_", "-") for name, value in self.loading().items() if value and name != "device"]
         if self.model is None and loading:
             raise OptionError(f"--{', --'.join(loading)} is about a model of your own: give --model and --data, too.")
+        from didact.models.accelerate_hooks import AUTO
         from didact.models.load import checked_device
-        from didact.models.spread import AUTO
 
         if self.device is not None and (self.device != AUTO or self.model is None):  # your own may be spread
             checked_device(self.device)

@@ -98,8 +98,8 @@ def data_of(
 
 def check_device(device: str | None) -> None:
     """An error if the device is not there, before anything is loaded. What `auto` finds is known when it is used."""
+    from didact.models.accelerate_hooks import AUTO
     from didact.models.load import checked_device
-    from didact.models.spread import AUTO
 
     if device not in (None, AUTO):
         checked_device(device)

@@ -28,8 +28,8 @@ from didact.execution.process_pool import ProcessPool
 from didact.execution.run_dir import RunDirectory, open_run_dir
 from didact.explaining.cache import Method
 from didact.files.remote import is_url
-from didact.models.load import checked_device, load_teacher, named_device
-from didact.models.spread import AUTO, check_accelerate
+from didact.models.accelerate_hooks import AUTO, check_accelerate
+from didact.models.load import checked_device, load_teacher, parse_device
 from didact.results.comparison import Comparison
 from didact.viz.progress import announce
 
@@ -206,7 +206,7 @@ def _place(plan: CompareConfig, objects: Objects) -> RunDirectory:
     """Where the run is kept; an error for a device that it cannot be computed on."""
     if plan.device == AUTO:
         _check_spreadable(plan, objects.teacher)
-    check_trainable(plan.precision, named_device(plan.student_device))
+    check_trainable(plan.precision, parse_device(plan.student_device))
     if plan.engine == "local":  # machines of a cluster have what they have
         checked_device(plan.student_device)
     # Some systems refuse some signs in names of folders.

@@ -238,9 +238,9 @@ class CompareConfig(DataOptions, ModelOptions):
     @property
     def student_device(self) -> str:
         """Where students are: on one device, also where the teacher is spread. Cells and their keys hold this one."""
-        from didact.models.load import usual_device
+        from didact.models.load import default_device
 
-        return usual_device() if self.device == AUTO else self.device
+        return default_device() if self.device == AUTO else self.device
 
     def trials(self, strategy: Spec) -> list[dict[str, object]]:
         """What is tried with this strategy: one set of changes per trial; one empty set where nothing is searched."""

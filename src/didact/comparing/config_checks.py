@@ -16,10 +16,10 @@ from didact.explainers.build import build_explainer, knows_option
 from didact.explaining.method_options import split_options
 from didact.field_types import check_word, each
 from didact.learned.smat_spec import is_learner, parse_learner
-from didact.learning.student_objects import DEFAULT, is_student, student_of
+from didact.learning.student_objects import DEFAULT, as_student_spec, is_student
 from didact.models import MODELS
-from didact.models.load import named_device
-from didact.models.spread import AUTO
+from didact.models.accelerate_hooks import AUTO
+from didact.models.load import parse_device
 from didact.registry import Spec, checked_options, parse_spec, unknown
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, strategy_options
@@ -57,7 +57,7 @@ def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _student(value: Any) -> StudentSpec:
-    student = student_of(value)
+    student = as_student_spec(value)
     build_strategy(student.strategy)
     name = student.architecture.partition("(")[0].strip()
     if "(" in student.architecture and name not in MODELS:
@@ -130,7 +130,7 @@ def _data(value: Any, _: Mapping[str, Any]) -> str:
 def _device(value: Any, _: Mapping[str, Any]) -> str:
     """A device by name, or all there are. Whether it is here is checked when the work begins."""
     name = check_word(str(value) if isinstance(value, torch.device) else value)
-    return name if name == AUTO else str(named_device(name))
+    return name if name == AUTO else str(parse_device(name))
 
 
 def _precision(value: Any, fields: Mapping[str, Any]) -> str:

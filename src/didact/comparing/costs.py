@@ -18,7 +18,7 @@ from didact.evaluation.evaluate import evaluated
 from didact.explaining.cache import batch_size_for
 from didact.explaining.explain import explain
 from didact.explaining.score_checks import unjudged
-from didact.learning.fit import Examples, answers
+from didact.learning.fit import Examples, predict_examples
 from didact.learning.teach import teach
 from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy
@@ -134,7 +134,7 @@ def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
             maps = replace(explain(setup.teacher, rows, "random", outputs=outputs), images=None)
         teach(model, strategy, maps, examples, few, training)  # the first time is slower
         train = _seconds(lambda: teach(model, build_strategy(student.strategy), maps, examples, few, training))
-        predict = _seconds(lambda: answers(model, examples.parts(256)))
+        predict = _seconds(lambda: predict_examples(model, examples.batches(256)))
     return StudentCost(train / len(rows), predict / len(rows))
 
 

@@ -14,7 +14,7 @@ from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.data.subset import balanced_counts, draw
-from didact.learning.defaults import student_sentence
+from didact.learning.defaults import describe_student
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
 from didact.models import MODELS
@@ -141,7 +141,7 @@ class Setup:
 
     def describe(self, student: StudentSpec) -> str:
         """What the student is and where it starts, for people."""
-        return student_sentence(student, self.teacher, self.starts[student.architecture].origin)
+        return describe_student(student, self.teacher, self.starts[student.architecture].origin)
 
     def training(self, student: StudentSpec) -> Training:
         """How this student is trained."""

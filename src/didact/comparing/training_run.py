@@ -21,9 +21,9 @@ from didact.files.store import Store, UnreadableError
 from didact.files.table_io import Table, read_table, write_table
 from didact.learned.smat_spec import parse_learner
 from didact.learning.choose import choose_by_new_students
-from didact.learning.fit import Epoch, Examples, Training, answers_in_order, best_of
-from didact.learning.smat import learn_mix
-from didact.learning.target_scaler import Scale
+from didact.learning.fit import Epoch, Examples, Training, best_epoch, predict_in_order
+from didact.learning.smat import run_smat
+from didact.learning.target_scaler import TargetScaler
 from didact.learning.teach import teach
 from didact.registry import parse_spec
 from didact.results.component_scores import ComponentScores
@@ -88,7 +88,7 @@ def run_cell(cell: Cell, classroom: Classroom) -> tuple[TrainingRecord, Outputs]
         if cell.learner is not None
         else _tried(cell, classroom, ready)
     )
-    outputs = answers_in_order(taught.student, ready.test)
+    outputs = predict_in_order(taught.student, ready.test)
     return record_of(cell, ready, taught, outputs, time.monotonic() - began)
 
 
@@ -99,7 +99,7 @@ class Ready:
     train: Examples
     dev: Examples
     test: Examples
-    scale: Scale
+    scale: TargetScaler
     maps: Explanations | None
 
 
@@ -112,12 +112,12 @@ def ready_for(cell: Cell, classroom: Classroom) -> Ready:
         model = classroom.start(cell.start).build(0)
         rows, said = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
         train = Examples.of(model, rows, said, soft=cell.soft)
-    scale = Scale.of(train)
+    scale = TargetScaler.of(train)
     maps = None
     if cell.maps is not None:
         found, places = classroom.maps(cell.maps)
         maps = found.select([places[row.id] for row in train.rows])
-    return Ready(scale.apply(train), scale.apply(dev), examples["test"], scale, maps)
+    return Ready(scale.transform(train), scale.transform(dev), examples["test"], scale, maps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Done:
 
 def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: float) -> tuple[TrainingRecord, Outputs]:
     """What is recorded of a taught student, and its answers in the teacher's units."""
-    outputs = ready.scale.undo(said)
+    outputs = ready.scale.inverse_transform(said)
     if not np.isfinite(outputs.values).all():
         raise TrainingError(
             "The student's answers are not numbers. The learning rate "
@@ -170,7 +170,7 @@ def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
         student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
         strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
         taught = teach(student, strategy, maps, train, dev, training, keep=keep)
-        epoch = taught.history[-1] if cell.extra else best_of(taught.history)
+        epoch = taught.history[-1] if cell.extra else best_epoch(taught.history)
         options = {"start": trial} if maps is None else dict(changes)
         tried.append(TrialRecord(options, number(epoch.dev_measure)))
         if best is None or epoch.rank > best.epoch.rank:
@@ -188,7 +188,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     learner = parse_learner(cell.learner)
     student, explainer, parts = begin_learning(cell, classroom, train)
     training = Training(**cell.training, seed=cell.seed)
-    done = learn_mix(student, _strategy(cell), explainer, parts, train, dev, training, learner.smat)
+    done = run_smat(student, _strategy(cell), explainer, parts, train, dev, training, learner.smat)
     notes, choice = list(done.notes), None
     if learner.chooses:
         choice = choose_by_new_students(
@@ -201,11 +201,11 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
         names=tuple(explainer.names), coefficients=tuple(explainer.coefficients.tolist()),
         log_temperature=explainer.log_temperature.item(), weights=tuple(explainer.weights.tolist()),
         entropy=view.entropy, active=view.active, route=done.route, notes=tuple(notes), temperature=explainer.heat,
-        kept="learned" if choice is None else choice.kept,
+        kept="learned" if choice is None else choice.name,
         epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in done.history),
     )  # fmt: skip
-    trials = [TrialRecord({}, number(done.kept.dev_measure))]
-    return Done(student, done.history, done.kept, 0, trials, done.lost_rows, learned)
+    trials = [TrialRecord({}, number(done.kept_epoch.dev_measure))]
+    return Done(student, done.history, done.kept_epoch, 0, trials, done.lost_rows, learned)
 
 
 def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, ComponentScores]:

@@ -32,7 +32,7 @@ from didact.explaining.explain import explain
 from didact.explaining.input_rows import asks_for_gold
 from didact.explaining.score_checks import unjudged
 from didact.learning.fit import Examples, Training, fit
-from didact.learning.train import training_of
+from didact.learning.train import default_training
 from didact.metrics import METRICS
 from didact.metrics.agreement import agreement
 from didact.metrics.plausibility import RocAuc
@@ -172,7 +172,7 @@ class _Work:
         train, dev = (
             Examples.of(twin, rows, _shuffled(gold.predict(rows), self.seed)) for rows in (lessons, chosen_by)
         )
-        asked: Training = training_of(twin)
+        asked: Training = default_training(twin)
         asked = replace(asked, seed=self.seed, epochs=epochs or asked.epochs, patience=epochs or asked.epochs)
         history = fit(twin, train, dev, asked, keep="last", progress=self.progress)
         self.notes.append(

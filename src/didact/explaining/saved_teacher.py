@@ -110,9 +110,9 @@ def _quietly(is_hugging_face: bool) -> AbstractContextManager[None]:
     """Without the progress bars of transformers, which workers of other teachers do not import."""
     if not is_hugging_face:
         return nullcontext()
-    from didact.models.pretrained import quietly
+    from didact.models.pretrained import quiet_transformers
 
-    return quietly()
+    return quiet_transformers()
 
 
 def _config_of(teacher: Teacher) -> Any:

@@ -39,8 +39,8 @@ from didact.files.atomic import check_new_folder, write_text
 from didact.files.sealed import read_json, write_json
 from didact.learned.smat import METRICS, checked_training
 from didact.learning.fit import Training
-from didact.learning.imitation import mean_ranks
-from didact.learning.l2e import DEFAULTS, PAPER, Imitated, LearnedL2E, held_out, learn_network
+from didact.learning.l2e import DEFAULTS, PAPER, L2EExamples, L2EResult, split_indices, train_network
+from didact.learning.l2e_losses import mean_ranks
 from didact.models.load import load_teacher
 from didact.registry import Spec, parse_spec, unknown
 from didact.results.documents import plain
@@ -142,9 +142,11 @@ def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> st
     return f"{reached}: do not use it. Learn from more rows or for more epochs, or imitate a method that is less noisy."
 
 
-def _reached(one: LearnedL2E) -> dict[str, Any]:
+def _reached(one: L2EResult) -> dict[str, Any]:
     """What a network reached on the rows held out."""
-    return dict(zip(MEASURED, (one.kept.dev_loss, one.spearman, one.top), strict=True)) | {"epoch": one.kept.number}
+    return dict(zip(MEASURED, (one.kept_epoch.dev_loss, one.spearman, one.top), strict=True)) | {
+        "epoch": one.kept_epoch.number
+    }
 
 
 def check_l2e(
@@ -265,7 +267,7 @@ class _Work:
     def fingerprint(self) -> str:
         return self.teacher.fingerprint(self.rows)
 
-    def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[LearnedL2E, dict[str, object]]:
+    def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[L2EResult, dict[str, object]]:
         """Learn from several first weights; the network whose loss on held-out rows is lowest is kept."""
         outputs = self.teacher.predict(self.rows)
         maps, spent = self._collected(place, outputs, progress)
@@ -274,14 +276,14 @@ class _Work:
         seeds = [first, *(seed_from(first, "initialisation", number) for number in range(1, initialisations))]
         self._start(first, maps, outputs)  # what the weights mean depends on what is explained, not on the seed
         examples = self._examples(maps, outputs)
-        train, dev = held_out(len(examples), self.share, first)
+        train, dev = split_indices(len(examples), self.share, first)
         parts = examples.select(train), examples.select(dev)
-        done: list[LearnedL2E] = []
+        done: list[L2EResult] = []
         for own in seeds:
             self._start(own, maps, outputs)
             training = replace(self.training, seed=own)
-            done.append(learn_network(self.explainer, self.teacher, *parts, training, progress=progress))
-            best = min(done, key=lambda one: one.kept.dev_loss)
+            done.append(train_network(self.explainer, self.teacher, *parts, training, progress=progress))
+            best = min(done, key=lambda one: one.kept_epoch.dev_loss)
             if best is done[-1]:
                 weights = {name: one.clone() for name, one in self.explainer.network.state_dict().items()}
         self.explainer.network.load_state_dict(weights)
@@ -356,7 +358,7 @@ class _Work:
             self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")
         return found
 
-    def _examples(self, maps: Sequence[Explanations], outputs: Outputs) -> Imitated:
+    def _examples(self, maps: Sequence[Explanations], outputs: Outputs) -> L2EExamples:
         """Rows with weights on the teacher's positions. Those whose weights are all 0 teach nothing: left out."""
         batch = self.teacher.encode(self.rows)
         scored = scored_units(batch, self.explainer.level)
@@ -380,7 +382,7 @@ class _Work:
             for row, real in enumerate(scored):
                 joined[row, real, 0] = torch.from_numpy(mean_ranks(weights[row, real].numpy()))
             weights = joined
-        everything = Imitated(batch, weights, scored, self._labels(maps, outputs))
+        everything = L2EExamples(batch, weights, scored, self._labels(maps, outputs))
         return everything.select(np.flatnonzero(~silent.numpy()))
 
     def _labels(self, maps: Sequence[Explanations], outputs: Outputs) -> torch.Tensor:

@@ -29,13 +29,13 @@ from didact.files.store import key_of
 from didact.learned.smat_spec import Learner, learner_of
 from didact.learning.choose import choose_by_new_students
 from didact.learning.defaults import default_student
-from didact.learning.fit import Examples, Training, answers_in_order
-from didact.learning.smat import learn_mix
+from didact.learning.fit import Examples, Training, predict_in_order
+from didact.learning.smat import run_smat
 from didact.learning.smat_checks import check_row_counts
 from didact.learning.smat_options import LearnedMix
-from didact.learning.student_objects import DEFAULT, student_of
-from didact.learning.target_scaler import Scale
-from didact.learning.teach import FROM_SCRATCH, PRETRAINED, student_training
+from didact.learning.student_objects import DEFAULT, as_student_spec
+from didact.learning.target_scaler import TargetScaler
+from didact.learning.teach import STUDENT_FROM_SCRATCH, STUDENT_PRETRAINED, student_training
 from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
@@ -81,7 +81,7 @@ def learn_smat(
     explainers there.
     """
     learner = learner_of({"family": family, **options})
-    student = None if student is None else str(student_of(student))
+    student = None if student is None else str(as_student_spec(student))
     asked = checked_training(training)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     loaded = data if isinstance(data, Dataset) else load_data(data)
@@ -113,7 +113,7 @@ def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: in
     architecture = None if student is None else parse_student(student).architecture.partition("(")[0]
     is_native = architecture in MODELS if architecture else not data.task.is_per_token
     # Where the teacher decides on the kind of student, the smaller default batch size is the one that may be used.
-    least = replace(FROM_SCRATCH if is_native else PRETRAINED, **training)
+    least = replace(STUDENT_FROM_SCRATCH if is_native else STUDENT_PRETRAINED, **training)
     split = _split(data)
     for name in (split, "dev"):
         if name not in data or not len(data[name]):
@@ -228,9 +228,9 @@ class _Work:
             student = student.to(device)
         examples = Examples.of(student, self.rows, answers["train"], soft=self.soft)
         dev = Examples.of(student, dev_rows, answers["dev"], soft=self.soft)
-        scale = Scale.of(examples)
-        train, held_out = scale.apply(examples), scale.apply(dev)
-        done = learn_mix(
+        scale = TargetScaler.of(examples)
+        train, held_out = scale.transform(examples), scale.transform(dev)
+        done = run_smat(
             student, build_strategy(self.student.strategy), explainer, parts, train, held_out, self.training,
             self.learner.smat, checkpoint=None if place is None else place / f"{key}.safetensors", progress=progress,
         )  # fmt: skip
@@ -242,7 +242,7 @@ class _Work:
             )  # fmt: skip
             done.notes.append(choice.note)
         name = self.data.task.measure
-        kept = done.kept
+        kept = done.kept_epoch
         metrics: dict[str, Any] = {
             f"dev_{name}": kept.dev_measure, "dev_rows": len(dev_rows), "epoch": kept.number,
             "active": explainer.view().active, "parts": len(explainer.names), "entropy": explainer.view().entropy,
@@ -251,7 +251,7 @@ class _Work:
         if "test" in self.data and len(self.data["test"]):
             rows = self.data["test"].rows
             said = self.teacher.predict(rows)
-            found = scale.undo(answers_in_order(student, Examples.of(student, rows, said)))
+            found = scale.inverse_transform(predict_in_order(student, Examples.of(student, rows, said)))
             metrics |= {f"test_{name}": measure(found, said), "test_rows": len(rows)}
         return explainer, done, metrics
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from didact.core.model import Model
 from didact.explainers.mix import Blend, Mix
 from didact.explainers.parts import explained_by
-from didact.learning.fit import Examples, Training, best_of
+from didact.learning.fit import Examples, Training, best_epoch
 from didact.learning.teach import teach
 from didact.results.component_scores import ComponentScores
 from didact.students.strategy import Strategy
@@ -19,13 +19,13 @@ from didact.students.strategy import Strategy
 class Choice:
     """Which explainer was kept, and what the new student that each candidate taught reached on dev."""
 
-    kept: str
+    name: str
     dev: dict[str, float]
 
     @property
     def note(self) -> str:
         said = ", ".join(f"{name} {value:.3f}" for name, value in self.dev.items())
-        return f"On dev, new students taught by each reach: {said}. Kept: {self.kept}."
+        return f"On dev, new students taught by each reach: {said}. Kept: {self.name}."
 
 
 def choose_by_new_students(
@@ -59,7 +59,7 @@ def choose_by_new_students(
     for name, state in candidates.items():
         _set(explainer, state)
         model = student()
-        best = best_of(teach(model, strategy(), explained_by(explainer, parts), train, dev, training).history)
+        best = best_epoch(teach(model, strategy(), explained_by(explainer, parts), train, dev, training).history)
         ranks[name], reached[name] = best.rank, best.dev_measure
     kept = max(ranks, key=lambda name: ranks[name])
     _set(explainer, candidates[kept])

@@ -53,7 +53,7 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
     return parse_student(_ON_BASE if has_base else _ON_TEACHER)
 
 
-def student_sentence(student: StudentSpec, teacher: Teacher, origin: str) -> str:
+def describe_student(student: StudentSpec, teacher: Teacher, origin: str) -> str:
     """What a student is, in words for people who read a report."""
     name = student.architecture.partition("(")[0]
     kinds = {

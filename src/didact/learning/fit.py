@@ -123,7 +123,7 @@ class Examples:
         rows = tuple(self.rows[row] for row in chosen)
         return Examples(rows, self.batch.select(index), self.outputs.select(chosen), self.goal[index])
 
-    def parts(self, batch_size: int) -> list["Examples"]:
+    def batches(self, batch_size: int) -> list["Examples"]:
         """All of them in batches of similar length, longest first."""
         return [self.select(chosen) for chosen in length_batches(self.batch.lengths, batch_size)]
 
@@ -171,7 +171,7 @@ def fit(
     best: dict[str, Tensor] = {}
     leader: tuple[float, float] | None = None
     waited = 0
-    dev_parts = dev.parts(max(training.batch_size, 64))
+    dev_parts = dev.batches(max(training.batch_size, 64))
     scaler = torch.amp.GradScaler("cuda") if training.precision == "float16" else None
     with torch.random.fork_rng(devices=devices_of(model)), Progress("training", total=steps, shown=progress) as shown:
         torch.manual_seed(seed_from(training.seed, "dropout"))
@@ -238,15 +238,15 @@ def diverged(what: str, training: Training, epoch: int) -> TrainingError:
     )
 
 
-def best_of(history: Sequence[Epoch]) -> Epoch:
+def best_epoch(history: Sequence[Epoch]) -> Epoch:
     """The epoch whose weights `fit` leaves; of equal ones the first."""
     return max(history, key=lambda one: one.rank)
 
 
-def answers(model: Model, parts: Sequence[Examples]) -> Outputs:
+def predict_examples(model: Model, batches: Sequence[Examples]) -> Outputs:
     """What the model answers to encoded rows, in the order of the parts."""
     with torch.no_grad():
-        found = [model.outputs_of(part.rows, part.batch, _logits(model, part)) for part in parts]
+        found = [model.outputs_of(part.rows, part.batch, _logits(model, part)) for part in batches]
     return Outputs.joined(found)
 
 
@@ -288,15 +288,15 @@ def _logits(model: Model, part: Examples) -> Float[Tensor, "row *output"]:
     return model(part.batch.to(model.device)).logits
 
 
-def dev_of(model: Model, parts: Sequence[Examples], *, balanced: bool = False) -> tuple[float, float]:
+def dev_of(model: Model, batches: Sequence[Examples], *, balanced: bool = False) -> tuple[float, float]:
     """Loss and measure on dev, in one pass."""
     total, found = 0.0, []
     with torch.no_grad():
-        for part in parts:
+        for part in batches:
             logits = _logits(model, part)
             total += model.task.loss(logits, goal_on(model, part.goal)).sum().item()
             found.append(model.outputs_of(part.rows, part.batch, logits))
-    reference = Outputs.joined([part.outputs for part in parts])
+    reference = Outputs.joined([part.outputs for part in batches])
     return total / len(reference), measure(Outputs.joined(found), reference, balanced=balanced)
 
 
@@ -310,8 +310,8 @@ def devices_of(model: Model) -> list[torch.device]:
     return [model.device] if model.device.type == "cuda" else []
 
 
-def answers_in_order(student: Model, test: Examples) -> Outputs:
+def predict_in_order(student: Model, test: Examples) -> Outputs:
     """The student's answers in the order of the test rows."""
-    found = answers(student, test.parts(256))
+    found = predict_examples(student, test.batches(256))
     place = {name: index for index, name in enumerate(found.ids)}
     return found.select(np.array([place[row.id] for row in test.rows], dtype=np.int64))

@@ -17,7 +17,7 @@ from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e import L2E
-from didact.learning import imitation
+from didact.learning import l2e_losses
 from didact.learning.fit import Training, check_finite, descend, make_optimiser, rate_at, shuffled
 from didact.viz.progress import Progress
 
@@ -34,7 +34,7 @@ PAPER: Final = {
 
 
 @dataclass(frozen=True)
-class Imitated:
+class L2EExamples:
     """Rows with the scores of the explainers to be imitated, on the teacher's positions.
 
     `scored` marks where scores stand; `labels` are what is explained: a row's class, or the bucket of its score.
@@ -48,15 +48,15 @@ class Imitated:
     def __len__(self) -> int:
         return len(self.batch)
 
-    def select(self, chosen: Int[np.ndarray, " chosen"] | Sequence[int]) -> "Imitated":
+    def select(self, chosen: Int[np.ndarray, " chosen"] | Sequence[int]) -> "L2EExamples":
         """These rows, in this order, cut to the longest of them."""
         index = torch.as_tensor(chosen, dtype=torch.long)
         batch = self.batch.select(index)
         length = batch.mask.shape[1]
-        return Imitated(batch, self.weights[index, :length], self.scored[index, :length], self.labels[index])
+        return L2EExamples(batch, self.weights[index, :length], self.scored[index, :length], self.labels[index])
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> "Imitated":
-        return Imitated(
+    def to(self, device: torch.device, dtype: torch.dtype) -> "L2EExamples":
+        return L2EExamples(
             self.batch.to(device), self.weights.to(device, dtype), self.scored.to(device), self.labels.to(device)
         )
 
@@ -71,16 +71,16 @@ class L2EEpoch:
 
 
 @dataclass(frozen=True)
-class LearnedL2E:
+class L2EResult:
     """What learning left; the explainer that was handed in has the weights of the epoch that was kept."""
 
     history: list[L2EEpoch]
-    kept: L2EEpoch
+    kept_epoch: L2EEpoch
     spearman: float
     top: float
 
 
-def held_out(count: int, share: float, seed: int) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " dev"]]:
+def split_indices(count: int, share: float, seed: int) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " dev"]]:
     """Places of the rows to learn from, and of those that choose the epoch."""
     if count < 2:
         raise OptionError(f"Learning needs two explained rows at least, one of them held out, and there are {count}.")
@@ -89,16 +89,16 @@ def held_out(count: int, share: float, seed: int) -> tuple[Int[np.ndarray, " tra
     return np.sort(order[dev:]), np.sort(order[:dev])
 
 
-def learn_network(
+def train_network(
     explainer: L2E,
     teacher: Teacher,
-    train: Imitated,
-    dev: Imitated,
+    train: L2EExamples,
+    dev: L2EExamples,
     training: Training,
     *,
     progress: bool = False,
     seen: Callable[[L2EEpoch], Any] = lambda _: None,
-) -> LearnedL2E:
+) -> L2EResult:
     """Train the explainer's network in place. It ends with the weights of the epoch whose loss on `dev` is lowest.
 
     Two calls with one seed on one machine, with one number of threads, give the same bytes.
@@ -130,7 +130,7 @@ def learn_network(
             for chosen in shuffled(train.batch, training, number):
                 for group in optimiser.param_groups:
                     group["lr"] = training.rate * rate_at(bar.done, steps, training)
-                loss = loss_of(explainer, teacher, train.select(chosen).to(device, dtype)).mean()
+                loss = row_losses(explainer, teacher, train.select(chosen).to(device, dtype)).mean()
                 losses.append(descend(loss, optimiser, weights, training, number))
                 bar.advance()
             check_finite(weights, training, number)
@@ -138,35 +138,35 @@ def learn_network(
             history.append(L2EEpoch(number, float(np.mean(losses)), _dev_loss(explainer, teacher, parts)))
             seen(history[-1])
             bar.advance(0, note=f"epoch {number}: loss on held-out rows {history[-1].dev_loss:.4f}")
-            kept = best_of(history)
+            kept = best_epoch(history)
             if kept is history[-1]:
                 best = {name: one.detach().clone() for name, one in explainer.network.state_dict().items()}
             if number - kept.number >= training.patience:
                 break
     explainer.network.load_state_dict(best)
-    return LearnedL2E(history, best_of(history), *_likeness(explainer, teacher, parts))
+    return L2EResult(history, best_epoch(history), *_likeness(explainer, teacher, parts))
 
 
-def best_of(history: Sequence[L2EEpoch]) -> L2EEpoch:
+def best_epoch(history: Sequence[L2EEpoch]) -> L2EEpoch:
     """The epoch whose weights are kept; of equal ones the first."""
     return min(history, key=lambda one: one.dev_loss)
 
 
-def loss_of(explainer: L2E, teacher: Teacher, rows: Imitated) -> Float[Tensor, " row"]:
+def row_losses(explainer: L2E, teacher: Teacher, rows: L2EExamples) -> Float[Tensor, " row"]:
     """Each row's loss, the mean over the explainers that are imitated. The labels' own positions are no part of it."""
     said = explainer.said(teacher, rows.batch, rows.labels)
     losses = []
     for place in range(said.shape[2]):
         own, weights = said[:, :, place], rows.weights[:, :, place]
         if explainer.formulation == "labelling":
-            labels = imitation.labels_of(weights, rows.scored, is_signed=explainer.reads.is_signed)
-            losses.append(imitation.labelling_loss(own, labels))
+            labels = l2e_losses.labels_of(weights, rows.scored, is_signed=explainer.reads.is_signed)
+            losses.append(l2e_losses.labelling_loss(own, labels))
         elif explainer.formulation == "regression":
-            losses.append(imitation.regression_loss(own[..., 0], weights, rows.scored))
+            losses.append(l2e_losses.regression_loss(own[..., 0], weights, rows.scored))
         elif explainer.is_signed:
-            losses.append(imitation.ranking_loss(*_with_zero(own[..., 0], weights, rows.scored)))
+            losses.append(l2e_losses.ranking_loss(*_with_zero(own[..., 0], weights, rows.scored)))
         else:
-            losses.append(imitation.ranking_loss(own[..., 0], weights.abs(), rows.scored))
+            losses.append(l2e_losses.ranking_loss(own[..., 0], weights.abs(), rows.scored))
     return torch.stack(losses).mean(0)
 
 
@@ -178,29 +178,29 @@ def _with_zero(
     return pad(found, (0, 1)), pad(weights, (0, 1)), pad(real, (0, 1), value=True)
 
 
-def _values(explainer: L2E, train: Imitated) -> Float[Tensor, "imitated label"]:
+def _values(explainer: L2E, train: L2EExamples) -> Float[Tensor, "imitated label"]:
     """What each label is worth, for each explainer that is imitated."""
     signed = explainer.reads.is_signed
     found = []
     for weights in train.weights.unbind(-1):
-        labels = imitation.labels_of(weights, train.scored, is_signed=signed)
-        found.append(imitation.label_values(weights, labels, is_signed=signed))
+        labels = l2e_losses.labels_of(weights, train.scored, is_signed=signed)
+        found.append(l2e_losses.label_values(weights, labels, is_signed=signed))
     return torch.stack(found)
 
 
-def _dev_loss(explainer: L2E, teacher: Teacher, parts: Sequence[Imitated]) -> float:
+def _dev_loss(explainer: L2E, teacher: Teacher, parts: Sequence[L2EExamples]) -> float:
     with torch.no_grad():
-        total = sum(float(loss_of(explainer, teacher, part).sum()) for part in parts)
+        total = sum(float(row_losses(explainer, teacher, part).sum()) for part in parts)
     return total / sum(map(len, parts))
 
 
-def _likeness(explainer: L2E, teacher: Teacher, parts: Sequence[Imitated]) -> tuple[float, float]:
+def _likeness(explainer: L2E, teacher: Teacher, parts: Sequence[L2EExamples]) -> tuple[float, float]:
     """How like the imitated scores the network's are, by size: mean Spearman ρ of rows, and shared top units (IoU)."""
     correlations, shared = [], []
     with torch.no_grad():
         for part in parts:
             said = explainer.scores(explainer.said(teacher, part.batch, part.labels), part.scored)
-            sizes = torch.stack([imitation.scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
+            sizes = torch.stack([l2e_losses.scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
             asked_for = (sizes if explainer.is_signed else sizes.abs()).mean(-1)
             for found, asked, real in zip(said, asked_for, part.scored, strict=True):
                 one, other = found[real].abs().cpu().numpy(), asked[real].abs().cpu().numpy()

@@ -15,10 +15,11 @@ from didact.core.model import Batch, Model, eval_mode
 from didact.core.seeds import seed_from
 from didact.errors import RecordError, TrainingError
 from didact.explainers.mix import Mix
+from didact.learning.differentiable_lessons import DifferentiableLessons
 from didact.learning.fit import (
     Examples,
     Training,
-    best_of,
+    best_epoch,
     check_finite,
     dev_of,
     devices_of,
@@ -28,7 +29,6 @@ from didact.learning.fit import (
     shuffled,
 )
 from didact.learning.hypergradient import Hypergradient, Route, Step, Weights, hypergradient, preview
-from didact.learning.mixed import MixedLessons
 from didact.learning.outer_adam import OuterAdam
 from didact.learning.outer_rows import OuterRows
 from didact.learning.smat_checkpoint import Checkpoint
@@ -47,7 +47,7 @@ Judging: TypeAlias = Int[np.ndarray, " judging"]
 _RATE_BY_PART: Final = 0.04
 
 
-def learn_mix(
+def run_smat(
     student: Model,
     strategy: Strategy,
     explainer: Mix,
@@ -95,7 +95,9 @@ class SmatLoop:
             strategy.attach(student, train.batch)
         self.student, self.strategy = student, strategy.to(student.device)
         self.explainer = explainer.to(student.device)
-        self.lessons = MixedLessons(parts, train.batch, temperature=strategy.temperature, device=student.device)
+        self.lessons = DifferentiableLessons(
+            parts, train.batch, temperature=strategy.temperature, device=student.device
+        )
         self.learner = StudentWithStrategy(student, strategy)
         self.weights = {name: one for name, one in self.learner.named_parameters() if one.requires_grad}
         self.learned = [one for one in (explainer.coefficients, explainer.log_temperature) if one.requires_grad]
@@ -113,7 +115,7 @@ class SmatLoop:
     def run(self, progress: bool, seen: Callable[[MixEpoch], Any]) -> LearnedMix:
         self._resume()
         total = self.steps * self.training.epochs
-        parts = self.dev.parts(max(self.training.batch_size, 64))
+        parts = self.dev.batches(max(self.training.batch_size, 64))
         with torch.random.fork_rng(devices=devices_of(self.student)), torch.inference_mode(False):
             self.route = self.route if self.history else self._checked_route()
             with Progress("learning to explain", total=total, shown=progress) as bar:
@@ -126,7 +128,7 @@ class SmatLoop:
                     self._keep(epoch)
                     seen(epoch)
                     bar.advance(0, note=_note(epoch, self.student.task.measure))
-        kept = self.history[-1] if self.smat.keep == "last" else best_of(self.history)
+        kept = self.history[-1] if self.smat.keep == "last" else best_epoch(self.history)
         self._load(self.best if self.smat.keep == "best" else self._state())
         self.student.eval()
         assert isinstance(kept, MixEpoch)
@@ -300,7 +302,7 @@ class SmatLoop:
 
     def _keep(self, epoch: MixEpoch) -> None:
         self.history.append(epoch)
-        if best_of(self.history) is epoch:
+        if best_epoch(self.history) is epoch:
             self.best = self._state()
         if self.checkpoint is None:
             return

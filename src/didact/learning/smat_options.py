@@ -72,7 +72,7 @@ class LearnedMix:
     """What learning left. The explainer and the student it was handed hold the weights of the epoch that was kept."""
 
     history: list[MixEpoch]
-    kept: MixEpoch
+    kept_epoch: MixEpoch
     route: Route
     lost_rows: int
     notes: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ from didact.students.strategy import Strategy
 DEFAULT: Final = "default"  # the architecture of the student that is taken where none is named
 
 
-def student_of(value: object) -> StudentSpec:
+def as_student_spec(value: object) -> StudentSpec:
     """The student that is meant: a text, a strategy, an architecture, or a pair (architecture, strategy).
 
     A strategy alone teaches students of the default architecture. An architecture is its name or a class, and may have
@@ -35,7 +35,7 @@ def student_of(value: object) -> StudentSpec:
     architecture, taught = value if isinstance(value, tuple) and len(value) == 2 else (value, DEFAULT_STRATEGY)
     name = _architecture(architecture)
     if isinstance(taught, str):
-        return student_of(f"{name}/{taught}")
+        return as_student_spec(f"{name}/{taught}")
     taught = taught() if _derives(taught, Strategy) else taught
     if not isinstance(taught, Strategy):
         raise OptionError(f"a strategy is a name with options or an object such as Attention(beta=2), not {taught!r}.")

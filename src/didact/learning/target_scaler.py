@@ -7,7 +7,7 @@ from didact.learning.fit import Examples
 
 
 @dataclass(frozen=True)
-class Scale:
+class TargetScaler:
     """The teacher's scores as students learn them: mean 0 and deviation 1 over the rows they see.
 
     Pearson's r does not know units, but squared errors do, and with them β, clipping and rate. Other tasks stay as
@@ -18,18 +18,18 @@ class Scale:
     spread: float = 1.0
 
     @classmethod
-    def of(cls, train: Examples) -> "Scale":
+    def of(cls, train: Examples) -> "TargetScaler":
         if not train.outputs.task.is_score:
             return cls()
         values = train.outputs.values[:, 0]
         return cls(float(values.mean()), float(values.std()) or 1.0)
 
-    def apply(self, examples: Examples) -> Examples:
-        if self == Scale():
+    def transform(self, examples: Examples) -> Examples:
+        if self == TargetScaler():
             return examples
         return replace(examples, goal=(examples.goal - self.mean) / self.spread)
 
-    def undo(self, outputs: Outputs) -> Outputs:
-        if self == Scale():
+    def inverse_transform(self, outputs: Outputs) -> Outputs:
+        if self == TargetScaler():
             return outputs
         return replace(outputs, values=outputs.values * self.spread + self.mean)

@@ -13,19 +13,21 @@ from didact.students.strategy import Strategy
 
 # Every row of a table is trained alike: no early stop, the best dev epoch. What serves depends on the student alone.
 # Values of an early trial, tuned for no explainer (docs/decisions/010-the-protocol.md).
-FROM_SCRATCH: Final = Training(
+STUDENT_FROM_SCRATCH: Final = Training(
     epochs=12, batch_size=32, rate=2e-3, weight_decay=0.0, warmup=0.0, clip=5.0, patience=1000,
     optimiser="adam", schedule="constant",
 )  # fmt: skip
-ON_FROZEN: Final = replace(FROM_SCRATCH, epochs=10, rate=1e-3)
-PRETRAINED: Final = replace(FROM_SCRATCH, epochs=4, batch_size=16, rate=1e-4, warmup=0.1, clip=1.0, schedule="linear")
+ON_FROZEN: Final = replace(STUDENT_FROM_SCRATCH, epochs=10, rate=1e-3)
+STUDENT_PRETRAINED: Final = replace(
+    STUDENT_FROM_SCRATCH, epochs=4, batch_size=16, rate=1e-4, warmup=0.1, clip=1.0, schedule="linear"
+)
 # SGD with momentum as a second column: it flatters explanations, so it is never the only one.
-SGD_RATES: Final = {FROM_SCRATCH: 0.1, ON_FROZEN: 0.05, PRETRAINED: 0.01}
+SGD_RATES: Final = {STUDENT_FROM_SCRATCH: 0.1, ON_FROZEN: 0.05, STUDENT_PRETRAINED: 0.01}
 
 
 def student_training(model: Model, optimiser: str) -> Training:
     """How a student of this kind is trained, unless the plan says otherwise."""
-    training = {"nothing": FROM_SCRATCH, "words": ON_FROZEN, "everything": PRETRAINED}[model.pretrained]
+    training = {"nothing": STUDENT_FROM_SCRATCH, "words": ON_FROZEN, "everything": STUDENT_PRETRAINED}[model.pretrained]
     if optimiser == "sgd":
         return replace(training, optimiser="sgd", rate=SGD_RATES[training])
     return replace(training, optimiser=optimiser)

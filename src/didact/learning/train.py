@@ -88,7 +88,7 @@ def train_teacher(
     teacher = build_model(str(model), data, seed=seed, **reads, **origin)
     if device is not None:
         teacher = teacher.to(target)
-    training = replace(training_of(teacher), seed=seed, **asked)
+    training = replace(default_training(teacher), seed=seed, **asked)
     metrics = _train(teacher, data, training, progress=progress)
     teacher.record = _record(teacher, data, training, metrics, base=str(model), revision=revision, reads=reads)
     if out is not None:
@@ -166,7 +166,7 @@ def _check_classes(data: Dataset) -> None:
         )
 
 
-def training_of(model: Model) -> Training:
+def default_training(model: Model) -> Training:
     if model.pretrained != "everything":
         return FROM_SCRATCH
     network: Any = model.model

@@ -15,8 +15,8 @@ from torch import Tensor
 from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
-from didact.models.hub import hub_errors, located
-from didact.models.spread import whole_weights
+from didact.models.accelerate_hooks import whole_weights
+from didact.models.hub import hub_errors, locate_base
 
 
 def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> None:
@@ -28,7 +28,7 @@ def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> N
         opened: Any = teacher
         network = opened.model
         files = tuple(sorted(saved_files(network.config, opened.tokenizer).items()))
-        body, _ = base_weights(base, *located(base), None, trust_remote_code, teacher.task, files)
+        body, _ = base_weights(base, *locate_base(base), None, trust_remote_code, teacher.task, files)
         own = ((name, tensor) for name, tensor in whole_weights(network) if name in body)
         if not all(torch.equal(tensor.cpu(), body[name].to(tensor.dtype)) for name, tensor in own):
             return
@@ -64,11 +64,11 @@ def base_weights(
     """The pretrained weights below the head and their hash. Kept: a worker builds many students from them."""
     from transformers import AutoConfig
 
-    from didact.models.pretrained import auto, quietly
+    from didact.models.pretrained import auto, quiet_transformers
 
     config, _ = opened_files(files, task, trust_remote_code)
     options: dict[str, object] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), hub_errors(base), quietly():
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), hub_errors(base), quiet_transformers():
         kind = AutoConfig.from_pretrained(source, **options).model_type
         if kind != config.model_type:
             raise OptionError(

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from didact.core.model import TokenMask, TokenVectors
 from didact.core.task import Task
 from didact.errors import OptionError
-from didact.models.frozen import LEARNED
+from didact.models.frozen_words import LEARNED
 from didact.models.pooling import PoolingModel
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import Reader

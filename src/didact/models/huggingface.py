@@ -26,14 +26,14 @@ from didact.core.model import (
 from didact.core.task import Task
 from didact.core.trace import Trace, TraceField
 from didact.errors import UnsupportedError
-from didact.models.attention import overheard
+from didact.models.accelerate_hooks import device_of_module, is_dispatched, outputs_in_place, whole_weights
+from didact.models.attention_function import recording
+from didact.models.attention_recorder import ATTENTION, AttentionRecorder, record_probabilities
+from didact.models.fast_tokenizer import check_fast, padding_token, tokenized, tokenizer_facts
 from didact.models.heads import check_architecture, class_names, fitting_task, longest_input, transformer_layers
 from didact.models.hooks import first_input, first_output, foreign_errors, no_white_box, replaced_input, replaced_output
 from didact.models.images import crop_window, rgb_image
-from didact.models.listening import ATTENTION, Ear, hear_probabilities
-from didact.models.pooled import pooled_at_last, position_weights
-from didact.models.spread import device_of_module, is_dispatched, outputs_in_place, whole_weights
-from didact.models.tokenized import check_fast, padding_token, tokenized, tokenizer_facts
+from didact.models.pooling_position import pooled_at_last, position_weights
 
 if TYPE_CHECKING:
     from didact.models.selfcheck import AttentionSource
@@ -177,14 +177,16 @@ class HuggingFaceModel(Model):
         records = bool(set(listen) & ATTENTION)
         if records or zero_values_at is not None:
             self.check_attention(listen, zero_values_at)
-        ear = Ear(listen, batch, self._pooling_of(batch) if "reading" in listen else "first", zero_values_at)
+        recorder = AttentionRecorder(
+            listen, batch, self._pooling_of(batch) if "reading" in listen else "first", zero_values_at
+        )
         # sdpa has neither attentions nor a second derivative; where nobody needs them, the model's own code is faster.
         is_ours = records or zero_values_at is not None or torch.is_grad_enabled()
-        output = self.passed(embeddings, batch, at=at, ear=ear if is_ours else None, listen=listen)
+        output = self.passed(embeddings, batch, at=at, recorder=recorder if is_ours else None, listen=listen)
         if records and self._attention_source.is_returned:
-            hear_probabilities(ear, output.attentions, self.name)
+            record_probabilities(recorder, output.attentions, self.name)
         hidden = tuple(output.hidden_states) if "hidden" in listen else None
-        return Trace(logits=self.logits_of(output, batch), hidden=hidden, **ear.parts())
+        return Trace(logits=self.logits_of(output, batch), hidden=hidden, **recorder.parts())
 
     def passed(
         self,
@@ -192,7 +194,7 @@ class HuggingFaceModel(Model):
         batch: Batch,
         *,
         at: InputLevel = "word",
-        ear: Ear | None = None,
+        recorder: AttentionRecorder | None = None,
         listen: Collection[TraceField] = (),
         returns_attention: bool | None = None,
     ) -> Any:
@@ -208,8 +210,8 @@ class HuggingFaceModel(Model):
         by_ids = not is_word and not pools_last
         words = None if by_ids or not self.task.is_text else embeddings if is_word else self.embed(batch)
         with ExitStack() as stack:
-            if ear is not None:
-                stack.enter_context(overheard(self.model, ear))
+            if recorder is not None:
+                stack.enter_context(recording(self.model, recorder))
             if pools_last:
                 stack.enter_context(pooled_at_last(self.model, batch))
             if at == "embedding":

@@ -18,9 +18,9 @@ from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.files.paths import check_readable, kind_at
 from didact.files.sealed import damaged, hash_of_file
+from didact.models.accelerate_hooks import AUTO, check_accelerate
 from didact.models.hub import check_folder
-from didact.models.native import native_from
-from didact.models.spread import AUTO, check_accelerate
+from didact.models.native import load_native
 from didact.results.documents import VERSION, load_document
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _kept(source: str, wanted: HeadOptions, *, spread: bool, **options: Any) -> 
                 f"Device 'auto' spreads Hugging Face models that one device cannot hold; {source!r} is a small native "
                 "one. Name its device: cpu, cuda or mps."
             )
-        model: Model = native_from(Path(source))
+        model: Model = load_native(Path(source))
         _check_native(model, source, wanted)
         model.max_length = wanted.max_length or model.max_length
         model.truncate = model.truncate or wanted.truncate
@@ -212,7 +212,7 @@ def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:
 
 def checked_device(device: str | torch.device) -> torch.device:
     """The device, if this machine and this build of torch have it."""
-    found = named_device(device)
+    found = parse_device(device)
     try:
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
@@ -223,7 +223,7 @@ def checked_device(device: str | torch.device) -> torch.device:
     return found
 
 
-def named_device(device: str | torch.device) -> torch.device:
+def parse_device(device: str | torch.device) -> torch.device:
     """The device of that name, wherever it may be."""
     if str(device) == AUTO:
         raise OptionError(
@@ -242,7 +242,7 @@ def named_device(device: str | torch.device) -> torch.device:
     return torch.device("cpu") if found.type == "cpu" else found  # there is one, whatever its number
 
 
-def usual_device() -> str:
+def default_device() -> str:
     """The one that torch would choose: the first accelerator, else the CPU."""
     found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     return "cpu" if found is None else found.type

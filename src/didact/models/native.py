@@ -15,7 +15,7 @@ from didact.core.model import Batch, Model, Row, TokenMask, TokenVectors, check_
 from didact.core.task import TASKS, Task, task_named
 from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
-from didact.models.frozen import LEARNED, FrozenWords
+from didact.models.frozen_words import LEARNED, FrozenWordEmbeddings
 from didact.models.tokenizer import READERS, PatchReader, PieceReader, Reader, reader_from
 from didact.option_types import check_types
 
@@ -59,7 +59,7 @@ class NativeModel(Model):
     def is_portable(self) -> bool:  # type: ignore[override]
         """Other machines may not have the folder of its embeddings."""
         words = getattr(self, "words", None)
-        return not (isinstance(words, FrozenWords) and Path(words.base).is_dir())
+        return not (isinstance(words, FrozenWordEmbeddings) and Path(words.base).is_dir())
 
     def _kind(self) -> str:
         return f"native, {self.architecture}"
@@ -93,7 +93,7 @@ class NativeModel(Model):
         if self.version != 1:  # models of version 1 are described as before there were versions
             facts |= {"version": self.version}
         words = getattr(self, "words", None)
-        return facts | {"table": words.hash} if isinstance(words, FrozenWords) else facts
+        return facts | {"table": words.hash} if isinstance(words, FrozenWordEmbeddings) else facts
 
     words: nn.Module
     layers: nn.ModuleList
@@ -123,12 +123,12 @@ class NativeModel(Model):
         )
 
 
-def native_from(folder: Path) -> NativeModel:
+def load_native(folder: Path) -> NativeModel:
     """The native model kept in a folder."""
     try:
         facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         _check_facts(facts)
-        model = native_like(facts)
+        model = build_native(facts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(
             f"{folder / 'config.json'} is missing or damaged ({error}). Train the model again."
@@ -140,7 +140,7 @@ def native_from(folder: Path) -> NativeModel:
     return model.eval()
 
 
-def native_like(facts: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
+def build_native(facts: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
     """A model with these `facts`, and weights drawn from torch's generator.
 
     `vectors` are the frozen word embeddings of a student that reads with those of its teacher.
@@ -153,7 +153,7 @@ def native_like(facts: Mapping[str, Any], vectors: Tensor | None = None) -> Nati
     model.truncate = facts["truncate"]
     model.max_length = facts.get("max_length", model.max_length)
     words = getattr(model, "words", None)
-    if isinstance(words, FrozenWords) and words.hash != facts.get("table"):
+    if isinstance(words, FrozenWordEmbeddings) and words.hash != facts.get("table"):
         raise RecordError(
             f"A {model.architecture!r} was built on the word embeddings of {words.base!r}, table "
             f"{facts.get('table')}, which have changed since (now {words.hash}). Put that base back where it was, or "

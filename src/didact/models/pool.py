@@ -7,7 +7,7 @@ from torch import nn
 
 from didact.core.model import TokenMask, TokenVectors
 from didact.core.task import Task
-from didact.models.frozen import LEARNED
+from didact.models.frozen_words import LEARNED
 from didact.models.pooling import PoolingModel
 from didact.models.tokenizer import Reader
 

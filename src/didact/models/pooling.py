@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from didact.core.model import Attention, Batch, InputLevel, TokenMask, TokenVectors, Trace, TraceField
 from didact.core.normalise import softmax_over
 from didact.core.task import Task
-from didact.models.frozen import word_embeddings
+from didact.models.frozen_words import word_embeddings
 from didact.models.native import UNIFORM, NativeModel, mean_over
 from didact.models.tokenizer import PatchReader, Reader
 
@@ -41,8 +41,8 @@ class PoolingModel(NativeModel):
         self.dropout = nn.Dropout(options["dropout"])
         self.score = self._scorer(width) if self.attends else None
         # A regression may rate one text or two; one is compared with nothing (zeros).
-        self.compares = len(task.segments) == 2 and not task.is_per_token
-        self.head = nn.Linear(4 * width if self.compares else width, self.outputs)
+        self.encodes_pairs = len(task.segments) == 2 and not task.is_per_token
+        self.head = nn.Linear(4 * width if self.encodes_pairs else width, self.outputs)
 
     @abstractmethod
     def _layers(self) -> nn.ModuleList: ...
@@ -95,7 +95,7 @@ class PoolingModel(NativeModel):
 
     def _parts(self, batch: Batch) -> list[TokenMask]:
         """The positions that are read as one sequence: each text apart, or for reading everything."""
-        if self.compares:
+        if self.encodes_pairs:
             return [batch.segments == 0, batch.segments == 1]
         return [batch.mask]
 
@@ -113,7 +113,7 @@ class PoolingModel(NativeModel):
             weights = torch.stack([softmax_over(scores, part) for part in parts], 1)[:, None]
             pooled = list((weights[:, 0] @ states).unbind(1))
             attention = self._attention(scores, weights, batch)
-        if self.compares:
+        if self.encodes_pairs:
             first, second = pooled
             pooled = [torch.cat([first, second, (first - second).abs(), first * second], -1)]
         return self.head(pooled[0]), attention
@@ -124,5 +124,5 @@ class PoolingModel(NativeModel):
         share = together / together.sum(-1, keepdim=True).clamp_min(1)
         here = batch.mask & (share > 0)
         reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
-        mean = scores.masked_fill(~batch.mask, 0.0) if not self.compares else reading.masked_fill(~here, 0.0)
+        mean = scores.masked_fill(~batch.mask, 0.0) if not self.encodes_pairs else reading.masked_fill(~here, 0.0)
         return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}

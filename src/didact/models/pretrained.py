@@ -15,11 +15,11 @@ from didact.core.dataset import Dataset
 from didact.core.task import TASKS, Task
 from didact.errors import RecordError, UnknownNameError, UnsupportedError
 from didact.models import MODELS
+from didact.models.accelerate_hooks import AUTO
 from didact.models.heads import task_of
 from didact.models.hub import base_folder, hub_errors, unreachable
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import HeadOptions
-from didact.models.spread import AUTO
 
 
 def new_head(base: str, data: Dataset, *, max_length: int | None, truncate: bool, **options: Any) -> HuggingFaceModel:
@@ -68,7 +68,7 @@ def trained(source: str, wanted: HeadOptions, *, spread: bool = False, **options
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """While this lasts, transformers tells nothing of weights that are loaded for a part of them only."""
     told, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

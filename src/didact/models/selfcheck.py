@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from didact.core.model import Batch, InputLevel, PoolingPosition, TraceField, eval_mode
 from didact.errors import UnsupportedError
-from didact.models.attention import implementation
+from didact.models.attention_function import attention_implementation
+from didact.models.attention_recorder import AttentionRecorder
 from didact.models.hooks import first_output, foreign_errors, no_white_box
 from didact.models.huggingface import HuggingFaceModel
-from didact.models.listening import Ear
-from didact.models.pooled import kind_of, position_weights, without_warnings_of_transformers
+from didact.models.pooling_position import kind_of, position_weights, without_warnings_of_transformers
 from didact.models.probe_rows import probe_batch
 
 _TOLERANCE: Final = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 1e-1}
@@ -87,8 +87,8 @@ def _answers(model: HuggingFaceModel, batch: Batch, at: InputLevel, *, recorded:
     """Logits of a batch. Embeddings are used twice, so that a model that changes them in place is noticed."""
     embeddings = model.embed(batch, at=at)
     for _ in range(2 if recorded else 1):
-        ear = Ear((), batch, "first") if recorded else None
-        logits = model.logits_of(model.passed(embeddings, batch, at=at, ear=ear), batch)
+        recorder = AttentionRecorder((), batch, "first") if recorded else None
+        logits = model.logits_of(model.passed(embeddings, batch, at=at, recorder=recorder), batch)
     return logits
 
 
@@ -246,22 +246,24 @@ def _source(model: HuggingFaceModel, batch: Batch) -> AttentionSource:
     layers = int(model.model.config.num_hidden_layers)
     words = model.embed(batch)
     listen: tuple[TraceField, ...] = ("full",)
-    ear = Ear(listen, batch, "first")
-    model.passed(words, batch, ear=ear)
+    recorder = AttentionRecorder(listen, batch, "first")
+    model.passed(words, batch, recorder=recorder)
     returned = _returned(model, words, batch)
-    if not ear.layers:
+    if not recorder.layers:
         if returned is None or len(returned) != layers:
             return AttentionSource(
                 fault="it neither calls transformers' attention interface nor returns one weight per pair of tokens in "
                 f"each of its {layers} layers"
             )
         return AttentionSource(is_returned=True)
-    if ear.odd_shape is not None:
-        return AttentionSource(fault=f"it has the shape {ear.odd_shape}, which is not one weight per pair of tokens")
-    if ear.layers != layers:
-        count = f"only {ear.layers} of its {layers} layers record any" if ear.layers < layers else ""
-        return AttentionSource(fault=count or f"{ear.layers} attention maps are recorded for {layers} layers")
-    full = ear.parts()["full"]
+    if recorder.odd_shape is not None:
+        return AttentionSource(
+            fault=f"it has the shape {recorder.odd_shape}, which is not one weight per pair of tokens"
+        )
+    if recorder.layers != layers:
+        count = f"only {recorder.layers} of its {layers} layers record any" if recorder.layers < layers else ""
+        return AttentionSource(fault=count or f"{recorder.layers} attention maps are recorded for {layers} layers")
+    full = recorder.parts()["full"]
     if returned is None or len(returned) != layers or full.shape[2] != returned[0].shape[1]:
         return AttentionSource()
     difference = _attention_difference(full, torch.stack([part.to(full.device) for part in returned], 1), batch)
@@ -273,7 +275,7 @@ def _source(model: HuggingFaceModel, batch: Batch) -> AttentionSource:
 def _returned(model: HuggingFaceModel, words: Tensor, batch: Batch) -> tuple[Tensor, ...] | None:
     """The probabilities that the model returns itself, with its eager attention, where they are per pair of tokens."""
     try:
-        with implementation(model.model, "eager"):
+        with attention_implementation(model.model, "eager"):
             output = model.passed(words, batch, returns_attention=True)
     except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError):  # it has none to return
         return None

@@ -22,9 +22,9 @@ from didact.files.sealed import read_json, write_json
 from didact.models import MODELS
 from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
 from didact.models.build import is_native, native_model
-from didact.models.frozen import LEARNED, TEACHER, teacher_reader
-from didact.models.hub import base_folder, hub_errors, located
-from didact.models.native import native_like
+from didact.models.frozen_words import LEARNED, TEACHER, teacher_reader
+from didact.models.hub import base_folder, hub_errors, locate_base
+from didact.models.native import build_native
 from didact.models.tokenizer import PieceReader
 from didact.registry import Spec, parse_spec, unknown
 
@@ -54,7 +54,7 @@ class StudentInit:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.facts["kind"] == "native":
-                model: Model = native_like(self.facts, self._vectors())
+                model: Model = build_native(self.facts, self._vectors())
             else:
                 model = self._huggingface()
         model.name = self.spec
@@ -82,7 +82,7 @@ class StudentInit:
 
     def _body(self) -> tuple[Mapping[str, Tensor], str]:
         facts = self.facts
-        source, stamp = located(facts["base"])
+        source, stamp = locate_base(facts["base"])
         files = tuple(sorted(self.files.items()))
         options = (facts["revision"], facts["trust_remote_code"], task_named(facts["task"]))
         body, found = base_weights(facts["base"], source, stamp, *options, files)

@@ -11,8 +11,8 @@ from didact.core.encoder_layer import Attend, EncoderLayer
 from didact.core.model import Batch, InputLevel, TokenMask, TokenVectors, Trace, TraceField
 from didact.core.task import Task
 from didact.errors import OptionError
-from didact.models.frozen import LEARNED, word_embeddings
-from didact.models.listening import Ear
+from didact.models.attention_recorder import AttentionRecorder
+from didact.models.frozen_words import LEARNED, word_embeddings
 from didact.models.native import UNIFORM, NativeModel, mean_over
 from didact.models.scalar_mix import ScalarMix
 from didact.models.tokenizer import PatchReader, Reader
@@ -86,13 +86,13 @@ class TransformerModel(NativeModel):
         listen: Collection[TraceField] = (),
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
-        ear = Ear(listen, batch, self.pooling_position, zero_values_at)
+        recorder = AttentionRecorder(listen, batch, self.pooling_position, zero_values_at)
         states = [self._placed(embeddings, batch) if at == "word" else embeddings]
         for layer in self.layers:
-            states.append(layer(states[-1], self._attend(layer, ear)))
+            states.append(layer(states[-1], self._attend(layer, recorder)))
         top = self.norm(states[-1] if self.mix is None else self.mix(torch.stack(states, 1)))
-        hidden = tuple(states) if "hidden" in ear.listen else None
-        return Trace(logits=self._answer(top, batch), hidden=hidden, **ear.parts())
+        hidden = tuple(states) if "hidden" in recorder.listen else None
+        return Trace(logits=self._answer(top, batch), hidden=hidden, **recorder.parts())
 
     def _placed(self, words: TokenVectors, batch: Batch) -> TokenVectors:
         positions = torch.arange(words.shape[1], device=words.device)
@@ -104,7 +104,7 @@ class TransformerModel(NativeModel):
         pooled = mean_over(states, batch.mask) if self.pooling_position == "mean" else states[:, 0]
         return self.head(self.dropout(pooled))
 
-    def _attend(self, layer: nn.Module, ear: Ear) -> Attend:
+    def _attend(self, layer: nn.Module, recorder: AttentionRecorder) -> Attend:
         """Attention that can be listened to. Dropout falls on its weights too."""
         assert isinstance(layer, EncoderLayer)
 
@@ -112,10 +112,10 @@ class TransformerModel(NativeModel):
             logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
             if self.options.get("attention") == UNIFORM:
                 logits = logits * 0.0  # not new zeros: who asks for their gradients gets some
-            ear.hear(logits, None)
-            weights = logits.masked_fill(~ear.mask[:, None, None, :], -torch.inf).softmax(-1)
+            recorder.record_logits(logits, None)
+            weights = logits.masked_fill(~recorder.mask[:, None, None, :], -torch.inf).softmax(-1)
             weights = layer.dropout(weights)
-            ear.weigh(weights)
-            return weights @ ear.blanked(value)
+            recorder.record_weights(weights)
+            return weights @ recorder.zero_values(value)
 
         return attend

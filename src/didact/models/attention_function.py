@@ -17,10 +17,10 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from didact.errors import UnsupportedError
-from didact.models.listening import Ear
+from didact.models.attention_recorder import AttentionRecorder
 
 NAME: Final = "didact"
-_EAR: ContextVar[Ear | None] = ContextVar("didact_ear", default=None)
+_EAR: ContextVar[AttentionRecorder | None] = ContextVar("didact_ear", default=None)
 
 # Arguments that transformers' eager functions ignore, too: the mask already holds what they say, or they ask for
 # outputs or caches that are handled outside of the attention function.
@@ -59,11 +59,11 @@ def attend(
         logits = torch.tanh(logits / softcap) * softcap
     if position_bias is not None:
         logits = logits + position_bias
-    ear = _EAR.get()
-    if ear is not None and ear.wants_attention:
-        ear.hear(*split_mask(logits, attention_mask))
-    elif ear is not None:
-        ear.layers += 1
+    recorder = _EAR.get()
+    if recorder is not None and recorder.records_attention:
+        recorder.record_logits(*split_mask(logits, attention_mask))
+    elif recorder is not None:
+        recorder.layers += 1
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         logits = logits.masked_fill(~attention_mask, torch.finfo(logits.dtype).min)
     elif attention_mask is not None:
@@ -77,9 +77,9 @@ def attend(
     if s_aux is not None:
         weights = weights[..., :-1]
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    if ear is not None:
-        ear.weigh(weights)
-        value = ear.blanked(value)
+    if recorder is not None:
+        recorder.record_weights(weights)
+        value = recorder.zero_values(value)
     return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
 
@@ -114,18 +114,18 @@ AttentionMaskInterface.register(NAME, eager_mask)
 
 
 @contextmanager
-def overheard(model: PreTrainedModel, ear: Ear) -> Iterator[None]:
+def recording(model: PreTrainedModel, recorder: AttentionRecorder) -> Iterator[None]:
     """Our attention inside the model while this lasts; the implementation it had comes back afterwards."""
-    token = _EAR.set(ear)
+    token = _EAR.set(recorder)
     try:
-        with implementation(model, NAME):
+        with attention_implementation(model, NAME):
             yield
     finally:
         _EAR.reset(token)
 
 
 @contextmanager
-def implementation(model: PreTrainedModel, name: str) -> Iterator[None]:
+def attention_implementation(model: PreTrainedModel, name: str) -> Iterator[None]:
     """The named attention implementation inside the model while this lasts."""
     before = [(config, config._attn_implementation) for config in _configs(model)]
     try:

@@ -13,7 +13,7 @@ from didact.errors import UnsupportedError
 ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})
 
 
-class Ear:
+class AttentionRecorder:
     """Collects the attention logits of one forward pass, in the order the layers are called."""
 
     def __init__(
@@ -33,10 +33,10 @@ class Ear:
         self.odd_shape: tuple[int, ...] | None = None  # of attention that is not one weight per pair of tokens
 
     @property
-    def wants_attention(self) -> bool:
+    def records_attention(self) -> bool:
         return bool(self.listen & ATTENTION)
 
-    def hear(
+    def record_logits(
         self,
         logits: Float[Tensor, "batch head token token"],
         allowed: Bool[Tensor, "#batch #head token token"] | None,
@@ -61,12 +61,12 @@ class Ear:
         if "reading" in self.listen:
             self._heard["reading"].append(self._reading_row(logits, seen))
 
-    def weigh(self, weights: Float[Tensor, "batch head token token"]) -> None:
+    def record_weights(self, weights: Float[Tensor, "batch head token token"]) -> None:
         """Take one layer's attention weights as they go on to the values."""
         if "weights" in self.listen:
             self._weights.append(weights)
 
-    def blanked(self, values: Float[Tensor, "batch head token part"]) -> Float[Tensor, "batch head token part"]:
+    def zero_values(self, values: Float[Tensor, "batch head token part"]) -> Float[Tensor, "batch head token part"]:
         """The values, zero at the positions that nobody may receive anything from."""
         return (
             values if self.zero_values_at is None else values * ~self.zero_values_at.to(values.device)[:, None, :, None]
@@ -101,7 +101,7 @@ class Ear:
         return self.mask.to(dtype) / self.mask.sum(-1, keepdim=True)
 
 
-def hear_probabilities(ear: Ear, attentions: Sequence[Tensor], name: str) -> None:
+def record_probabilities(recorder: AttentionRecorder, attentions: Sequence[Tensor], name: str) -> None:
     """Record attention probabilities that a model returns, as their logarithms.
 
     They equal the logits up to a constant per query. For a key's mean the constants cancel in a softmax over keys, if
@@ -110,13 +110,13 @@ def hear_probabilities(ear: Ear, attentions: Sequence[Tensor], name: str) -> Non
     for weights in attentions:
         wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
         seen = (wide > 0).any(1, keepdim=True)
-        mask = ear.mask.to(weights.device)
+        mask = recorder.mask.to(weights.device)
         hidden = mask[:, None, :, None] & mask[:, None, None, :] & ~seen
-        if "mean" in ear.listen and bool(hidden.any()):
+        if "mean" in recorder.listen and bool(hidden.any()):
             raise UnsupportedError(
                 f"Model {name!r} returns attention after softmax only, and not every token sees every other (a causal "
                 "model): mean logits cannot be had from that. Choose a method that reads attention probabilities "
                 "(attention_cls, attention_rollout), gradients or predictions."
             )
-        ear.hear(wide.clamp_min(torch.finfo(torch.float32).tiny).log(), seen)
-        ear.weigh(weights)
+        recorder.record_logits(wide.clamp_min(torch.finfo(torch.float32).tiny).log(), seen)
+        recorder.record_weights(weights)

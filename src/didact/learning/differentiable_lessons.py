@@ -13,7 +13,7 @@ from didact.results.component_scores import ComponentScores
 from didact.students.lesson import Lesson
 
 
-class MixedLessons:
+class DifferentiableLessons:
     """What `mass_of` would make of the explainer's maps, with a graph to the explainer's parameters.
 
     The parts are scores of the teacher's units; where they go on the student's positions is worked out once.

@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnsupportedError
-from didact.models.hub import hub_errors, located
-from didact.models.spread import whole_weights
-from didact.models.tokenized import check_fast
+from didact.models.accelerate_hooks import whole_weights
+from didact.models.fast_tokenizer import check_fast
+from didact.models.hub import hub_errors, locate_base
 from didact.models.tokenizer import PatchReader, PieceReader, Reader
 
 LEARNED = "learned"
 TEACHER = "teacher"  # the embeddings of the model that is explained; its students read with its tokenizer
 
 
-class FrozenWords(nn.Module):
+class FrozenWordEmbeddings(nn.Module):
     """Looks a base's pieces up in its own table and projects them; only the projection is trained.
 
     The table is no part of the state: every model of a process that names the base shares one tensor, and a kept
@@ -34,7 +34,7 @@ class FrozenWords(nn.Module):
 
     def __init__(self, base: str, width: int, vectors: Float[Tensor, "token dim"] | None = None) -> None:
         super().__init__()
-        table, self.hash = standard_table(base) if vectors is None else (vectors, _hash(vectors))
+        table, self.hash = standardised_embeddings(base) if vectors is None else (vectors, _hash(vectors))
         self.base = base
         self.register_buffer("table", table.to(torch.get_default_dtype()), persistent=False)
         self.project = nn.Linear(table.shape[1], width)
@@ -62,7 +62,7 @@ def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
             "Option embeddings=teacher takes the word embeddings of the model that is explained, so it is for students "
             "of a comparison. Name a base model instead: embeddings=minilm."
         )
-    words = FrozenWords(embeddings, width, reader.vectors)
+    words = FrozenWordEmbeddings(embeddings, width, reader.vectors)
     if len(reader) > len(words.table):
         raise OptionError(
             f"The reader knows {len(reader)} pieces, but the base model {embeddings!r} has embeddings of "
@@ -73,7 +73,7 @@ def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
 
 def base_reader(base: str) -> PieceReader:
     """How the base model called `base` (`minilm`, a folder, a hub name) cuts texts."""
-    return _reader(base, *located(base))
+    return _reader(base, *locate_base(base))
 
 
 def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
@@ -98,12 +98,12 @@ def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
     return replace(reader, vectors=vectors)
 
 
-def standard_table(base: str) -> tuple[Float[Tensor, "token dim"], str]:
+def standardised_embeddings(base: str) -> tuple[Float[Tensor, "token dim"], str]:
     """A base's word embeddings, each dimension with mean 0 and deviation 1 over the vocabulary, and their hash.
 
     A dimension that never changes becomes 0. Kept for the process, so that many models share one tensor.
     """
-    return _table(base, *located(base))
+    return _table(base, *locate_base(base))
 
 
 @lru_cache(maxsize=4)
@@ -121,11 +121,17 @@ def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # n
 def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]:  # noqa: ARG001 - as above
     from transformers import AutoModel
 
-    from didact.models.pretrained import quietly
+    from didact.models.pretrained import quiet_transformers
 
     # Whoever builds a model here has set a seed: what transformers draws for missing weights must not move it on, and
     # the table must serve training even if it is first asked for while predicting.
-    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.no_grad(), hub_errors(base), quietly():
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.inference_mode(False),
+        torch.no_grad(),
+        hub_errors(base),
+        quiet_transformers(),
+    ):
         weight = AutoModel.from_pretrained(source, dtype=torch.float32).get_input_embeddings().weight
         table = _standardised(weight.detach())
     return table, _hash(table)
