@@ -15,7 +15,7 @@ import torch
 import didact
 import didact.errors
 from didact.core.row import Row
-from didact.explainers.attention_flow import Network
+from didact.explainers.attention_flow import FlowNetwork
 from didact.explainers.attention_rollout import residual_attention
 from didact.models.build import build_model
 
@@ -51,7 +51,7 @@ def start_at(kind: str, tokens: int) -> np.ndarray:
 
 def ours(matrices: np.ndarray, start: np.ndarray) -> tuple[float, np.ndarray, float]:
     began = time.process_time()
-    network = Network(matrices, start)
+    network = FlowNetwork(matrices, start)
     flows = network.flows_to(np.arange(len(start)))
     return time.process_time() - began, flows, 1 - len(network.grown) / len(start)
 

@@ -34,7 +34,7 @@ import didact
 from didact.core.dataset import Dataset, Split
 from didact.evaluation.agree import agreements
 from didact.explainers.build import knows_option
-from didact.explainers.presets import preset_named
+from didact.explainers.presets import get_preset
 from didact.explaining.method_options import COMMON
 from didact.registry import Spec
 from didact.results.agreement import CAUTION, Agreement
@@ -169,7 +169,7 @@ def trained(asked: Any, data: Dataset, model: str, task: str, attention: str, se
 
 def spec_of(method: str, samples: int) -> str:
     """The method with all that the preset of the paper says of it."""
-    options = preset_named("neely").options(method) | ({"samples": samples} if method == "lime" else {})
+    options = get_preset("neely").options(method) | ({"samples": samples} if method == "lime" else {})
     known = {name: value for name, value in options.items() if name in COMMON or knows_option(method, name)}
     return str(Spec(method, known))
 

@@ -17,8 +17,8 @@ from scipy.stats import rankdata
 import didact
 from didact.core.row import Row
 from didact.core.words import touches, words
-from didact.explainers.mix import AttentionMix, Mix
-from didact.explainers.parts import explained_by
+from didact.explainers.combine import combine_components
+from didact.explainers.mix import AttentionMix, ComponentMix
 from didact.explaining.component_scores import parts_of
 from didact.results.contrast import Contrast
 from didact.results.explanations import Explanations
@@ -86,7 +86,7 @@ class Scores:
         return crossed_contrast(*columns)
 
 
-def scores_of(teacher: Any, rows: Sequence[Row], methods: Sequence[str], learned: Mapping[str, Mix]) -> Scores:
+def scores_of(teacher: Any, rows: Sequence[Row], methods: Sequence[str], learned: Mapping[str, ComponentMix]) -> Scores:
     """These methods, the learned explainers, every layer and every head, asked of the same rows.
 
     Heads and layers come from one look at the teacher: softmax of a head's logits, or of the mean over a layer's heads.
@@ -97,7 +97,7 @@ def scores_of(teacher: Any, rows: Sequence[Row], methods: Sequence[str], learned
         columns[method] = _same_units(parts.maps, didact.explain(teacher, rows, method))
     for name, explainer in learned.items():
         is_mix = isinstance(explainer, AttentionMix)
-        made = explained_by(explainer, parts) if is_mix else didact.explain(teacher, rows, explainer)
+        made = combine_components(explainer, parts) if is_mix else didact.explain(teacher, rows, explainer)
         columns[name] = _same_units(parts.maps, made)
     layers: dict[str, list[int]] = {}
     for place, part in enumerate(parts.names):

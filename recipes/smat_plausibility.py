@@ -32,7 +32,7 @@ from smat_tools import (
 )
 
 from didact.errors import DidactError
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 
 STUDENTS = {
     "planted/sentiment": "same/attention",
@@ -50,7 +50,7 @@ PAPER = {  # Table 2, MovieReviews
 }
 
 
-def learned_here(asked, teacher, data) -> tuple[dict[str, Mix], str]:
+def learned_here(asked, teacher, data) -> tuple[dict[str, ComponentMix], str]:
     """The explainers that students of all seeds taught us, and the name of the median one."""
     student, size = STUDENTS[asked.data], asked.sizes[0]
     found = compared(
@@ -84,7 +84,7 @@ def main() -> None:
         teacher = native_teacher(asked, data)
     if asked.explainer:
         try:
-            learned, median = {"smat": Mix.from_pretrained(asked.explainer)}, "smat"
+            learned, median = {"smat": ComponentMix.from_pretrained(asked.explainer)}, "smat"
         except DidactError as error:
             raise SystemExit(str(error)) from None
     else:

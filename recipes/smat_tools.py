@@ -10,7 +10,7 @@ from recipe_tools import asked_for, fewer, loaded, print_table, say, shortened, 
 
 import didact
 from didact.core.dataset import Dataset
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.learned.smat_spec import parse_learner
 
 STATIC = ("gradient_norm", "gradient_input", "integrated_gradients", "attention_all", "attention_last")
@@ -215,7 +215,7 @@ def median_seed(found: didact.Comparison, learner: str, student: str, size: int)
     return int(own["seed"].iloc[(len(own) - 1) // 2])
 
 
-def learned_by_seed(found: didact.Comparison, learner: str, student: str, size: int) -> dict[int, Mix]:
+def learned_by_seed(found: didact.Comparison, learner: str, student: str, size: int) -> dict[int, ComponentMix]:
     """The explainers that a comparison learned, one per seed."""
     built = parse_learner(learner)
     return {one["seed"]: built.restored(one) for one in entries_of(found, learner, student, size)}

@@ -91,8 +91,8 @@ class TestExplainer:
     def test_what_is_made_of_it_is_not_known_elsewhere_either(self):
         didact.explainer("lengths", kind="magnitude", needs="nothing")(lengths)
         for method in ("lengths", "lexicon(imitate=lengths)", "blend(members=lime+lengths)"):
-            assert not build_explainer(method).is_known, method
-        assert build_explainer("blend(members=lime+occlusion)").is_known
+            assert not build_explainer(method).is_reproducible, method
+        assert build_explainer("blend(members=lime+occlusion)").is_reproducible
         maps = didact.explain(teacher("hf", "classification"), TEXT, "lexicon(imitate=lengths)")
         assert maps.scores.tolist() == [1, 4, 4]
 
@@ -314,7 +314,7 @@ class TestSource:
         for name in ("_plugins", "_named", "_broken"):
             monkeypatch.setattr(EXPLAINERS, name, {})
         didact.explainer("lengths", kind="magnitude", needs="nothing")(lengths)
-        assert build_explainer("lengths").is_known
+        assert build_explainer("lengths").is_reproducible
         assert EXPLAINERS["lengths"].kind == "magnitude"
         with pytest.raises(OptionError, match="one of another package"):
             didact.explainer("lengths", kind="magnitude", needs="nothing")(shout)

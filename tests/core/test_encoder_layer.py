@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from didact.core.encoder_layer import EncoderLayer
-from didact.explainers.l2e_network import Network
+from didact.explainers.l2e_network import L2ENetwork
 from teachers import teacher
 
 PARTS = {
@@ -41,7 +41,7 @@ def test_it_computes_what_the_layer_of_torch_does():
 def test_weights_of_earlier_versions_have_these_names():
     names = {f"layers.0.{part}.{kind}" for part in PARTS for kind in ("weight", "bias")}
     options = {"vocabulary": 5, "dim": None, "labels": 2, "out": 1, "positions": True}
-    network = Network(width=8, layers=1, heads=2, dropout=0.0, **options)
+    network = L2ENetwork(width=8, layers=1, heads=2, dropout=0.0, **options)
     native = teacher("native", "classification")
     for model in (network, native):
         assert {name for name in model.state_dict() if name.startswith("layers.0.")} == names

@@ -7,7 +7,7 @@ import torch
 
 from didact.core.target import Target
 from didact.explainers import attention_flow
-from didact.explainers.attention_flow import AttentionFlow, Network, maximum_flows
+from didact.explainers.attention_flow import AttentionFlow, FlowNetwork, maximum_flows
 from didact.models.huggingface import HuggingFaceModel
 from tiny import huggingface, rows
 
@@ -61,7 +61,7 @@ def test_a_graph_too_thin_grows_until_a_cut_proves_it(seed, kind, nodes, monkeyp
     monkeypatch.setattr(attention_flow, "_STRONGEST", 1)
     monkeypatch.setattr(attention_flow, "_HUB", 2.0)
     matrices = attention(14, 4, 6.0, seed)
-    network = Network(matrices, start(kind, 14))
+    network = FlowNetwork(matrices, start(kind, 14))
     flows = network.flows_to(np.arange(14))
     assert len(network.grown) > 3
     np.testing.assert_allclose(flows, by_networkx(matrices, start(kind, 14)), atol=1e-8, rtol=0)

@@ -10,9 +10,9 @@ from didact.core.resolve_target import resolve_target
 from didact.core.row import Row
 from didact.errors import OptionError, RecordError, UnsupportedError
 from didact.explainers.build import build_explainer
+from didact.explainers.combine import combine_components, stack_members
 from didact.explainers.learned import load_explainer
-from didact.explainers.mix import AttentionMix, Blend, GradientMix, Mix
-from didact.explainers.parts import blended, explained_by
+from didact.explainers.mix import AttentionMix, Blend, ComponentMix, GradientMix
 from didact.explaining.component_scores import parts_of
 from didact.explaining.explain import explain
 from didact.files.sealed import read_json, write_json
@@ -27,13 +27,13 @@ FAMILIES = {
 }
 
 
-def prepared(family: str, kind: str = "native", **options) -> Mix:
+def prepared(family: str, kind: str = "native", **options) -> ComponentMix:
     found = build_explainer(family, **FAMILIES[family] | options).explainer
     found.prepare(teacher(kind, "classification"), examples("classification"))
     return found
 
 
-def only(found: Mix, place: int) -> Mix:
+def only(found: ComponentMix, place: int) -> ComponentMix:
     with torch.no_grad():
         found.coefficients.copy_(torch.nn.functional.one_hot(torch.tensor(place), len(found.names)))
     return found
@@ -84,7 +84,7 @@ def test_a_member_that_scores_words_reaches_all_their_pieces():
     shares = [np.abs(one.scores) / np.abs(one.scores).sum() for one in member]
     np.testing.assert_allclose(found.words().scores, np.concatenate(shares), atol=2e-3)
     parts = parts_of(subject, rows, blend)
-    again = blended([(name, explain(subject, rows, name)) for name in blend.names])
+    again = stack_members([(name, explain(subject, rows, name)) for name in blend.names])
     np.testing.assert_allclose(again.values, parts.values, atol=1e-5)
 
 
@@ -120,19 +120,19 @@ def test_kept_parts_give_the_explanations_that_the_teacher_gives(family, tmp_pat
         mix.coefficients += 0.2 * draw
     parts_of(subject, rows, mix).save(tmp_path / "parts")
     kept = ComponentScores.load(tmp_path / "parts")
-    found, expected = explained_by(mix, kept), explain(subject, rows, mix)
+    found, expected = combine_components(mix, kept), explain(subject, rows, mix)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
     assert found.ids == expected.ids
     assert found.method == expected.method == family
     turned = kept.select([2, 0])
-    np.testing.assert_allclose(explained_by(mix, turned).scores, expected.select([2, 0]).scores, atol=1e-6)
+    np.testing.assert_allclose(combine_components(mix, turned).scores, expected.select([2, 0]).scores, atol=1e-6)
 
 
 def test_members_that_explained_already_make_the_same_parts():
     subject, rows = teacher("native", "classification"), examples("classification")
     mix = prepared("blend")
     expected = parts_of(subject, rows, mix)
-    found = blended([(name, explain(subject, rows, name)) for name in mix.names])
+    found = stack_members([(name, explain(subject, rows, name)) for name in mix.names])
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
     assert found.names == expected.names
 
@@ -209,12 +209,12 @@ def test_blends_choose_what_the_teacher_can_serve():
         "bilstm": ("gradient_norm", "gradient_input", "integrated_gradients", "occlusion"),
     }
     for kind, expected in names.items():
-        assert Blend().part_names(teacher(kind, "classification"), rows[0]) == expected
+        assert Blend().component_names(teacher(kind, "classification"), rows[0]) == expected
     mix = Blend(members="lime(samples=16) + occlusion")
     found = explain(black_box(), rows, mix)
     assert found.method == "blend"
     assert mix.names == ("lime(samples=16)", "occlusion")
-    assert Blend().part_names(black_box(), rows[0]) == ("occlusion", "lime", "kernel_shap")
+    assert Blend().component_names(black_box(), rows[0]) == ("occlusion", "lime", "kernel_shap")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_rows_without_units_have_no_entropy(empty):
     np.testing.assert_array_equal(tempered(ragged, 0.5).scores, tempered(maps, 0.5).scores)
     names = ("gradient_norm", "gradient_input")
     np.testing.assert_array_equal(
-        blended([(name, ragged) for name in names]).values, blended([(name, maps) for name in names]).values
+        stack_members([(name, ragged) for name in names]).values, stack_members([(name, maps) for name in names]).values
     )
     assert np.isnan(mean_entropy(ragged.select([empty[-1]])))
 

@@ -159,7 +159,7 @@ class TestSameNumbers:
 
     def test_a_learned_explainer_in_its_folder(self, sharing, tmp_path, teacher, rows):
         mix = AttentionMix()
-        mix.restore(mix.part_names(teacher, rows[0]), torch.tensor([0.7, -0.3]), torch.tensor(0.2))
+        mix.restore(mix.component_names(teacher, rows[0]), torch.tensor([0.7, -0.3]), torch.tensor(0.2))
         mix.save_pretrained(tmp_path / "mix")
         here = explain(teacher, rows, str(tmp_path / "mix"))
         there = sharing.explain(teacher, rows, str(tmp_path / "mix"))
@@ -247,7 +247,7 @@ class TestWhatStays:
 
     def test_methods_that_are_objects(self, sharing, teacher, rows):
         own = type("Own", (AttentionMix,), {})()  # of a class that nobody registered
-        own.restore(own.part_names(teacher, rows[0]), torch.tensor([0.7, -0.3]), torch.tensor(0.2))
+        own.restore(own.component_names(teacher, rows[0]), torch.tensor([0.7, -0.3]), torch.tensor(0.2))
         for method in (own, Lime(samples=20)):
             sharing.explain(teacher, rows, method)
         assert sharing.shared == [False, False]

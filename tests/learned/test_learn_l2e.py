@@ -45,7 +45,7 @@ def test_every_task_and_formulation(school, tmp_path, name, formulation):
 
 
 def test_one_seed_one_explainer(school):
-    first, second, other = (learned(school, seed=seed)[0].weights_kept() for seed in (0, 0, 1))
+    first, second, other = (learned(school, seed=seed)[0].learned_weights() for seed in (0, 0, 1))
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
 
@@ -65,7 +65,7 @@ def test_of_several_networks_the_best_is_kept(school, tmp_path):
     best = int(np.argmin(losses))
     same = [one for one, count in zip((*fewer, found), (1, 2, 3), strict=True) if np.argmin(losses[:count]) == best]
     for one in same[1:]:
-        assert all(torch.equal(one.weights_kept()[name], kept) for name, kept in same[0].weights_kept().items())
+        assert all(torch.equal(one.learned_weights()[name], kept) for name, kept in same[0].learned_weights().items())
     assert L2E.from_pretrained(tmp_path / "mine").learned["metrics"] == metrics
     with pytest.raises(OptionError, match="initialisations"):
         learned(school, initialisations=0)
@@ -96,7 +96,7 @@ def test_words(school):
 def test_several_at_once(school):
     for combine, count in (("ranks", 1), ("heads", 2)):
         found, teacher, data = learned(school, imitate=["occlusion", "gradient_input"], combine=combine)
-        assert len(found.reads.imitates) == count
+        assert len(found.network_spec.imitates) == count
         assert explain(teacher, data["test"], found).kind == "signed"
     assert found.learned["imitates"] == ["occlusion", "gradient_input"]
 
@@ -109,7 +109,7 @@ def test_signs_do_not_cancel_sizes(school, combine):
     sizes = replace(signed, scores=np.abs(signed.scores), kind="magnitude", method="sizes")
     found = learn_l2e(teacher, data, imitate=[signed, sizes], combine=combine, **SMALL)
     assert found.kind == "magnitude"
-    assert all(value >= 0 for one in found.reads.values for value in one)
+    assert all(value >= 0 for one in found.network_spec.values for value in one)
 
 
 def test_options_of_every_method(school):
@@ -132,7 +132,7 @@ def test_a_set_without_signs_gives_none(school):
     maps = explain(teacher, data["test"], found)
     assert maps.kind == "magnitude"
     assert (maps.scores >= 0).all()
-    assert len(found.reads.values[0]) == 3
+    assert len(found.network_spec.values[0]) == 3
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_what_the_paper_does(school):
     """Without positions and with words of its own: equal words of a row have equal scores."""
     found, teacher, _ = learned(school, preset="paper", training={"epochs": 1})
     assert not found.positions
-    assert found.reads.vocabulary is not None
+    assert found.network_spec.vocabulary is not None
     maps = explain(teacher, [Row("r", ("a good film and a good film",))], found)
     scores = dict.fromkeys(maps[0].tokens)
     assert len(scores) < len(maps[0].tokens)
@@ -203,7 +203,7 @@ def test_a_black_box_reads_words_of_its_own(school):
     box = black_box()
     data = Dataset(data.name, data.task, data.splits, ("few", "many"))
     found = learn_l2e(box, data, imitate="occlusion", **SMALL)
-    assert found.reads.vocabulary
+    assert found.network_spec.vocabulary
     maps = explain(box, ["a good film that nobodyeversaw"], found)
     assert np.isfinite(maps.scores).all()
 
@@ -263,8 +263,8 @@ class TestCollecting:
         explain(teacher, data["explain"], "occlusion", out=tmp_path / "scores.parquet")
         given = learn_l2e(teacher, data, imitate=tmp_path / "scores.parquet", **SMALL)
         named = learn_l2e(teacher, data, imitate="occlusion", **SMALL)
-        kept = given.weights_kept()
-        assert all(torch.equal(kept[name], one) for name, one in named.weights_kept().items())
+        kept = given.learned_weights()
+        assert all(torch.equal(kept[name], one) for name, one in named.learned_weights().items())
 
     def test_tokens_that_do_not_match(self, school):
         teacher, data = school()
@@ -346,7 +346,7 @@ class TestRefusals:
         with pytest.raises(OptionError, match="whose classes are"), pytest.warns(match="for another teacher"):
             explain(other, data["test"], found)
         box = black_box()
-        box.classes = found.reads.classes
+        box.classes = found.network_spec.classes
         with pytest.raises(OptionError, match="is a black box"):
             explain(box, ["a good film"], found)
 

@@ -13,7 +13,7 @@ from didact.core.row import Row
 from didact.core.task import TASKS
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.explainers.build import build_explainer
-from didact.explainers.parts import explained_by
+from didact.explainers.combine import combine_components
 from didact.explaining.component_scores import parts_of
 from didact.learning.differentiable_lessons import DifferentiableLessons
 from didact.learning.fit import Examples, Training
@@ -76,7 +76,7 @@ def test_what_is_sent_while_learning_is_what_is_sent_afterwards(kind, temperatur
     setting = Setting(kind=kind)
     with torch.no_grad():
         setting.explainer.coefficients += torch.linspace(0, 0.3, len(setting.explainer.names))
-    maps = explained_by(setting.explainer, setting.parts)
+    maps = combine_components(setting.explainer, setting.parts)
     expected = distribution_lesson(maps, setting.train.batch, temperature=temperature).mass
     lessons = DifferentiableLessons(
         setting.parts, setting.train.batch, temperature=temperature, device=torch.device("cpu")

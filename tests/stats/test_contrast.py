@@ -9,7 +9,7 @@ from scipy import stats
 
 from didact.errors import OptionError, ShapeError
 from didact.results.contrast import Contrast, ContrastTable
-from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_parts, row_contrasts
+from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_terms, row_contrasts
 
 
 def arms(seeds=4, rows=30, seed=0):
@@ -110,7 +110,7 @@ class TestClosedForm:
 class TestPearson:
     def test_the_difference_is_that_of_the_mean_correlations(self):
         first, second, reference = arms()
-        found = crossed_contrast(pearson_parts(first, reference), pearson_parts(second, reference))
+        found = crossed_contrast(pearson_terms(first, reference), pearson_terms(second, reference))
         wanted = np.mean(
             [correlation(a, reference) - correlation(b, reference) for a, b in zip(first, second, strict=True)]
         )
@@ -119,7 +119,7 @@ class TestPearson:
     def test_parts_are_slopes_of_r(self):
         """The influence of a row is the slope of r as that row gets a little more weight, and all others less."""
         outputs, _, reference = arms(seeds=1)
-        parts, step = pearson_parts(outputs, reference)[0], 1e-6
+        parts, step = pearson_terms(outputs, reference)[0], 1e-6
 
         def weighted(weights):
             weights = weights / weights.sum()
@@ -133,17 +133,17 @@ class TestPearson:
 
     def test_units_do_not_matter_and_constants_predict_nothing(self):
         first, _, reference = arms()
-        parts = pearson_parts(first, reference)
-        np.testing.assert_allclose(pearson_parts(1e6 * first - 1e9, 1e12 + reference * 1e9), parts, atol=1e-4)
-        assert (pearson_parts(np.full_like(first, 0.1), reference) == 0).all()
-        assert (pearson_parts(first, np.full_like(reference, 0.1)) == 0).all()
+        parts = pearson_terms(first, reference)
+        np.testing.assert_allclose(pearson_terms(1e6 * first - 1e9, 1e12 + reference * 1e9), parts, atol=1e-4)
+        assert (pearson_terms(np.full_like(first, 0.1), reference) == 0).all()
+        assert (pearson_terms(first, np.full_like(reference, 0.1)) == 0).all()
 
     def test_what_cannot_be_correlated(self):
         first, _, reference = arms()
         with pytest.raises(ShapeError, match="30"):
-            pearson_parts(first, reference[:-1])
+            pearson_terms(first, reference[:-1])
         with pytest.raises(ShapeError, match="not numbers"):
-            pearson_parts(first, np.where(reference > 0, np.nan, reference))
+            pearson_terms(first, np.where(reference > 0, np.nan, reference))
 
 
 class TestStrata:
@@ -236,7 +236,7 @@ def test_intervals_of_pearson_hold_the_truth():
         parts = []
         for r in (0.7, 0.6):
             own = np.clip(r + dice.normal(0, 0.05, (8, 1)), -0.95, 0.95)
-            parts.append(pearson_parts(own * reference + np.sqrt(1 - own**2) * dice.normal(size=(8, 300)), reference))
+            parts.append(pearson_terms(own * reference + np.sqrt(1 - own**2) * dice.normal(size=(8, 300)), reference))
         contrast = crossed_contrast(*parts)
         held += contrast.low <= 0.1 <= contrast.high
     assert 0.93 <= held / 400 <= 0.985

@@ -7,18 +7,18 @@ from scipy import stats
 from didact.errors import OptionError, ShapeError
 from didact.stats.contrast import crossed_contrast
 from didact.stats.crossed import (
-    Cells,
+    CrossedAnswers,
     crossed_intervals,
     crossed_variances,
     crossed_weights,
-    together,
-    without_effects,
+    remove_effects,
+    simultaneous_quantile,
 )
 
 
 def full(people, items, groups=1):
     person, item = np.repeat(np.arange(people), items), np.tile(np.arange(items), people)
-    return Cells(person, item, person % groups)
+    return CrossedAnswers(person, item, person % groups)
 
 
 def mean_influence(table):
@@ -50,7 +50,7 @@ def test_effects_are_taken_out_by_least_squares():
     person, item, values = cells.person[kept], cells.item[kept], dice.normal(size=(60, 2))[kept]
     dummies = np.column_stack([person[:, None] == np.arange(5), item[:, None] == np.arange(12)]).astype(float)
     wanted = values - dummies @ np.linalg.lstsq(dummies, values, rcond=None)[0]
-    left, free = without_effects(values, [person, item])
+    left, free = remove_effects(values, [person, item])
     np.testing.assert_allclose(left, wanted, atol=1e-7)
     assert free == kept.sum() - np.linalg.matrix_rank(dummies)
 
@@ -63,7 +63,7 @@ def test_the_variance_is_right_on_average(share):
     whole, estimates, variances = full(6, 15), [], []
     for _ in range(1000):
         kept = dice.random(90) < share
-        cells = Cells(whole.person[kept], whole.item[kept], whole.group[kept])
+        cells = CrossedAnswers(whole.person[kept], whole.item[kept], whole.group[kept])
         truth = 0.4 * dice.normal(size=6)[cells.person] + 0.5 * dice.normal(size=15)[cells.item]
         answers = truth + dice.normal(size=kept.sum())
         estimates.append(answers.mean())
@@ -78,7 +78,7 @@ def test_groups_add_up():
     person, item = np.repeat(np.arange(7), 9), np.tile(np.arange(9), 7)
     groups = (np.arange(7) < 3).astype(int)
     first, second = mean_influence(table[:3]), mean_influence(table[3:])
-    found = crossed_variances(np.concatenate([first, -second]), Cells(person, item, groups[person]))
+    found = crossed_variances(np.concatenate([first, -second]), CrossedAnswers(person, item, groups[person]))
     parts = [crossed_variances(first, full(3, 9)), crossed_variances(second, full(4, 9))]
     assert found.person[0] == pytest.approx(sum(one.person[0] for one in parts))
     assert found.cell[0] == pytest.approx(sum(one.cell[0] for one in parts))
@@ -112,7 +112,7 @@ def test_one_person_is_about_items_and_one_answer_about_nothing():
 def test_of_these_people_only_items_vary():
     table = np.random.default_rng(5).normal(size=(4, 30)) + np.arange(4)[:, None]
     found = crossed_variances(mean_influence(table), full(4, 30))
-    here = found.of_these_people()
+    here = found.for_same_people()
     assert here.total[0] == pytest.approx(table.mean(0).var(ddof=1) / 30)
     assert here.freedom[0] == pytest.approx(29)
     assert found.total[0] > 20 * here.total[0]
@@ -120,7 +120,7 @@ def test_of_these_people_only_items_vary():
 
 def test_moderated_variances_are_halfway_to_their_mean():
     found = crossed_variances(np.random.default_rng(6).normal(size=(40, 3)), full(4, 10))
-    half = found.moderated(freedoms=2.0)
+    half = found.moderated(df_factor=2.0)
     np.testing.assert_allclose(half.person, (found.person + found.person.mean()) / 2)
     np.testing.assert_allclose(half.person_freedom, 6)
     np.testing.assert_allclose(half.item, found.item)
@@ -128,7 +128,7 @@ def test_moderated_variances_are_halfway_to_their_mean():
 
 def test_the_floor_holds():
     cells = full(3, 5)
-    found = crossed_variances(np.zeros((15, 2)), cells, least=np.array([0.25, 0.0]))
+    found = crossed_variances(np.zeros((15, 2)), cells, floor=np.array([0.25, 0.0]))
     assert found.total.tolist() == [0.25, 0.0]
     ends = crossed_intervals(np.zeros(2), np.zeros((9, 2)), found)
     assert (ends.low[0], ends.high[0]) == pytest.approx((-0.98, 0.98), abs=1e-3)
@@ -150,18 +150,20 @@ def test_intervals_are_as_lopsided_as_the_draws():
 def test_together_lies_between_one_and_bonferroni():
     """Of independent quantities it is Šidák's; of one and the same, that of one."""
     draws = np.random.default_rng(9).normal(size=(50_000, 4))
-    assert together(draws, level=0.95) == pytest.approx(stats.norm.ppf((1 + 0.95**0.25) / 2), abs=0.03)
-    assert together(np.repeat(draws[:, :1], 4, axis=1), level=0.95) == pytest.approx(1.96, abs=0.03)
-    assert together(np.zeros((9, 2)), level=0.9) == pytest.approx(1.645, abs=1e-3)
+    assert simultaneous_quantile(draws, level=0.95) == pytest.approx(stats.norm.ppf((1 + 0.95**0.25) / 2), abs=0.03)
+    assert simultaneous_quantile(np.repeat(draws[:, :1], 4, axis=1), level=0.95) == pytest.approx(1.96, abs=0.03)
+    assert simultaneous_quantile(np.zeros((9, 2)), level=0.9) == pytest.approx(1.645, abs=1e-3)
 
 
 def test_names_do_not_matter():
     values = np.random.default_rng(10).normal(size=(12, 1))
     people, items = [f"p{one % 3}" for one in range(12)], [f"i{one // 3}" for one in range(12)]
-    plain = crossed_variances(values, Cells.of(people, items))
-    renamed = crossed_variances(values, Cells.of([f"x{9 - int(one[1])}" for one in people], items))
+    plain = crossed_variances(values, CrossedAnswers.of(people, items))
+    renamed = crossed_variances(values, CrossedAnswers.of([f"x{9 - int(one[1])}" for one in people], items))
     order = np.random.default_rng(0).permutation(12)
-    moved = crossed_variances(values[order], Cells.of([people[one] for one in order], [items[one] for one in order]))
+    moved = crossed_variances(
+        values[order], CrossedAnswers.of([people[one] for one in order], [items[one] for one in order])
+    )
     for other in (renamed, moved):
         assert plain.total[0] == pytest.approx(other.total[0])
         assert plain.freedom[0] == pytest.approx(other.freedom[0])
@@ -169,7 +171,7 @@ def test_names_do_not_matter():
 
 def test_refused():
     with pytest.raises(ShapeError, match="one group only"):
-        Cells.of(["a", "a"], ["1", "2"], ["x", "y"])
+        CrossedAnswers.of(["a", "a"], ["1", "2"], ["x", "y"])
     with pytest.raises(ShapeError, match="one for each"):
         crossed_variances(np.zeros((3, 1)), full(2, 2))
     with pytest.raises(OptionError, match="replicates"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from didact.results.gains import GainRow
-from didact.stats.modes import lower_group
+from didact.stats.modes import lower_group_size
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,16 @@ from didact.stats.modes import lower_group
     ],
 )
 def test_groups(values, count):
-    assert lower_group(np.array(values)) == count
-    assert lower_group(np.array(values[::-1])) == count
+    assert lower_group_size(np.array(values)) == count
+    assert lower_group_size(np.array(values[::-1])) == count
 
 
 def test_false_alarms_are_rare_and_failures_are_found():
     dice = np.random.default_rng(0)
-    false = sum(lower_group(dice.normal(0.8, 0.05, 8)) > 0 for _ in range(2000))
+    false = sum(lower_group_size(dice.normal(0.8, 0.05, 8)) > 0 for _ in range(2000))
     assert false <= 20
     found = [
-        lower_group(dice.binomial(500, np.where(failed, 0.6, 0.9)) / 500) == failed.sum()
+        lower_group_size(dice.binomial(500, np.where(failed, 0.6, 0.9)) / 500) == failed.sum()
         for _ in range(300)
         if 0 < (failed := dice.random(8) < 0.2).sum() < 8
     ]

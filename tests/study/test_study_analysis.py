@@ -11,7 +11,7 @@ from didact.errors import DataError, OptionError, UnsupportedError
 from didact.results.study_tables import study_tables
 from didact.stats import permutation
 from didact.stats.concordance import kendall_w
-from didact.stats.crossed import Cells
+from didact.stats.crossed import CrossedAnswers
 from didact.stats.ranking import kendall
 from didact.study import analyze_simulation
 from didact.study.analyze import analyze
@@ -258,7 +258,7 @@ class TestSimulation:
     def test_a_claim_needs_the_interval_and_the_test(self, monkeypatch):
         """A p of 0.4 beside an interval above 0, and the other way round: headline, order and pairs claim nothing."""
         design, answers = self.answers([0, 3, 1, 4, 1, 4, 2, 4])
-        monkeypatch.setattr(analyze_simulation, "permutation_test", lambda *_, **__: permutation.Test(0.4))
+        monkeypatch.setattr(analyze_simulation, "permutation_test", lambda *_, **__: permutation.PermutationResult(0.4))
         document = analyze(design, answers, replicates=300).to_document()
         (pair,) = document["pairs"]
         assert pair["sure_low"] > 0
@@ -266,7 +266,9 @@ class TestSimulation:
         assert "explanations are not shown to help people foresee the model" in document["headline"]
         assert all(row["beats"] == [] for row in document["order"])
         assert any("Interval and test do not agree about a and none" in note for note in document["notes"])
-        monkeypatch.setattr(analyze_simulation, "permutation_test", lambda *_, **__: permutation.Test(0.001))
+        monkeypatch.setattr(
+            analyze_simulation, "permutation_test", lambda *_, **__: permutation.PermutationResult(0.001)
+        )
         design, answers = self.answers([1, 2, 2, 1, 2, 2, 1, 2])
         document = analyze(design, answers, replicates=300).to_document()
         assert not document["pairs"][0]["is_sure"]
@@ -383,7 +385,7 @@ class TestRating:
         person, item = np.repeat(np.arange(8), 40), np.tile(np.arange(40), 8)
         method, ratings = (person + item) % 4, dice.normal(size=320)
         names = [[f"{one:02d}" for one in side] for side in (person, item)]
-        means = adjusted_means(ratings, method, 4, Cells.of(*names))
+        means = adjusted_means(ratings, method, 4, CrossedAnswers.of(*names))
         difference = means.influence[:, 0] - means.influence[:, 1]
         dummies = [person[:, None] == np.arange(8), item[:, None] == np.arange(40), method[:, None] == np.arange(4)]
         columns = np.column_stack(dummies).astype(float)
@@ -396,7 +398,7 @@ class TestRating:
     def test_influences_sum_to_nothing_and_scale_with_ratings(self, scale):
         design = design_of("rating", items=30)
         answers = simulated(design, people=5)
-        cells = Cells.of([one.person for one in answers], [one.item for one in answers])
+        cells = CrossedAnswers.of([one.person for one in answers], [one.item for one in answers])
         method = np.array([METHODS.index(one.shown[0]) for one in answers])
         ratings = np.array([float(one.rating) for one in answers])
         plain, scaled = (adjusted_means(one * ratings, method, 3, cells) for one in (1.0, scale))

@@ -11,9 +11,9 @@ from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.execution.run_dir import RunDirectory
+from didact.explainers.combine import combine_components
 from didact.explainers.learned import name_of
-from didact.explainers.mix import Mix
-from didact.explainers.parts import explained_by
+from didact.explainers.mix import ComponentMix
 from didact.explaining.cache import CachedFile, ExplanationCache, Method, is_whole, slug
 from didact.explaining.dataset import FillStore
 from didact.files.store import Store
@@ -107,7 +107,7 @@ def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], Cached
     """The explanations that a blend is made of, which are rows of the table too."""
     if learner.family != "blend":
         return []
-    names = learner.explainer().part_names(setup.teacher, setup.used[0])
+    names = learner.explainer().component_names(setup.teacher, setup.used[0])
     return [(name, files[name, setup.config.seeds[0]]) for name in names]
 
 
@@ -144,22 +144,22 @@ def _of_rows(parts: ComponentScores, rows: Sequence[Row]) -> ComponentScores:
     return parts.select([index[row.id] for row in rows])
 
 
-def _derived(compared: ComparedMethod, learned: Mix, parts: ComponentScores) -> Explanations:
+def _derived(compared: ComparedMethod, learned: ComponentMix, parts: ComponentScores) -> Explanations:
     """What the learned explainer gives, or what its role makes of it."""
     assert compared.learner is not None
-    explanations = explained_by(learned, parts)
+    explanations = combine_components(learned, parts)
     if compared.role is Role.FRESH:
         return explanations
-    static = explained_by(compared.learner.static(parts.names), parts)
+    static = combine_components(compared.learner.static(parts.names), parts)
     if compared.role is Role.FLATTENED:
         return tempered(explanations, matching_temperature(explanations, mean_entropy(static)))
     return tempered(static, matching_temperature(static, mean_entropy(explanations)))
 
 
-def learned_explainers(setup: Setup, runs: Sequence[Cell], store: Store) -> dict[str, Mix]:
+def learned_explainers(setup: Setup, runs: Sequence[Cell], store: Store) -> dict[str, ComponentMix]:
     """Each learned explainer as one run has it: of the first seed, with the most rows."""
     learners = {learner.label: learner for learner in _learners(setup)}
-    explainers: dict[str, Mix] = {}
+    explainers: dict[str, ComponentMix] = {}
     for run in sorted(runs, key=lambda run: (setup.config.seeds.index(run.seed), -run.size)):
         if run.learner in learners and run.learner not in explainers:
             record = TrainingRecord.load(store, run.key)

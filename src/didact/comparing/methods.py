@@ -13,8 +13,8 @@ from didact.core.teacher import Teacher
 from didact.errors import DidactError, PlanError
 from didact.explainers import is_learned
 from didact.explainers.build import build_explainer, knows_option
-from didact.explainers.learned import Learned, load_explainer
-from didact.explainers.mix import Mix
+from didact.explainers.learned import LearnedExplainer, load_explainer
+from didact.explainers.mix import ComponentMix
 from didact.explaining.cache import Method
 from didact.explaining.method_options import resolve
 from didact.learned.smat_spec import Learner, is_learner, parse_learner
@@ -230,7 +230,7 @@ def _companions(
 
 def _members(learner: Learner, teacher: Teacher, data: Dataset, findings: Findings) -> tuple[str, ...]:
     try:
-        return learner.explainer().part_names(teacher, data["train"][0])
+        return learner.explainer().component_names(teacher, data["train"][0])
     except DidactError as error:
         findings.faults.append(f"explainers: {learner.label}: {error}")
         return ()
@@ -256,7 +256,7 @@ def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, dat
         explainer = compared.method
         if isinstance(explainer, str) and is_learned(explainer):
             explainer = load_explainer(explainer)
-        if not isinstance(explainer, Learned) or not explainer.learned:
+        if not isinstance(explainer, LearnedExplainer) or not explainer.learned:
             continue
         seen = set(explainer.learned.get("rows", ()))
         tested = sum(fingerprint_of([row]) in seen for row in data["test"])
@@ -266,7 +266,7 @@ def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, dat
                 "it saw. Learn it from other rows."
             )
         else:
-            is_mix = isinstance(explainer, Mix)
+            is_mix = isinstance(explainer, ComponentMix)
             advice = " Name `smat` to have it learned from each student's rows alone." if is_mix else ""
             findings.notes.append(
                 f"{compared.label} saw the teacher's answers to {len(seen):,} rows when it was learned; students "

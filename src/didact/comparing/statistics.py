@@ -18,8 +18,8 @@ from didact.results.contrast import Contrast, ContrastTable
 from didact.results.gains import NONE, GainRow
 from didact.results.training_record import TrainingRecord
 from didact.stats.claims import Claim, claims
-from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_parts
-from didact.stats.modes import lower_group
+from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_terms
+from didact.stats.modes import lower_group_size
 from didact.stats.ranking import kendall_matrix, ranks
 
 # Where the teacher's own answers are kept among the scores: a correlation is with them.
@@ -58,7 +58,7 @@ def parts_of(
     the same.
     """
     if reference is not None:
-        return pearson_parts(row[None], reference)[0]
+        return pearson_terms(row[None], reference)[0]
     return row if strata is None else row * class_weights(strata)
 
 
@@ -145,7 +145,7 @@ def rows_of_table(
                     test_rows=test_rows,
                     is_control=name in controls,
                     lost_rows=lost.get((name, student, size), 0),
-                    low_seeds=lower_group(values[paired]),
+                    low_seeds=lower_group_size(values[paired]),
                 )
             )
         column = _with_claims(column, contrasts, limit=1.0 if reference is None else 2.0)

@@ -16,7 +16,7 @@ from didact.core.outputs import Outputs
 from didact.core.seeds import seed_from
 from didact.data.subset import draw
 from didact.errors import RecordError, TrainingError
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.files.store import Store, UnreadableError
 from didact.files.table_io import Table, read_table, write_table
 from didact.learned.smat_spec import parse_learner
@@ -200,7 +200,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     learned = LearnedRecord(
         names=tuple(explainer.names), coefficients=tuple(explainer.coefficients.tolist()),
         log_temperature=explainer.log_temperature.item(), weights=tuple(explainer.weights.tolist()),
-        entropy=view.entropy, active=view.active, route=done.route, notes=tuple(notes), temperature=explainer.heat,
+        entropy=view.entropy, active=view.active, route=done.route, notes=tuple(notes), temperature=explainer.current_temperature,
         kept="learned" if choice is None else choice.name,
         epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in done.history),
     )  # fmt: skip
@@ -208,7 +208,7 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     return Done(student, done.history, done.kept_epoch, 0, trials, done.lost_rows, learned)
 
 
-def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, Mix, ComponentScores]:
+def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
     """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
     assert cell.learner is not None
     assert cell.parts is not None

@@ -8,7 +8,7 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, eval_mode, require_model
 from didact.core.normalise import softmax_over
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.slopes import frozen
+from didact.explainers.autograd import frozen
 
 
 class Attention(Explainer):

@@ -20,7 +20,7 @@ from didact.registry import checked_options, parse_spec, plain
 
 
 @dataclass(frozen=True, eq=False)
-class Built:
+class ResolvedMethod:
     """An explainer, what it is called, and all its options, also those nobody named.
 
     `is_known` tells whether name, options and version decide the scores, in every process: not so for what was made
@@ -30,7 +30,7 @@ class Built:
     explainer: Callable[..., Any]
     name: str
     options: Mapping[str, Any]
-    is_known: bool = True
+    is_reproducible: bool = True
 
 
 def knows_option(method: str, option: str) -> bool:
@@ -43,43 +43,43 @@ def options_of(method: str) -> dict[str, inspect.Parameter]:
     return _options_of(EXPLAINERS.load(method))
 
 
-def in_new_names(method: str, options: Mapping[str, object]) -> dict[str, object]:
+def with_current_names(method: str, options: Mapping[str, object]) -> dict[str, object]:
     """Options of a named method, in which a name of an earlier release stands for the new one."""
     renamed = knows_option(method, "replace") and not knows_option(method, "baseline")
     return renamed_option(options, "baseline", "replace") if renamed else dict(options)
 
 
-def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> Built:
+def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any) -> ResolvedMethod:
     """The explainer for a spec like `lime(samples=200)` with more options, in a folder, or the one that is given."""
-    from didact.explainers.learned import Learned, fingerprint_of_weights, load_explainer
+    from didact.explainers.learned import LearnedExplainer, fingerprint_of_weights, load_explainer
 
     if is_learned(method):
         method = load_explainer(str(method))
     if isinstance(method, str):
         spec = parse_spec(method)
         kind = EXPLAINERS.load(spec.name)
-        given = checked_options(in_new_names(spec.name, dict(spec.options) | options), kind, of=repr(spec.name))
+        given = checked_options(with_current_names(spec.name, dict(spec.options) | options), kind, of=repr(spec.name))
         given = {name: plain(value) for name, value in given.items()}
         check_types(given, kind, of=repr(spec.name))
         defaults = {name: one.default for name, one in _options_of(kind).items()}
-        is_known = not EXPLAINERS.local_codes(spec.name, *given.values())
+        is_reproducible = not EXPLAINERS.local_codes(spec.name, *given.values())
         built = EXPLAINERS.build(spec.name, given)
         explainer = built if isinstance(built, Explainer) else FunctionExplainer(built)
-        return Built(explainer, spec.name, defaults | given, is_known)
+        return ResolvedMethod(explainer, spec.name, defaults | given, is_reproducible)
     if isinstance(method, type) or not callable(method):
         raise OptionError(
             f"A method is a name, an explainer or a callable, not {method!r}. Make one: Lime(samples=200)."
         )
     checked_options(options, lambda: None, of=f"a finished explainer ({_name(method)})")
     if not isinstance(method, Explainer):
-        return Built(FunctionExplainer(method), _name(method), {}, is_known=False)
-    if isinstance(method, Learned):  # what it learned is known, and with it what decides its scores
+        return ResolvedMethod(FunctionExplainer(method), _name(method), {}, is_reproducible=False)
+    if isinstance(method, LearnedExplainer):  # what it learned is known, and with it what decides its scores
         learned = {"weights": fingerprint_of_weights(method)} if method.is_ready else {}
-        is_known = not EXPLAINERS.local_codes(*method.options.values())
-        return Built(method, _name(method), method.options | learned, is_known)
+        is_reproducible = not EXPLAINERS.local_codes(*method.options.values())
+        return ResolvedMethod(method, _name(method), method.options | learned, is_reproducible)
     own = {name: getattr(method, name, None) for name in _options_of(type(method))}
     shown = {name: value for name, value in own.items() if isinstance(value, int | float | str)}
-    return Built(method, _name(method), shown, is_known=False)
+    return ResolvedMethod(method, _name(method), shown, is_reproducible=False)
 
 
 def _options_of(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:

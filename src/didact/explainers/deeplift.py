@@ -14,11 +14,11 @@ from didact.core.baseline import BASELINES, baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
 from didact.core.model import InputLevel, Model, TokenVectors, require_model
 from didact.errors import OptionError, UnsupportedError
+from didact.explainers.autograd import check_at, frozen, points
 from didact.explainers.background import Background
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import BENT, POWERS, Call, Choice, Function, Rules, activations_whole
-from didact.explainers.slopes import check_at, frozen, points
 
 
 class DeepLift(Explainer):

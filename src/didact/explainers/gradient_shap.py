@@ -10,9 +10,9 @@ from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Te
 from didact.core.model import Model, TokenVectors, require_model
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
+from didact.explainers.autograd import check_at, frozen, points, slope, values_at
 from didact.explainers.background import Background
 from didact.explainers.completeness import left_over
-from didact.explainers.slopes import check_at, frozen, points, slope, values_at
 
 
 class GradientShap(Explainer):

@@ -10,7 +10,7 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import require_model
 from didact.core.seeds import seed_from
 from didact.errors import OptionError
-from didact.explainers.slopes import check_at, frozen, points, slope
+from didact.explainers.autograd import check_at, frozen, points, slope
 
 
 class GradientNorm(Explainer):

@@ -12,8 +12,8 @@ from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import InputLevel, Model, TokenScores, TokenVectors, require_model
 from didact.errors import OptionError
+from didact.explainers.autograd import check_at, frozen, points, slope, values_at
 from didact.explainers.completeness import left_over
-from didact.explainers.slopes import check_at, frozen, points, slope, values_at
 
 PointRows: TypeAlias = Int[Tensor, " point"]
 Shares: TypeAlias = Float[Tensor, " point"]

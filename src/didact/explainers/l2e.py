@@ -20,15 +20,15 @@ from didact.core.normalise import positive, softmax_over
 from didact.core.target import Target
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.l2e_network import Network
+from didact.explainers.l2e_network import L2ENetwork
 from didact.explainers.l2e_spec import NetworkSpec, frequent_words, teacher_embeddings
-from didact.explainers.learned import Learned
+from didact.explainers.learned import LearnedExplainer
 
 FORMULATIONS: Final = ("labelling", "ranking", "regression")
 LABELS: Final = ("high negative", "low negative", "neutral", "low positive", "high positive")
 
 
-class L2E(Learned):
+class L2E(LearnedExplainer):
     """Explains in one pass what a slow explainer would say. Learn one: `didact learn l2e`.
 
     `formulation` is what it learned to imitate: labels (`labelling`: each unit high or low, positive or negative, or
@@ -73,18 +73,18 @@ class L2E(Learned):
         self.width, self.layers, self.heads, self.dropout = width, layers, heads, dropout
         self.positions, self.embeddings, self.buckets = positions, embeddings, buckets
         self.learned = {}
-        self._network: Network | None = None
+        self._network: L2ENetwork | None = None
         self._reads: NetworkSpec | None = None
 
     @property
-    def network(self) -> Network:
+    def network(self) -> L2ENetwork:
         return self._ready()[0]
 
     @property
-    def reads(self) -> NetworkSpec:
+    def network_spec(self) -> NetworkSpec:
         return self._ready()[1]
 
-    def _ready(self) -> tuple[Network, NetworkSpec]:
+    def _ready(self) -> tuple[L2ENetwork, NetworkSpec]:
         if self._network is None or self._reads is None:
             raise OptionError(
                 "The explainer 'l2e' must be learned before it can explain: `didact learn l2e`, or didact.learn_l2e. "
@@ -95,7 +95,7 @@ class L2E(Learned):
     # -- explaining ---------------------------------------------------------------------------------------------------
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:  # noqa: ARG002 - it was learned before
-        self.reads.check(teacher)
+        self.network_spec.check(teacher)
         self.to(teacher.device)
 
     @property
@@ -104,31 +104,31 @@ class L2E(Learned):
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad(), eval_mode(self):
-            said = self.said(teacher, batch, self.labels_of(teacher, batch, target))
+            network_outputs = self.network_outputs(teacher, batch, self.labels_of(teacher, batch, target))
         scored = scored_units(batch, self.level)
-        scores = self.scores(said, scored)
+        scores = self.scores(network_outputs, scored)
         return Explanation(scores, batch.mask, batch.units, self.kind)
 
-    def said(
+    def network_outputs(
         self, teacher: Teacher, batch: Batch, labels: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch token imitated out"]:
         """What the network puts out at every position, for each explainer that it imitates."""
-        inputs = self.reads.inputs(teacher, batch)
+        inputs = self.network_spec.inputs(teacher, batch)
         if inputs.is_floating_point():
             inputs = inputs.to(self.network.head.weight.dtype)
         found: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
-        return found.unflatten(-1, (len(self.reads.imitates), -1))
+        return found.unflatten(-1, (len(self.network_spec.imitates), -1))
 
-    def scores(self, said: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
+    def scores(self, network_outputs: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
         """From what the network puts out to scores; of several imitated explainers the mean, each at its largest 1."""
         if self.formulation == "labelling":
-            values = torch.tensor(self.reads.values, dtype=said.dtype, device=said.device)
-            found = (said.softmax(-1) * values).sum(-1)
+            values = torch.tensor(self.network_spec.values, dtype=network_outputs.dtype, device=network_outputs.device)
+            found = (network_outputs.softmax(-1) * values).sum(-1)
         elif self.formulation == "ranking" and not self.signed:
             # The worth of a unit in the model of Bradley and Terry, which the ranking loss fits.
-            found = softmax_over(said[..., 0], scored[..., None], dim=1)
+            found = softmax_over(network_outputs[..., 0], scored[..., None], dim=1)
         else:
-            found = said[..., 0] if self.is_signed else said[..., 0].clamp_min(0)
+            found = network_outputs[..., 0] if self.is_signed else network_outputs[..., 0].clamp_min(0)
         found = found * scored[..., None]
         if found.shape[-1] > 1:
             found = found / positive(found.abs().amax(1, keepdim=True))
@@ -137,7 +137,7 @@ class L2E(Learned):
     @property
     def is_signed(self) -> bool:
         """Whether scores have signs: not where those of the imitated explainers have none, or their order is of |w|."""
-        return self.reads.is_signed and (self.formulation != "ranking" or self.signed)
+        return self.network_spec.is_signed and (self.formulation != "ranking" or self.signed)
 
     @property
     def kind(self) -> Kind:
@@ -154,9 +154,12 @@ class L2E(Learned):
             )
         return self.bucket(teacher.answers(batch.rows or (), batch)[0][:, 0]).to(batch.device)
 
-    def bucket(self, said: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+    def bucket(self, network_outputs: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Which of the buckets each score of a regression falls into."""
-        return torch.bucketize(said.contiguous(), torch.tensor(self.reads.edges, dtype=said.dtype, device=said.device))
+        return torch.bucketize(
+            network_outputs.contiguous(),
+            torch.tensor(self.network_spec.edges, dtype=network_outputs.dtype, device=network_outputs.device),
+        )
 
     # -- beginning ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class L2E(Learned):
         vocabulary: tuple[Any, ...] | None = None
         if not isinstance(teacher, Differentiable) or (self.embeddings == "own" and batch.pixels is None):
             vocabulary = tuple(frequent_words(teacher, rows))
-        reads = NetworkSpec(
+        network_spec = NetworkSpec(
             classes=teacher.classes,
             edges=tuple(edges),
             vocabulary=vocabulary,
@@ -191,25 +194,25 @@ class L2E(Learned):
             imitates=tuple(imitates),
             is_signed=is_signed,
         )
-        self._build(reads)
+        self._build(network_spec)
         self.to(teacher.device)
         if isinstance(teacher, Differentiable) and teacher.dtype == torch.float64:
             self.double()
 
-    def _build(self, reads: NetworkSpec) -> None:
+    def _build(self, network_spec: NetworkSpec) -> None:
         out = 1
         if self.formulation == "labelling":
-            out = len(LABELS) if reads.is_signed else 3
-        self._reads = reads
-        self._network = Network(
-            vocabulary=None if reads.vocabulary is None else len(reads.vocabulary) + 1, dim=reads.dim,
-            labels=reads.labels, out=out * len(reads.imitates), width=self.width, layers=self.layers,
+            out = len(LABELS) if network_spec.is_signed else 3
+        self._reads = network_spec
+        self._network = L2ENetwork(
+            vocabulary=None if network_spec.vocabulary is None else len(network_spec.vocabulary) + 1, dim=network_spec.dim,
+            labels=network_spec.labels, out=out * len(network_spec.imitates), width=self.width, layers=self.layers,
             heads=self.heads, dropout=self.dropout, positions=self.positions,
         )  # fmt: skip
 
     def set_values(self, values: Float[Tensor, "imitated label"]) -> None:
         """What each label weighs."""
-        self._reads = replace(self.reads, values=tuple(map(tuple, values.tolist())))
+        self._reads = replace(self.network_spec, values=tuple(map(tuple, values.tolist())))
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -219,9 +222,9 @@ class L2E(Learned):
 
     @property
     def shape(self) -> dict[str, object]:
-        return {"reads": self.reads.plain()}
+        return {"reads": self.network_spec.plain()}
 
-    def weights_kept(self) -> dict[str, Tensor]:
+    def learned_weights(self) -> dict[str, Tensor]:
         return {name: one.float() for name, one in self.network.state_dict().items()}
 
     def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -232,8 +235,10 @@ class L2E(Learned):
 
     def about(self) -> str:
         count = sum(one.numel() for one in self.network.parameters())
-        said = ", ".join(self.reads.imitates)
-        return f"Explains in one pass as {said} would ({self.formulation}); a network of {count:,} weights.\n"
+        network_outputs = ", ".join(self.network_spec.imitates)
+        return (
+            f"Explains in one pass as {network_outputs} would ({self.formulation}); a network of {count:,} weights.\n"
+        )
 
 
 def check_teacher(teacher: Teacher) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from didact.core.encoder_layer import EncoderLayer
 
 
-class Network(nn.Module):
+class L2ENetwork(nn.Module):
     """A transformer encoder over words, between two copies of the label. Pre-norm; positions are sine waves."""
 
     def __init__(

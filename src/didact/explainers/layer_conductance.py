@@ -6,7 +6,7 @@ from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, TokenVectors, require_model
 from didact.errors import OptionError
-from didact.explainers.slopes import check_at, frozen
+from didact.explainers.autograd import check_at, frozen
 
 
 class LayerConductance(Explainer):

@@ -32,7 +32,7 @@ L = TypeVar("L", bound="Learned")
 _LEARN_AGAIN: Final = "Take another copy, or learn it again with `didact learn`."
 
 
-class Learned(Explainer):
+class LearnedExplainer(Explainer):
     """An explainer with parameters that were learned: it can be kept in a folder and on the hub.
 
     `options` are those it is made with, `shape` tells what else its weights need to be `put_back`.
@@ -55,7 +55,7 @@ class Learned(Explainer):
     def shape(self) -> dict[str, object]: ...
 
     @abstractmethod
-    def weights_kept(self) -> dict[str, Tensor]: ...
+    def learned_weights(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
     def put_back(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
@@ -90,13 +90,13 @@ class Learned(Explainer):
         return found
 
 
-def save_explainer(explainer: Learned, folder: Path, *, overwrite: bool = False) -> None:
+def save_explainer(explainer: LearnedExplainer, folder: Path, *, overwrite: bool = False) -> None:
     """Write the explainer into a new folder, whole or not at all."""
     if not explainer.is_ready:
         raise OptionError(
             "This explainer has learned nothing yet: it has no weights to keep. See didact.learn_smat and learn_l2e."
         )
-    broken = [name for name, weights in explainer.weights_kept().items() if not weights.isfinite().all()]
+    broken = [name for name, weights in explainer.learned_weights().items() if not weights.isfinite().all()]
     if broken:
         raise TrainingError(f"Weights of the explainer are NaN or infinite ({broken[0]}), so it is not saved.")
     with new_folder(folder, overwrite=overwrite) as draft:
@@ -105,7 +105,7 @@ def save_explainer(explainer: Learned, folder: Path, *, overwrite: bool = False)
         write_text(draft / "README.md", _card(explainer))
 
 
-def load_explainer(source: str | Path, *, revision: str | None = None) -> Learned:
+def load_explainer(source: str | Path, *, revision: str | None = None) -> LearnedExplainer:
     """The explainer in a folder, or on the hub as owner/name."""
     folder = Path(source) if kind_at(source) == "folder" else _downloaded(short(source), revision)
     check_readable(folder)
@@ -125,17 +125,17 @@ def load_explainer(source: str | Path, *, revision: str | None = None) -> Learne
     return _built(config, state, str(source))
 
 
-def weights_of(explainer: Learned) -> bytes:
+def weights_of(explainer: LearnedExplainer) -> bytes:
     """What was learned, as safetensors."""
-    return bytes(save({name: one.detach().cpu().contiguous() for name, one in explainer.weights_kept().items()}))
+    return bytes(save({name: one.detach().cpu().contiguous() for name, one in explainer.learned_weights().items()}))
 
 
-def fingerprint_of_weights(explainer: Learned) -> str:
+def fingerprint_of_weights(explainer: LearnedExplainer) -> str:
     """A hash of what was learned: part of the name under which its explanations are kept."""
     return hashlib.sha256(weights_of(explainer)).hexdigest()[:16]
 
 
-def config_of(explainer: Learned) -> dict[str, object]:
+def config_of(explainer: LearnedExplainer) -> dict[str, object]:
     return {
         "didact": __version__,
         "format": _FORMAT,
@@ -146,14 +146,14 @@ def config_of(explainer: Learned) -> dict[str, object]:
     }
 
 
-def name_of(explainer: Learned) -> str:
+def name_of(explainer: LearnedExplainer) -> str:
     """The name its family is registered under."""
     name = EXPLAINERS.name_of(type(explainer))
     assert name is not None
     return name
 
 
-def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> Learned:
+def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> LearnedExplainer:
     if not isinstance(config, dict) or "explainer" not in config:
         raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
     try:
@@ -163,11 +163,11 @@ def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: st
                 f"It was written by didact {config['didact']}: use that version, or learn it anew."
             )
         kind = EXPLAINERS.load(config["explainer"])
-        if not (isinstance(kind, type) and issubclass(kind, Learned)):
+        if not (isinstance(kind, type) and issubclass(kind, LearnedExplainer)):
             raise OptionError(f"{config['explainer']!r} in {source!r} is no explainer that can be learned.")
         options = checked_options(config["options"], kind, of=repr(config["explainer"]))
         check_types(options, kind, of=repr(config["explainer"]))
-        found: Learned = kind(**options)
+        found: LearnedExplainer = kind(**options)
         found.put_back(config, state)
         found.learned = dict(config["learned"])
     except OptionError:
@@ -193,7 +193,7 @@ def _downloaded(name: str, revision: str | None) -> Path:
         raise OptionError(f"There is no folder {name!r}, and the hub could not give it: {error}") from error
 
 
-def _card(explainer: Learned) -> str:
+def _card(explainer: LearnedExplainer) -> str:
     """What people find on the hub, or in the folder."""
     learned = dict(explainer.learned)
     named = ("teacher", "data", "student", "imitates", "train_rows")

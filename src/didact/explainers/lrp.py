@@ -8,10 +8,10 @@ from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, require_model
+from didact.explainers.autograd import check_at, frozen
 from didact.explainers.completeness import residual, size_of
 from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
 from didact.explainers.rules import Call, Choice, Rules, activations_whole
-from didact.explainers.slopes import check_at, frozen
 
 _COUNTED: Final = 1e-3  # a residual above this may come from constants that were counted for another row
 

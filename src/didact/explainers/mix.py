@@ -20,8 +20,8 @@ from didact.core.normalise import share_over, softmax_over
 from didact.core.simplex import NORMALISERS
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention import check_temperature, mean_logits
-from didact.explainers.learned import Learned
-from didact.explainers.slopes import frozen
+from didact.explainers.autograd import frozen
+from didact.explainers.learned import LearnedExplainer
 from didact.registry import parse_spec, split_list
 from didact.viz.mix import MixView
 
@@ -32,7 +32,7 @@ _CANCELLED: Final = 1e-4
 PartLogits: TypeAlias = Float[Tensor, "batch part token"]
 
 
-class Mix(Learned):
+class ComponentMix(LearnedExplainer):
     """softmax(Σ λ · part / T) over the units, with λ = normaliser(coefficients); Fernandes et al. 2022, equation 11.
 
     `normaliser` is sparsemax, softmax, entmax15 or none (weights as they are). `temperature` divides the logits;
@@ -54,15 +54,15 @@ class Mix(Learned):
         self.learned = {}
 
     @abstractmethod
-    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+    def component_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
         """What this teacher's parts are called, in order. Refuses a teacher that has none."""
 
     @abstractmethod
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
+    def components(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
         """The scores to be weighed, as logits. They do not depend on what is learned."""
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
-        names = self.part_names(teacher, rows[0])
+        names = self.component_names(teacher, rows[0])
         if not self.names:
             self.start(names)
             self.to(teacher.device)
@@ -80,27 +80,29 @@ class Mix(Learned):
         """Parts of these names, all of which count alike: where the paper starts."""
         self.restore(names, torch.full((len(names),), 1 / len(names)), torch.zeros(()))
 
-    def restore(self, names: Sequence[str], coefficients: Float[Tensor, " part"], heat: Float[Tensor, ""]) -> None:
+    def restore(
+        self, names: Sequence[str], coefficients: Float[Tensor, " part"], current_temperature: Float[Tensor, ""]
+    ) -> None:
         """Parts of these names, weighed as was learned; `heat` is the logarithm of the temperature."""
         self.names = tuple(names)
         self.coefficients = nn.Parameter(coefficients)
-        self.log_temperature = nn.Parameter(heat, requires_grad=self.learn_temperature)
+        self.log_temperature = nn.Parameter(current_temperature, requires_grad=self.learn_temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad():
-            scores = self.mixed(self.parts(teacher, batch, target), batch.units)
+            scores = self.mix_components(self.components(teacher, batch, target), batch.units)
         return Explanation(scores, batch.mask, batch.units, "distribution")
 
-    def mixed(self, parts: PartLogits, units: TokenMask) -> TokenScores:
+    def mix_components(self, components: PartLogits, units: TokenMask) -> TokenScores:
         """The explanation; gradients flow to what is learned."""
-        return softmax_over(self.logits(parts), units)
+        return softmax_over(self.logits(components), units)
 
-    def logits(self, parts: PartLogits) -> TokenScores:
-        heat = self.temperature * self.log_temperature.exp().to(parts)
-        return torch.einsum("p,bpt->bt", self.weights.to(parts), parts) / heat
+    def logits(self, components: PartLogits) -> TokenScores:
+        current_temperature = self.temperature * self.log_temperature.exp().to(components)
+        return torch.einsum("p,bpt->bt", self.weights.to(components), components) / current_temperature
 
     @property
-    def heat(self) -> float:
+    def current_temperature(self) -> float:
         """The temperature in force."""
         return self.temperature * float(self.log_temperature.detach().exp())
 
@@ -123,7 +125,7 @@ class Mix(Learned):
     def shape(self) -> dict[str, object]:
         return {"names": list(self.names)}
 
-    def weights_kept(self) -> dict[str, Tensor]:
+    def learned_weights(self) -> dict[str, Tensor]:
         return {"coefficients": self.coefficients, "log_temperature": self.log_temperature}
 
     def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -143,32 +145,32 @@ class Mix(Learned):
         )
 
 
-class AttentionMix(Mix):
+class AttentionMix(ComponentMix):
     """The attention logits of every head, each key's averaged over queries (Fernandes et al. 2022, section 4)."""
 
-    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+    def component_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
         model = require_model(teacher, "attention_mix")
         layers, heads = mean_logits(model, model.encode([row]).to(model.device)).shape[1:3]
         return tuple(f"{layer}.{head}" for layer in range(layers) for head in range(heads))
 
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:  # noqa: ARG002
+    def components(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:  # noqa: ARG002
         return mean_logits(require_model(teacher, "attention_mix"), batch).flatten(1, 2)
 
 
-class GradientMix(Mix):
+class GradientMix(ComponentMix):
     """Gradient × input at the input of the first layer and the output of each, as ln(|s| / Σ|s|).
 
     The future work of Fernandes et al. 2022. A mix that counts one layer alone gives just its |s| / Σ|s|.
     """
 
-    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+    def component_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
         model = require_model(teacher, "gradient_mix")
         with eval_mode(model), torch.no_grad():
             hidden = model(model.encode([row]).to(model.device), listen=["hidden"]).hidden
         assert hidden is not None
         return ("embeddings", *(f"layer {number}" for number in range(len(hidden) - 1)))
 
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
+    def components(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
         model = require_model(teacher, "gradient_mix")
         with frozen(model), torch.enable_grad():
             trace = model.run(model.embed(batch).detach().requires_grad_(), batch, listen=["hidden"])
@@ -181,7 +183,7 @@ class GradientMix(Mix):
         return logs_of(torch.stack([one.to(batch.device) for one in products], 1), batch.units)
 
 
-class Blend(Mix):
+class Blend(ComponentMix):
     """Other explainers, weighed: ln of what each would send. Serves black boxes too.
 
     `members` are specs joined by "+": `"gradient_norm + lime(samples=200)"`. By default, what the teacher can serve
@@ -204,7 +206,7 @@ class Blend(Mix):
         self.members = members
         self._built: tuple[Explainer, ...] = ()
 
-    def part_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
+    def component_names(self, teacher: Teacher, row: Row) -> tuple[str, ...]:
         return members_of(self.members, teacher, row)
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
@@ -218,7 +220,7 @@ class Blend(Mix):
         named = () if self.members == AUTO else split_list(self.members, "+")
         return any(one.needs_background for one in _built(self.names or named))
 
-    def parts(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
+    def components(self, teacher: Teacher, batch: Batch, target: Target) -> PartLogits:
         words = feature_groups(batch, level="word")
         sent = []
         for member in self._built:

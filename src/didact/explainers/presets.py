@@ -63,7 +63,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
 }
 
 
-def preset_named(name: str) -> Preset:
+def get_preset(name: str) -> Preset:
     if not isinstance(name, str):
         raise OptionError(f"preset must be a name, got {name!r}. Choose one of {', '.join(PRESETS)}.")
     try:

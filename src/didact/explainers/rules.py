@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
+from didact.explainers.decompositions import WRITTEN_OUT
 from didact.explainers.derivatives import Numbers, depends, tensors
-from didact.explainers.written_out import WRITTEN_OUT
 
 Function = Callable[..., Any]
 Choice = Callable[[Tensor], tuple[Tensor, Tensor]]  # some of the numbers, and their places along the last dimension

@@ -14,9 +14,9 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
 from didact.explainers import EXPLAINERS
+from didact.explainers.combine import stack_members
 from didact.explainers.learned import name_of
-from didact.explainers.mix import Mix
-from didact.explainers.parts import blended
+from didact.explainers.mix import ComponentMix
 from didact.explaining.component_scores import parts_of
 from didact.explaining.dataset import DatasetJob, FillStore
 from didact.explaining.job import ExplainJob
@@ -102,7 +102,7 @@ class ExplanationCache:
         if explanations is not None:
             return self._save_as_is(chosen(explanations, rows, label=label), label, whole=explanations)
         job = self._job(method)
-        cached = self._lookup(job, rows, label) if job.method.is_known else None
+        cached = self._lookup(job, rows, label) if job.method.is_reproducible else None
         if cached is not None and is_whole(cached.path):
             return cached.file
         known, missing = ([], rows) if cached is None else cached.parts()
@@ -131,15 +131,17 @@ class ExplanationCache:
             file = _content_key(chosen(explanations, rows, label=label), label, whole=explanations)
             return CacheLookup(self.folder / file.name, file.key)
         job = self._job(method)
-        return self._lookup(job, rows, label) if job.method.is_known else None
+        return self._lookup(job, rows, label) if job.method.is_reproducible else None
 
-    def components(self, explainer: Mix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
+    def components(self, explainer: ComponentMix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
         """What a learned explainer weighs, in two files; `members` are the explanations that a blend is made of."""
         file = self.lookup_components(explainer, rows, members)
         path = self.folder / file.name
         if not ComponentScores.is_whole(path):
             if members:
-                blended([(label, Explanations.load(self.folder / member.name)) for label, member in members]).save(path)
+                stack_members(
+                    [(label, Explanations.load(self.folder / member.name)) for label, member in members]
+                ).save(path)
             else:
                 parts_of(
                     self.teacher, rows, explainer, batch_size=batch_size_for(self.teacher), outputs=self.outputs,
@@ -147,7 +149,7 @@ class ExplanationCache:
                 ).save(path)  # fmt: skip
         return file
 
-    def lookup_components(self, explainer: Mix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
+    def lookup_components(self, explainer: ComponentMix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
         """Where what a learned explainer weighs belongs."""
         name = name_of(explainer)
         facts = {"teacher": self.fingerprint, "family": name, "version": explainer.version}

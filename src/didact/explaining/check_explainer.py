@@ -16,7 +16,7 @@ from didact.core.task import TASKS
 from didact.core.teacher import Teacher
 from didact.errors import ContractError, RequestError
 from didact.explainers import EXPLAINERS, ExplainerEntry
-from didact.explainers.build import Built, build_explainer
+from didact.explainers.build import ResolvedMethod, build_explainer
 from didact.explainers.contract import NOT_APPLICABLE, PROMISES, check_promises
 from didact.registry import UNSTATED
 
@@ -117,7 +117,7 @@ def _prepared(method: Any, options: dict[str, object], teacher: Teacher, rows: S
     return explainer
 
 
-def _entry(built: Built) -> ExplainerEntry | None:
+def _entry(built: ResolvedMethod) -> ExplainerEntry | None:
     """What the registry says of the explainer, if it is registered: a function may just be called like a method."""
     function = inspect.unwrap(getattr(built.explainer, "function", type(built.explainer)))
     if built.name not in EXPLAINERS or EXPLAINERS.load(built.name) is not function:

@@ -14,13 +14,13 @@ from didact.core.row import Row
 from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.explainers.learned import name_of
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.explaining.explain import explain
 from didact.results.component_scores import ComponentScores as Parts
 from didact.results.explanations import Explanations
 
 
-def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: Mix, **options: Any) -> Parts:
+def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: ComponentMix, **options: Any) -> Parts:
     """The scores of the explainer's parts for these rows. `options` are those of `explain`."""
     recorder = Recorder(explainer)
     maps = explain(teacher, rows, recorder, **options)
@@ -30,7 +30,7 @@ def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: Mix, **options: A
 class Recorder(Explainer):
     """Explains as the explainer does, and keeps what it weighed."""
 
-    def __init__(self, explainer: Mix) -> None:
+    def __init__(self, explainer: ComponentMix) -> None:
         super().__init__()
         self.explainer = explainer
         self.__name__ = f"the parts of {name_of(explainer)}"
@@ -40,11 +40,11 @@ class Recorder(Explainer):
         self.explainer.prepare(teacher, rows)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        parts = self.explainer.parts(teacher, batch, target)
-        for name, row, units in zip(batch.ids, parts, batch.units, strict=True):
+        components = self.explainer.components(teacher, batch, target)
+        for name, row, units in zip(batch.ids, components, batch.units, strict=True):
             self.found[name] = row[:, units].T.detach().cpu().float().numpy()
         with torch.no_grad():
-            scores = self.explainer.mixed(parts, batch.units)
+            scores = self.explainer.mix_components(components, batch.units)
         return Explanation(scores, batch.mask, batch.units, "distribution")
 
     def values_of(self, maps: Explanations) -> Float[np.ndarray, "unit part"]:

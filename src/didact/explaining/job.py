@@ -23,9 +23,9 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError
 from didact.explainers import EXPLAINERS
-from didact.explainers.build import Built
+from didact.explainers.build import ResolvedMethod
 from didact.explainers.kernel_shap import AUTO_SAMPLES
-from didact.explainers.learned import Learned
+from didact.explainers.learned import LearnedExplainer
 from didact.explaining.input_rows import rows_of
 from didact.explaining.method_options import CommonOptions, resolve
 from didact.explaining.to_columns import Answers, columns_of
@@ -48,7 +48,7 @@ class ExplainJob:
 
     teacher: Teacher
     common: CommonOptions
-    method: Built
+    method: ResolvedMethod
     batch_size: int = _BATCH
     background: Sequence[Row] | None = None
     _is_prepared: bool = field(default=False, init=False)
@@ -133,7 +133,7 @@ class ExplainJob:
             method=self.method.name,
             options=self.options,
             fingerprints=fingerprints,
-            is_known=self.method.is_known,
+            is_reproducible=self.method.is_reproducible,
             advice=advice,
         )
 
@@ -153,7 +153,7 @@ class ExplainJob:
     def check_learned(self) -> None:
         """Warn where an explainer was learned for another teacher, however alike it looks."""
         explainer = self.method.explainer
-        if not isinstance(explainer, Learned) or self.fingerprint is None:
+        if not isinstance(explainer, LearnedExplainer) or self.fingerprint is None:
             return
         if explainer.learned.get("teacher_fingerprint") not in (None, cached_fingerprint(self.teacher)):
             warnings.warn(

@@ -11,9 +11,9 @@ from didact.core.resolve_target import unsupported_option
 from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
-from didact.explainers.build import Built, build_explainer, in_new_names, knows_option
+from didact.explainers.build import ResolvedMethod, build_explainer, knows_option, with_current_names
 from didact.explainers.learned import load_explainer
-from didact.explainers.presets import preset_named
+from didact.explainers.presets import get_preset
 from didact.option_types import check_types
 from didact.registry import parse_spec, plain
 from didact.results.transforms import parse_normalisation
@@ -56,7 +56,7 @@ def resolve(
     preset: str | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
-) -> tuple[CommonOptions, Built]:
+) -> tuple[CommonOptions, ResolvedMethod]:
     """Options sorted into those common to all and the method's own; unknown ones are refused."""
     shared = {"batch_size": plain(batch_size), "seed": plain(seed)}
     shared = {name: value for name, value in shared.items() if value is not None}
@@ -72,7 +72,7 @@ def resolve(
     if preset is not None:
         if not isinstance(method, str):
             raise OptionError("A preset sets options of a named method, and this explainer is already made.")
-        for name, value in preset_named(preset).options(method).items():
+        for name, value in get_preset(preset).options(method).items():
             if (name in COMMON or knows_option(method, name)) and unsupported_option(teacher, name, value) is None:
                 given.setdefault(name, value)
     made = getattr(method, "level", None)
@@ -95,4 +95,4 @@ def _with_options_of_spec(
     twice = sorted(spec.options.keys() & (given.keys() | shared.keys()))
     if twice:
         raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
-    return spec.name, in_new_names(spec.name, {**given, **spec.options})
+    return spec.name, with_current_names(spec.name, {**given, **spec.options})

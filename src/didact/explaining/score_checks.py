@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 from didact.core.explainer import Explainer
 from didact.errors import ExplanationWarning
-from didact.explainers.build import Built
+from didact.explainers.build import ResolvedMethod
 from didact.viz.marks import INCOMPLETE
 
 
 def warn_of_scores(
-    method: Built, residuals: Float[np.ndarray, " row"], cautions: Iterable[str], *, stacklevel: int
+    method: ResolvedMethod, residuals: Float[np.ndarray, " row"], cautions: Iterable[str], *, stacklevel: int
 ) -> None:
     """Warn once where the median residual exceeds 5 %, and once for each caution of the explainer.
 

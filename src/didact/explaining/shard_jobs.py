@@ -22,8 +22,8 @@ from didact.core.outputs import Outputs
 from didact.errors import DidactError, OptionError, error_of, kind_of
 from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, Manifest
 from didact.explainers import EXPLAINERS
-from didact.explainers.build import Built, build_explainer
-from didact.explainers.learned import Learned, load_explainer, save_explainer
+from didact.explainers.build import ResolvedMethod, build_explainer
+from didact.explainers.learned import LearnedExplainer, load_explainer, save_explainer
 from didact.explaining.dataset import DatasetJob
 from didact.explaining.job import ExplainJob
 from didact.explaining.method_options import CommonOptions
@@ -46,10 +46,10 @@ class ExplainerSource:
     options: Mapping[str, Any]
     folder: str | None = None
 
-    def build(self, base: Path) -> Built:
+    def build(self, base: Path) -> ResolvedMethod:
         if self.folder is None:
             return build_explainer(self.name, **self.options)
-        return Built(load_explainer(base / self.folder), self.name, self.options)
+        return ResolvedMethod(load_explainer(base / self.folder), self.name, self.options)
 
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class ShardQueue:
 
     def _explainer_source(self) -> ExplainerSource:
         built, explainer, folder = self.job.method, self.job.method.explainer, None
-        if isinstance(explainer, Learned) and explainer.is_ready:
+        if isinstance(explainer, LearnedExplainer) and explainer.is_ready:
             folder = "explainer"
             save_explainer(explainer, self.folder / folder)
         for name, value in built.options.items():
@@ -228,6 +228,8 @@ class SharedExplaining:
         return self._teachers[fingerprint]
 
 
-def _is_shareable(method: Built) -> bool:
+def _is_shareable(method: ResolvedMethod) -> bool:
     """Whether the method asks the teacher anything, and a worker can build it: not so an object of an unknown class."""
-    return method.is_known and method.name in EXPLAINERS and not EXPLAINERS[method.name].cost.startswith("nothing")
+    return (
+        method.is_reproducible and method.name in EXPLAINERS and not EXPLAINERS[method.name].cost.startswith("nothing")
+    )

@@ -52,7 +52,7 @@ class ShardStore:
     """
 
     def __init__(self, path: Path, job: ExplainJob, *, shard: int, teacher: str | None) -> None:
-        self.path, self.job, self.resumable = path, job, job.method.is_known
+        self.path, self.job, self.resumable = path, job, job.method.is_reproducible
         self.folder = path.with_name(f"{path.name}.shards")
         self.reused = 0  # shards that an earlier run had finished
         self._settings = key_of({**job.settings, "teacher": teacher, "shard": shard})

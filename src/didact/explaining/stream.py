@@ -120,7 +120,7 @@ def explain_stream(
         )
         invalidate_fingerprint(opened)
         job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
-        if stream.workers and not job.method.is_known:
+        if stream.workers and not job.method.is_reproducible:
             raise OptionError(
                 f"Workers do not know {job.method.name!r}, which was named in this process alone: explain with "
                 "workers=0, or name it as an entry point of a package (docs/extending.md)."

@@ -21,7 +21,7 @@ from didact.data.load import load_data
 from didact.data.subset import subset
 from didact.errors import OptionError, RecordError
 from didact.explainers import EXPLAINERS
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.explaining.component_scores import parts_of
 from didact.explaining.input_rows import asks_for_gold
 from didact.files.atomic import check_new_folder, write_bytes, write_text
@@ -67,7 +67,7 @@ def learn_smat(
     trust_remote_code: bool = False,
     classes: Sequence[str] | None = None,
     **options: Any,
-) -> Mix:
+) -> ComponentMix:
     """Learn explanations that teach (SMaT; Fernandes et al. 2022), and give the explainer.
 
     It learns from `size` rows of the split `explain` (of `train`, where there is none), which the teacher answers;
@@ -209,7 +209,7 @@ class _Work:
             "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
 
-    def learn(self, place: Path | None, progress: bool) -> tuple[Mix, LearnedMix, dict[str, object]]:
+    def learn(self, place: Path | None, progress: bool) -> tuple[ComponentMix, LearnedMix, dict[str, object]]:
         """Component scores, then the loop, then what the student it learned with can do."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)
@@ -246,7 +246,7 @@ class _Work:
         metrics: dict[str, Any] = {
             f"dev_{name}": kept.dev_measure, "dev_rows": len(dev_rows), "epoch": kept.number,
             "active": explainer.view().active, "parts": len(explainer.names), "entropy": explainer.view().entropy,
-            "temperature": explainer.heat,
+            "temperature": explainer.current_temperature,
         }  # fmt: skip
         if "test" in self.data and len(self.data["test"]):
             rows = self.data["test"].rows
@@ -255,7 +255,7 @@ class _Work:
             metrics |= {f"test_{name}": measure(found, said), "test_rows": len(rows)}
         return explainer, done, metrics
 
-    def _parts(self, explainer: Mix, path: Path | None, outputs: Any, progress: bool) -> ComponentScores:
+    def _parts(self, explainer: ComponentMix, path: Path | None, outputs: Any, progress: bool) -> ComponentScores:
         """What is weighed: as it was kept, or computed now."""
         if path is not None:
             try:

@@ -11,7 +11,7 @@ import torch
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer, knows_option
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.learning.smat_options import VERSION, SmatOptions
 from didact.option_types import check_types
 from didact.registry import Spec, parse_spec, unknown
@@ -43,19 +43,19 @@ class Learner:
         """What a companion of this learner is called: `smat(cotrained)`, `smat(outer=dev, cotrained)`."""
         return f"{NAME}({what})" if not self.spec.options else f"{self.label[:-1]}, {what})"
 
-    def explainer(self) -> Mix:
+    def explainer(self) -> ComponentMix:
         """The family's explainer, unlearned."""
         found = build_explainer(self.family, **self.mix).explainer
-        assert isinstance(found, Mix)
+        assert isinstance(found, ComponentMix)
         return found
 
-    def static(self, names: Sequence[str]) -> Mix:
+    def static(self, names: Sequence[str]) -> ComponentMix:
         """Where learning starts, at temperature 1: of attention_mix this is attention_all."""
         found = learner_of({"family": self.family}).explainer()
         found.start(names)
         return found
 
-    def restored(self, learned: LearnedRecord) -> Mix:
+    def restored(self, learned: LearnedRecord) -> ComponentMix:
         """The explainer with what a cell learned."""
         explainer = self.explainer()
         explainer.restore(

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from didact.core.model import Model
-from didact.explainers.mix import Blend, Mix
-from didact.explainers.parts import explained_by
+from didact.explainers.combine import combine_components
+from didact.explainers.mix import Blend, ComponentMix
 from didact.learning.fit import Examples, Training, best_epoch
 from didact.learning.teach import teach
 from didact.results.component_scores import ComponentScores
@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose_by_new_students(
-    explainer: Mix,
+    explainer: ComponentMix,
     parts: ComponentScores,
     train: Examples,
     dev: Examples,
@@ -59,14 +59,14 @@ def choose_by_new_students(
     for name, state in candidates.items():
         _set(explainer, state)
         model = student()
-        best = best_epoch(teach(model, strategy(), explained_by(explainer, parts), train, dev, training).history)
+        best = best_epoch(teach(model, strategy(), combine_components(explainer, parts), train, dev, training).history)
         ranks[name], reached[name] = best.rank, best.dev_measure
     kept = max(ranks, key=lambda name: ranks[name])
     _set(explainer, candidates[kept])
     return Choice(kept, reached)
 
 
-def _set(explainer: Mix, state: tuple[Tensor, Tensor]) -> None:
+def _set(explainer: ComponentMix, state: tuple[Tensor, Tensor]) -> None:
     with torch.no_grad():
         explainer.coefficients.copy_(state[0])
         explainer.log_temperature.copy_(state[1])

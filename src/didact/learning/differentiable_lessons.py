@@ -8,7 +8,7 @@ from torch import Tensor
 from didact.core.batch import Batch
 from didact.core.normalise import share_over, softmax_over
 from didact.core.padded import PositionMap, pad_ragged, row_mask
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.results.component_scores import ComponentScores
 from didact.students.lesson import Lesson
 
@@ -30,7 +30,7 @@ class DifferentiableLessons:
         self.target_units = batch.units.to(device)
         self.temperature = temperature
 
-    def __call__(self, explainer: Mix, chosen: Int[Tensor, " chosen"], length: int) -> Lesson:
+    def __call__(self, explainer: ComponentMix, chosen: Int[Tensor, " chosen"], length: int) -> Lesson:
         """The lesson of these rows, cut to the length of their batch."""
         rows, width = chosen.to(self.values.device), int(self.counts[chosen].max())
         # p^(1/τ), renormalised; in logits, so that nothing underflows.

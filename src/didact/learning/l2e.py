@@ -154,12 +154,12 @@ def best_epoch(history: Sequence[L2EEpoch]) -> L2EEpoch:
 
 def row_losses(explainer: L2E, teacher: Teacher, rows: L2EExamples) -> Float[Tensor, " row"]:
     """Each row's loss, the mean over the explainers that are imitated. The labels' own positions are no part of it."""
-    said = explainer.said(teacher, rows.batch, rows.labels)
+    network_outputs = explainer.network_outputs(teacher, rows.batch, rows.labels)
     losses = []
-    for place in range(said.shape[2]):
-        own, weights = said[:, :, place], rows.weights[:, :, place]
+    for place in range(network_outputs.shape[2]):
+        own, weights = network_outputs[:, :, place], rows.weights[:, :, place]
         if explainer.formulation == "labelling":
-            labels = l2e_losses.labels_of(weights, rows.scored, is_signed=explainer.reads.is_signed)
+            labels = l2e_losses.labels_of(weights, rows.scored, is_signed=explainer.network_spec.is_signed)
             losses.append(l2e_losses.labelling_loss(own, labels))
         elif explainer.formulation == "regression":
             losses.append(l2e_losses.regression_loss(own[..., 0], weights, rows.scored))
@@ -180,7 +180,7 @@ def _with_zero(
 
 def _values(explainer: L2E, train: L2EExamples) -> Float[Tensor, "imitated label"]:
     """What each label is worth, for each explainer that is imitated."""
-    signed = explainer.reads.is_signed
+    signed = explainer.network_spec.is_signed
     found = []
     for weights in train.weights.unbind(-1):
         labels = l2e_losses.labels_of(weights, train.scored, is_signed=signed)
@@ -199,10 +199,10 @@ def _likeness(explainer: L2E, teacher: Teacher, parts: Sequence[L2EExamples]) ->
     correlations, shared = [], []
     with torch.no_grad():
         for part in parts:
-            said = explainer.scores(explainer.said(teacher, part.batch, part.labels), part.scored)
+            network_outputs = explainer.scores(explainer.network_outputs(teacher, part.batch, part.labels), part.scored)
             sizes = torch.stack([l2e_losses.scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
             asked_for = (sizes if explainer.is_signed else sizes.abs()).mean(-1)
-            for found, asked, real in zip(said, asked_for, part.scored, strict=True):
+            for found, asked, real in zip(network_outputs, asked_for, part.scored, strict=True):
                 one, other = found[real].abs().cpu().numpy(), asked[real].abs().cpu().numpy()
                 if len(one) > 1 and np.ptp(one) > 0 and np.ptp(other) > 0:
                     correlations.append(float(spearmanr(one, other).statistic))

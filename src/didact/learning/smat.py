@@ -14,7 +14,7 @@ from torch.func import functional_call
 from didact.core.model import Batch, Model, eval_mode
 from didact.core.seeds import seed_from
 from didact.errors import RecordError, TrainingError
-from didact.explainers.mix import Mix
+from didact.explainers.mix import ComponentMix
 from didact.learning.differentiable_lessons import DifferentiableLessons
 from didact.learning.fit import (
     Examples,
@@ -50,7 +50,7 @@ _RATE_BY_PART: Final = 0.04
 def run_smat(
     student: Model,
     strategy: Strategy,
-    explainer: Mix,
+    explainer: ComponentMix,
     parts: ComponentScores,
     train: Examples,
     dev: Examples,
@@ -75,7 +75,7 @@ class SmatLoop:
         self,
         student: Model,
         strategy: Strategy,
-        explainer: Mix,
+        explainer: ComponentMix,
         parts: ComponentScores,
         train: Examples,
         dev: Examples,
@@ -293,7 +293,7 @@ class SmatLoop:
     def _summary(self, number: int, losses: np.ndarray, dev: tuple[float, float]) -> MixEpoch:
         view = self.explainer.view()
         inner, outer = losses.mean(0).tolist()
-        return MixEpoch(number, inner, *dev, outer, view.entropy, view.active, self.explainer.heat)
+        return MixEpoch(number, inner, *dev, outer, view.entropy, view.active, self.explainer.current_temperature)
 
     def _state(self) -> dict[str, Tensor]:
         found = {f"pupil.{name}": one for name, one in self.learner.state_dict().items()}

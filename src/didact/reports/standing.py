@@ -7,7 +7,7 @@ from typing import Final
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column, Contrast
 from didact.stats.claims import ALPHA, Claim, claims
-from didact.stats.power import Components, people_needed
+from didact.stats.power import VarianceComponents, people_needed
 
 _MOST_SEEDS, _MOST_ROWS = 1000, 1_000_000
 SEEDS: Final = 8  # what to ask for where seeds are few
@@ -81,8 +81,12 @@ def more_data(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:
     seed_part = max(0.0, contrast.seed_variance - cell) * seeds
     row_part = max(0.0, contrast.row_variance - cell) * rows
     single = cell * seeds * rows
-    by_seeds = people_needed(Components(seed_part, row_part, single), difference=difference, items=rows, level=alpha)
-    by_rows = people_needed(Components(row_part, seed_part, single), difference=difference, items=seeds, level=alpha)
+    by_seeds = people_needed(
+        VarianceComponents(seed_part, row_part, single), difference=difference, items=rows, level=alpha
+    )
+    by_rows = people_needed(
+        VarianceComponents(row_part, seed_part, single), difference=difference, items=seeds, level=alpha
+    )
     ways = {}
     if by_seeds.people is not None and by_seeds.items == rows and seeds < by_seeds.people <= _MOST_SEEDS:
         ways["seeds"] = f"about {by_seeds.people:,} seeds (--seeds {by_seeds.people})"

@@ -17,7 +17,7 @@ def check_same_origin(
     method: str,
     options: Mapping[str, object],
     fingerprints: Mapping[str, str],
-    is_known: bool,
+    is_reproducible: bool,
     advice: str = "",
 ) -> None:
     """An error if a file holds explanations of another model, method or data than these.
@@ -29,7 +29,7 @@ def check_same_origin(
         return
     stored = header_of(path)
     differences = _method_differences(stored, method, json.loads(canonical(options)))
-    if not differences and not is_known:
+    if not differences and not is_reproducible:
         differences = [f"method {method!r} was passed as an object, and may have changed"]
     prints = {"data": stored.get("data"), **stored.get("fingerprints", {})}
     if "teacher" in fingerprints and fingerprints["teacher"] != prints.get("teacher"):

@@ -64,7 +64,7 @@ def pairwise_contrasts(
             yield first, second, crossed_contrast(*stacked, strata=strata)
 
 
-def pearson_parts(
+def pearson_terms(
     outputs: Float[np.ndarray, "seed row"], reference: Float[np.ndarray, " _"]
 ) -> Float[np.ndarray, "seed row"]:
     """Values whose mean over rows is a seed's r with `reference`, and whose deviations are each row's influence on r.

@@ -29,7 +29,7 @@ _BLOCK: Final = 2_000_000  # draws held at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class CrossedAnswers:
     """Who answered what: person, item, and (where people were parted into groups) the group, as numbers from 0."""
 
     person: Int[np.ndarray, " cell"]
@@ -37,7 +37,7 @@ class Cells:
     group: Int[np.ndarray, " cell"]
 
     @classmethod
-    def of(cls, people: list[str], items: list[str], groups: list[str] | None = None) -> "Cells":
+    def of(cls, people: list[str], items: list[str], groups: list[str] | None = None) -> "CrossedAnswers":
         """By names, one for each answer. A person belongs to one group."""
         found = cls(_numbers(people), _numbers(items), _numbers(groups or [""] * len(people)))
         if len(found.person) != len(found.item) or len(found.person) != len(found.group):
@@ -72,11 +72,11 @@ class Variances:
     person_freedom: Float[np.ndarray, " quantity"]
     item_freedom: float
     cell_freedom: Float[np.ndarray, " quantity"]
-    least: Float[np.ndarray, " quantity"]
+    floor: Float[np.ndarray, " quantity"]
 
     @property
     def total(self) -> Float[np.ndarray, " quantity"]:
-        floor = np.maximum(np.maximum(self.person, self.item), self.least)
+        floor = np.maximum(np.maximum(self.person, self.item), self.floor)
         return np.maximum(self.person + self.item - self.cell, floor)
 
     @property
@@ -86,12 +86,12 @@ class Variances:
         slack += self.cell**2 / self.cell_freedom
         return np.divide(self.total**2, slack, out=np.full(len(slack), np.inf), where=slack > 0)
 
-    def of_these_people(self) -> "Variances":
+    def for_same_people(self) -> "Variances":
         """The variance if the same people judged other items: what an estimate says of them, and of nobody else."""
         none = np.zeros_like(self.item)
-        return replace(self, person=none, cell=none, least=self.least if np.isfinite(self.item_freedom) else none)
+        return replace(self, person=none, cell=none, floor=self.floor if np.isfinite(self.item_freedom) else none)
 
-    def moderated(self, *, freedoms: float) -> "Variances":
+    def moderated(self, *, df_factor: float) -> "Variances":
         """With variances from people drawn halfway to their mean over quantities, with `freedoms` times the freedom.
 
         For statements about all quantities at once: of three people, one pair of methods in five looks by chance as if
@@ -100,7 +100,7 @@ class Variances:
         where people differ in one method alone, and wildly, in 93 % (against 95 %).
         """
         person = (self.person + self.person.mean()) / 2
-        return replace(self, person=person, person_freedom=self.person_freedom * freedoms)
+        return replace(self, person=person, person_freedom=self.person_freedom * df_factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ class Intervals:
     freedom: Float[np.ndarray, " quantity"]
 
 
-def crossed_weights(cells: Cells, *, replicates: int, seed: int) -> Float[np.ndarray, "replicate cell"]:
+def crossed_weights(cells: CrossedAnswers, *, replicates: int, seed: int) -> Float[np.ndarray, "replicate cell"]:
     """How often each answer counts. People are drawn within their groups, items once for all."""
     if replicates < 1:
         raise OptionError(f"replicates is at least 1, not {replicates}.")
@@ -126,7 +126,10 @@ def crossed_weights(cells: Cells, *, replicates: int, seed: int) -> Float[np.nda
 
 
 def crossed_variances(
-    influence: Float[np.ndarray, "cell quantity"], cells: Cells, *, least: Float[np.ndarray, " quantity"] | None = None
+    influence: Float[np.ndarray, "cell quantity"],
+    cells: CrossedAnswers,
+    *,
+    floor: Float[np.ndarray, " quantity"] | None = None,
 ) -> Variances:
     """From sums of influences by person and by item, and from what both leave. A group of one tells nothing of people.
 
@@ -143,7 +146,7 @@ def crossed_variances(
             person += own
             person_slack += own**2 / (len(members) - 1)
         rows = cells.group == number
-        left, free = without_effects(influence[rows], [cells.person[rows], cells.item[rows]])
+        left, free = remove_effects(influence[rows], [cells.person[rows], cells.item[rows]])
         if free > 0:
             own = (left**2).sum(0) * rows.sum() / free
             cell += own
@@ -154,7 +157,7 @@ def crossed_variances(
         item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / item_freedom
     return Variances(
         person, item, cell, _freedom(person, person_slack), item_freedom, _freedom(cell, cell_slack),
-        np.zeros(width) if least is None else least,
+        np.zeros(width) if floor is None else floor,
     )  # fmt: skip
 
 
@@ -185,7 +188,7 @@ def crossed_intervals(
     return Intervals(ends[0], ends[1], np.where(known, error, np.nan), variances.freedom)
 
 
-def together(replicates: Float[np.ndarray, "replicate quantity"], *, level: float) -> float:
+def simultaneous_quantile(replicates: Float[np.ndarray, "replicate quantity"], *, level: float) -> float:
     """The normal quantile at which all intervals hold at once, from the largest |t| of each replicate.
 
     It lies between the quantile of one interval and that of Bonferroni.
@@ -213,7 +216,7 @@ def _drawn(size: int, replicates: int, seed: int) -> Float[np.ndarray, "replicat
     return np.concatenate(blocks).astype(np.float64)
 
 
-def without_effects(
+def remove_effects(
     values: Float[np.ndarray, "cell quantity"], effects: Sequence[Int[np.ndarray, " cell"]]
 ) -> tuple[Float[np.ndarray, "cell quantity"], int]:
     """What a constant and these effects (of people, of items) do not explain, and how many degrees of freedom it has.

@@ -13,7 +13,7 @@ GAP: Final = 0.05  # of the measure; a smaller gap is no failure
 RATIO: Final = 8.0  # gap over the standard deviation within the groups
 
 
-def lower_group(values: Float[np.ndarray, " seed"]) -> int:
+def lower_group_size(values: Float[np.ndarray, " seed"]) -> int:
     """How many values are in the lower of two groups; 0 where there is one group.
 
     Values are divided at their largest gap. They are two groups if that gap is above 0.05 and above 8 times the pooled

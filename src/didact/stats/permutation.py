@@ -17,7 +17,7 @@ _BLOCK: Final = 10_000
 
 
 @dataclass(frozen=True)
-class Test:
+class PermutationResult:
     """A p-value. None where there can be none; `reason` then says why, and is otherwise empty or a remark."""
 
     p: float | None
@@ -31,7 +31,7 @@ def permutation_test(
     *,
     level: float = 0.05,
     seed: int = 0,
-) -> Test:
+) -> PermutationResult:
     """Two-sided test of the difference in the share of `asked` that is `right`; `is_first` is 1 in the first group.
 
     p is the share of all ways to deal the people into groups of these sizes that give at least as large a difference;
@@ -42,11 +42,11 @@ def permutation_test(
         raise ShapeError("Each person has what was right, what was asked and a group.")
     people, first = len(right), int(is_first.sum())
     if min(first, people - first) < 1:
-        return Test(None, f"a test needs people in both groups, not {first} and {people - first}")
+        return PermutationResult(None, f"a test needs people in both groups, not {first} and {people - first}")
     ways = comb(people, first)
     smallest = (2 if 2 * first == people else 1) / ways  # groups of one size can be swapped
     if smallest > level:
-        return Test(
+        return PermutationResult(
             None, f"{first} and {people - first} people cannot reach {level:g}: the smallest possible p is {smallest:g}"
         )
     dealt = np.flatnonzero(is_first)[None]
@@ -55,12 +55,14 @@ def permutation_test(
         deals, found = combinations(range(people), first), 0
         while len(block := _numbers(islice(deals, _BLOCK), first)):
             found += int((np.abs(_differences(right, asked, block)) >= observed).sum())
-        return Test(found / ways)
+        return PermutationResult(found / ways)
     dice, found = np.random.default_rng(seed), 0
     for _ in range(_DEALS // _BLOCK):
         block = dice.permuted(np.tile(np.arange(people), (_BLOCK, 1)), axis=1)[:, :first]
         found += int((np.abs(_differences(right, asked, block)) >= observed).sum())
-    return Test((1 + found) / (1 + _DEALS), f"{_DEALS:,} random deals of {people} people, as all are too many")
+    return PermutationResult(
+        (1 + found) / (1 + _DEALS), f"{_DEALS:,} random deals of {people} people, as all are too many"
+    )
 
 
 def _numbers(deals: Iterable[tuple[int, ...]], first: int) -> Int[np.ndarray, "deal first"]:

@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 
 from didact.errors import OptionError
-from didact.stats.crossed import Cells, Variances
+from didact.stats.crossed import CrossedAnswers, Variances
 
 MOST: Final = 1_000_000  # people; more nobody asks
 
 
 @dataclass(frozen=True)
-class Components:
+class VarianceComponents:
     """Variances of one difference between methods: between people, between items, and of single answers.
 
     `groups` is 2 where the two methods are judged by different people: people are then counted in each of them.
@@ -25,7 +25,7 @@ class Components:
     groups: int = 1
 
     @classmethod
-    def of(cls, variances: Variances, cells: Cells, quantity: int) -> "Components":
+    def of(cls, variances: Variances, cells: CrossedAnswers, quantity: int) -> "VarianceComponents":
         """What the variance of an estimate says of its parts. A part that looks negative is 0."""
         members = cells.members()
         people, answers = np.mean([len(one) for one in members]), len(cells.person) / len(members)
@@ -51,12 +51,14 @@ class Needed:
     limit: str = ""
 
 
-def variance(parts: Components, *, people: int, items: int) -> float:
+def variance(parts: VarianceComponents, *, people: int, items: int) -> float:
     """Of the difference, in a study of that size."""
     return parts.person / people + parts.item / items + parts.cell / (people * items)
 
 
-def detectable(parts: Components, *, people: int, items: int, power: float = 0.8, level: float = 0.05) -> float:
+def detectable_difference(
+    parts: VarianceComponents, *, people: int, items: int, power: float = 0.8, level: float = 0.05
+) -> float:
     """The smallest difference that a study of that size tells from 0 with that power, by a two-sided t-test."""
     from scipy.special import stdtrit
 
@@ -72,7 +74,7 @@ def detectable(parts: Components, *, people: int, items: int, power: float = 0.8
 
 
 def people_needed(
-    parts: Components, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
+    parts: VarianceComponents, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
 ) -> Needed:
     """The fewest people that tell `difference` with that power; where items are too few for any number, of how many.
 
@@ -91,9 +93,9 @@ def people_needed(
     return Needed(difference, _fewest(parts, difference, more, power, level), more, limit)
 
 
-def _fewest(parts: Components, difference: float, items: int, power: float, level: float) -> int | None:
+def _fewest(parts: VarianceComponents, difference: float, items: int, power: float, level: float) -> int | None:
     def tells(people: int) -> bool:
-        return detectable(parts, people=people, items=items, power=power, level=level) <= difference
+        return detectable_difference(parts, people=people, items=items, power=power, level=level) <= difference
 
     enough = range(2, MOST + 1)
     place = bisect_left(enough, True, key=tells)

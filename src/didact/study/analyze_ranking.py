@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 from didact.errors import UnsupportedError
 from didact.results.study_analysis import MethodEstimate
 from didact.stats.concordance import kendall_w, krippendorff_alpha
-from didact.stats.crossed import Cells, crossed_weights
+from didact.stats.crossed import CrossedAnswers, crossed_weights
 from didact.stats.plackett_luce import Rankings, Worths, centred, fit_worths, refit
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
@@ -61,7 +61,7 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
 
 def compared(answers: Sequence[Answer], methods: Sequence[str], settings: Settings) -> tuple[Worths, Contrasts]:
     """Worths of the methods, and how sure their differences are."""
-    cells = Cells.of([answer.person for answer in answers], [answer.item for answer in answers])
+    cells = CrossedAnswers.of([answer.person for answer in answers], [answer.item for answer in answers])
     rankings = Rankings.of(places_of(answers, methods))
     fitted = fit_worths(rankings)
     weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)

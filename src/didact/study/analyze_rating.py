@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from didact.results.study_analysis import MethodEstimate
 from didact.stats.concordance import krippendorff_alpha
-from didact.stats.crossed import Cells, crossed_weights, without_effects
+from didact.stats.crossed import CrossedAnswers, crossed_weights, remove_effects
 from didact.study.answers import Answer
 from didact.study.contrasts import Estimates, contrasts
 from didact.study.design import Design
@@ -35,7 +35,7 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     names = [method for method in design.methods if any(answer.shown[0] == method for answer in answers)]
     ratings = np.array([float(answer.rating or 0) for answer in answers])
     method = np.array([names.index(answer.shown[0]) for answer in answers])
-    cells = Cells.of([answer.person for answer in answers], [answer.item for answer in answers])
+    cells = CrossedAnswers.of([answer.person for answer in answers], [answer.item for answer in answers])
     means = adjusted_means(ratings, method, len(names), cells)
     weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
     # The means are all but linear in the answers, so their replicates are taken from the influences.
@@ -61,7 +61,7 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
 
 
 def adjusted_means(
-    ratings: Float[np.ndarray, " answer"], method: Int[np.ndarray, " answer"], methods: int, cells: Cells
+    ratings: Float[np.ndarray, " answer"], method: Int[np.ndarray, " answer"], methods: int, cells: CrossedAnswers
 ) -> Means:
     """Means as if everybody had rated every method of every item: least squares with an effect of each person and item.
 
@@ -69,7 +69,7 @@ def adjusted_means(
     """
     dummies = (method[:, None] == np.arange(methods)).astype(np.float64)
     for cleared, effects in ((_BOTH, [cells.person, cells.item]), (_ONE, [cells.person]), (_NONE, [])):
-        parts, free = without_effects(np.column_stack([ratings, dummies]), effects)
+        parts, free = remove_effects(np.column_stack([ratings, dummies]), effects)
         left, columns = parts[:, 0], parts[:, 1:]
         free -= methods - 1
         if cleared == _NONE or (free >= methods and np.linalg.matrix_rank(columns, tol=1e-6) == methods - 1):

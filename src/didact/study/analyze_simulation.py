@@ -13,8 +13,8 @@ from didact.results.number_format import listed
 from didact.results.study_analysis import MethodEstimate, TestedPair
 from didact.stats.claims import holm
 from didact.stats.concordance import krippendorff_alpha
-from didact.stats.crossed import Cells, crossed_weights
-from didact.stats.permutation import Test, permutation_test
+from didact.stats.crossed import CrossedAnswers, crossed_weights
+from didact.stats.permutation import PermutationResult, permutation_test
 from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
@@ -64,7 +64,7 @@ def _compared(
     tests: Sequence[Answer], right: Float[np.ndarray, " answer"], names: Sequence[str], settings: Settings
 ) -> Contrasts:
     """The share of right answers of each cohort, and how sure their differences are."""
-    cells = Cells.of(*([getattr(answer, name) for answer in tests] for name in ("person", "item", "cohort")))
+    cells = CrossedAnswers.of(*([getattr(answer, name) for answer in tests] for name in ("person", "item", "cohort")))
     member = np.array([[float(answer.cohort == name) for name in names] for answer in tests])
     counts = member.sum(0)
     values = (right @ member) / counts
@@ -126,7 +126,7 @@ def _contradictions(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
 
 def _test(
     tests: Sequence[Answer], right: Float[np.ndarray, " answer"], first: str, second: str, *, level: float, seed: int
-) -> Test:
+) -> PermutationResult:
     people = sorted({(answer.person, answer.cohort) for answer in tests if answer.cohort in (first, second)})
     masks = [np.array([answer.person == person for answer in tests]) for person, _ in people]
     return permutation_test(
@@ -138,7 +138,7 @@ def _test(
     )
 
 
-def _headline(found: Contrasts, pairs: Sequence[TestedPair], cells: Cells) -> str:
+def _headline(found: Contrasts, pairs: Sequence[TestedPair], cells: CrossedAnswers) -> str:
     """What is claimed against the control: the interval of all pairs at once excludes 0, and the test confirms it."""
     cohorts = counted(len(found.names), "cohort", "cohorts")
     who = f"{counted(cells.people, 'person', 'people')} in {cohorts}"

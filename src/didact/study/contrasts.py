@@ -9,8 +9,15 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.results.study_analysis import PairwiseDifference
-from didact.stats.crossed import Cells, Intervals, Variances, crossed_intervals, crossed_variances, together
-from didact.stats.power import Components
+from didact.stats.crossed import (
+    CrossedAnswers,
+    Intervals,
+    Variances,
+    crossed_intervals,
+    crossed_variances,
+    simultaneous_quantile,
+)
+from didact.stats.power import VarianceComponents
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +28,7 @@ class Estimates:
     values: Float[np.ndarray, " method"]
     replicates: Float[np.ndarray, "replicate method"]
     influence: Float[np.ndarray, "cell method"]
-    cells: Cells
+    cells: CrossedAnswers
     covariance: Float[np.ndarray, "method method"] | None = None
 
     @property
@@ -53,7 +60,7 @@ class Contrasts:
     sure: Intervals
     here: Intervals
     variances: Variances
-    cells: Cells
+    cells: CrossedAnswers
     unconfirmed: frozenset[int] = frozenset()  # pairs that a test does not confirm: never `sure`
 
     def beats(self, *, here: bool = False) -> list[list[bool]]:
@@ -71,11 +78,11 @@ class Contrasts:
         """1 + the number of methods that are surely better."""
         return [1 + sum(column) for column in zip(*self.beats(here=here), strict=True)]
 
-    def component(self) -> Components:
+    def component(self) -> VarianceComponents:
         """Of a difference between two methods, as the mean over all pairs: a single pair says too little of people."""
-        found = [Components.of(self.variances, self.cells, place) for place in range(len(self.pairs))]
+        found = [VarianceComponents.of(self.variances, self.cells, place) for place in range(len(self.pairs))]
         person, item, cell = np.mean([(one.person, one.item, one.cell) for one in found], axis=0).tolist()
-        return Components(person, item, cell, groups=min(2, found[0].groups))
+        return VarianceComponents(person, item, cell, groups=min(2, found[0].groups))
 
     def method(self, index: int) -> dict[str, Any]:
         """The fields of a `MethodEstimate` that all kinds of study have."""
@@ -124,10 +131,10 @@ def contrasts(found: Estimates, *, level: float) -> Contrasts:
         design[place, first], design[place, second] = 1, -1
     own, variances = _variances(found, np.eye(count)), _variances(found, design)
     differences, replicates = design @ found.values, found.replicates @ design.T
-    critical = together(replicates, level=level) if pairs else None
+    critical = simultaneous_quantile(replicates, level=level) if pairs else None
     groups = len(found.cells.members())
     wide = (
-        variances.moderated(freedoms=min(2.0, (count if groups > 1 else count - 1) / min(groups, 2)))
+        variances.moderated(df_factor=min(2.0, (count if groups > 1 else count - 1) / min(groups, 2)))
         if pairs
         else variances
     )
@@ -140,7 +147,7 @@ def contrasts(found: Estimates, *, level: float) -> Contrasts:
         differences=differences,
         each=each,
         sure=_around(crossed_intervals(differences, replicates, wide, level=level, critical=critical), each),
-        here=crossed_intervals(differences, replicates, variances.of_these_people(), level=level, critical=critical),
+        here=crossed_intervals(differences, replicates, variances.for_same_people(), level=level, critical=critical),
         variances=variances,
         cells=found.cells,
     )
@@ -156,4 +163,4 @@ def _variances(found: Estimates, design: Float[np.ndarray, "quantity method"]) -
     if not found.is_sampled:
         return crossed_variances(np.zeros_like(found.influence) @ design.T, found.cells)
     floor = None if found.covariance is None else np.einsum("pa,ab,pb->p", design, found.covariance, design)
-    return crossed_variances(found.influence @ design.T, found.cells, least=floor)
+    return crossed_variances(found.influence @ design.T, found.cells, floor=floor)

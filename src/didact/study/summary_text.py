@@ -6,15 +6,15 @@ from typing import Any, Final
 import numpy as np
 
 from didact.results.number_format import listed
-from didact.stats.crossed import Cells
-from didact.stats.power import detectable, people_needed
+from didact.stats.crossed import CrossedAnswers
+from didact.stats.power import detectable_difference, people_needed
 from didact.study.contrasts import Contrasts
 
 POWER: Final = 0.8
 FEW: Final = 5  # people below which intervals are wide, and rightly so
 
 
-def order_said(found: Contrasts, cells: Cells, *, what: str, noun: str) -> str:
+def order_said(found: Contrasts, cells: CrossedAnswers, *, what: str, noun: str) -> str:
     """The order in a sentence or two."""
     who = f"{counted(cells.people, 'person', 'people')}, {counted(cells.items, 'item', 'items')}"
     rows = found.order()
@@ -36,7 +36,7 @@ def order_said(found: Contrasts, cells: Cells, *, what: str, noun: str) -> str:
     return f"{who}: {claims}.{top}"
 
 
-def few_notes(cells: Cells) -> list[str]:
+def few_notes(cells: CrossedAnswers) -> list[str]:
     """What intervals do not say where one of the two samples is too small."""
     smallest = min((len(one) for one in cells.members()), default=0)
     several = len(cells.members()) > 1
@@ -76,7 +76,7 @@ def power_of(found: Contrasts, *, difference: float | None, level: float) -> dic
             rows.append({"what": what, **asdict(needed), "more": more})
     return {
         **size, "people": people, "items": cells.items, "groups": parts.groups,
-        "detectable": detectable(parts, people=people, items=cells.items, **size),
+        "detectable": detectable_difference(parts, people=people, items=cells.items, **size),
         "person_sd": float(np.sqrt(parts.person)), "item_sd": float(np.sqrt(parts.item)),
         "cell_sd": float(np.sqrt(parts.cell)), "rows": rows, "reason": "",
     }  # fmt: skip

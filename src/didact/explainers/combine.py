@@ -9,13 +9,13 @@ from jaxtyping import Float
 
 from didact.errors import ShapeError
 from didact.explainers.learned import fingerprint_of_weights, name_of
-from didact.explainers.mix import FLOOR, Mix
+from didact.explainers.mix import FLOOR, ComponentMix
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.ragged import row_of_units, share_rows, softmax_rows
 
 
-def explained_by(explainer: Mix, parts: ComponentScores) -> Explanations:
+def combine_components(explainer: ComponentMix, parts: ComponentScores) -> Explanations:
     """What the explainer says of rows whose parts are known."""
     maps = parts.maps
     values = torch.from_numpy(parts.values).to(explainer.coefficients.device)
@@ -26,7 +26,7 @@ def explained_by(explainer: Mix, parts: ComponentScores) -> Explanations:
     return replace(maps, method=name_of(explainer), kind="distribution", options=options, scores=scores)
 
 
-def blended(members: Sequence[tuple[str, Explanations]]) -> ComponentScores:
+def stack_members(members: Sequence[tuple[str, Explanations]]) -> ComponentScores:
     """The parts of a blend whose members explained the same rows already.
 
     Members that score words beside others that score pieces share each word's mass evenly among its pieces.
