@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from didact.comparing.statistics import agreement_of, contrasts_of, rows_of_table
+from didact.comparing.statistics import contrasts_of, gain_rows, ranking_agreement
 from didact.reports.verdict import Verdict, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.run_record import RunFacts
@@ -58,12 +58,12 @@ def verdict(scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]], fol
     """What a report says of these answers."""
     names = [name for name, *_ in scores]
     contrasts = contrasts_of(scores, explainers=names, columns=[COLUMN])
-    rows = rows_of_table(
+    rows = gain_rows(
         scores, contrasts, explainers=names, controls=["none"], columns=[COLUMN], measure="accuracy", lost={},
         test_rows=len(next(iter(scores["none", *COLUMN].values()))),
     )  # fmt: skip
     about = RunFacts(measure="accuracy", controls=("none",))
-    agreement = agreement_of(rows, [COLUMN])
+    agreement = ranking_agreement(rows, [COLUMN])
     found = Comparison(tuple(rows), (), (), about, agreement, folder, contrasts=contrasts)
     found.save(folder / "comparison.json")
     return verdict_of(Comparison.load(folder))

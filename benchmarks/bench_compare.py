@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 import didact
-from didact.comparing.run_inputs import Classroom
+from didact.comparing.run_inputs import RunInputs
 from didact.comparing.training_run import Cell, run_cell
 from didact.core.seeds import seed_from
 from didact.data.subset import subset
@@ -45,16 +45,16 @@ def in_turn(rounds: int, *works: Callable[[], object]) -> list[float]:
     return [statistics.median(one) for one in zip(*times, strict=True)]
 
 
-def bare_cell(cell: Cell, classroom: Classroom) -> None:
+def bare_cell(cell: Cell, run_inputs: RunInputs) -> None:
     """What a researcher would write by hand, given encoded rows and the distribution to send."""
-    examples = classroom.examples(cell.start, False)
+    examples = run_inputs.examples(cell.start, False)
     chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
     train, dev, test = examples["train"].select(chosen), examples["dev"], examples["test"]
-    found, places = classroom.maps(str(cell.maps))
+    found, places = run_inputs.maps(str(cell.maps))
     sent = build_strategy(parse_spec(cell.strategy)).lesson(
         found.select([places[row.id] for row in train.rows]), train.batch
     )
-    student = classroom.start(cell.start).build(seed_from(cell.seed, "student"))
+    student = run_inputs.start(cell.start).build(seed_from(cell.seed, "student"))
     training = Training(**cell.training, seed=cell.seed)
     mix = torch.nn.Parameter(torch.zeros(8))
     parameters = [*student.parameters(), mix]
@@ -85,15 +85,15 @@ def bare_cell(cell: Cell, classroom: Classroom) -> None:
         np.concatenate([student(part.batch).logits.numpy() for part in test_parts])
 
 
-def taught(cell: Cell, classroom: Classroom) -> None:
+def taught(cell: Cell, run_inputs: RunInputs) -> None:
     """The library's own training and answers, without the comparison around them."""
-    examples = classroom.examples(cell.start, False)
+    examples = run_inputs.examples(cell.start, False)
     train = examples["train"].select(subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed))
     maps = None
     if cell.maps is not None:
-        found, places = classroom.maps(cell.maps)
+        found, places = run_inputs.maps(cell.maps)
         maps = found.select([places[row.id] for row in train.rows])
-    student = classroom.start(cell.start).build(seed_from(cell.seed, "student"))
+    student = run_inputs.start(cell.start).build(seed_from(cell.seed, "student"))
     strategy = build_strategy(parse_spec(cell.strategy))
     teach(student, strategy, maps, train, examples["dev"], Training(**cell.training, seed=cell.seed))
     predict_examples(student, examples["test"].batches(256))
@@ -123,13 +123,13 @@ def main() -> None:
     runner = open_runner(manifest)
     cells = list(runner.cells.values())
     one = next(cell for cell in cells if cell.explainer == "attention_all")
-    mine, bare = in_turn(3, lambda: run_cell(one, runner.classroom), lambda: bare_cell(one, runner.classroom))
+    mine, bare = in_turn(3, lambda: run_cell(one, runner.run_inputs), lambda: bare_cell(one, runner.run_inputs))
     print(f"cell: {mine:.2f} s; over a bare PyTorch loop of the same steps: {mine / bare:.2f}")
 
     def loops() -> None:
-        classroom = open_runner(manifest).classroom  # read and encoded anew, as `compare` must
+        run_inputs = open_runner(manifest).run_inputs  # read and encoded anew, as `compare` must
         for cell in cells:
-            taught(cell, classroom)
+            taught(cell, run_inputs)
 
     bare = seconds(loops)
     print(f"layer: {len(cells)} cells in {layer:.1f} s; over the bare training loops: {layer / bare:.2f}")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.comparing import compare as module
 from didact.comparing import training
-from didact.comparing.config import SEARCHED
+from didact.comparing.config import DEFAULT_SEARCH_SPACE
 from didact.comparing.training_run import run_cell
 from didact.data.load import load_data
 from didact.errors import DidactError, PlanError
@@ -69,10 +69,10 @@ def test_speaks_json(run):
 
 
 def test_a_failed_cell_is_exit_code_1(run, monkeypatch):
-    def broken(cell, classroom):
+    def broken(cell, run_inputs):
         if cell.explainer == "random":
             raise ValueError("no luck")
-        return run_cell(cell, classroom)
+        return run_cell(cell, run_inputs)
 
     monkeypatch.setattr(training, "run_cell", broken)
     result = run("--json")
@@ -108,7 +108,7 @@ def test_faults_that_need_the_data_start_no_cell(run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [("no", {}), ("Yes", dict(SEARCHED)), ("beta=[1.0,2.0]", {"beta": (1.0, 2.0)})]
+    ("text", "wanted"), [("no", {}), ("Yes", dict(DEFAULT_SEARCH_SPACE)), ("beta=[1.0,2.0]", {"beta": (1.0, 2.0)})]
 )
 def test_tuning(run, monkeypatch, text, wanted):
     seen = []

@@ -9,10 +9,10 @@ import pytest
 import didact
 from didact.comparing import prepare as preparing
 from didact.comparing.assemble import assemble
-from didact.comparing.budget import LEVELS, METRIC_ROWS, fit_plan, metric_rows
+from didact.comparing.budget import METRIC_ROWS, ROW_BUDGETS, fit_plan, metric_rows
 from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, StudentCost, measure_costs
-from didact.comparing.forecast import Forecast, Stage, Workload, expected_used, in_words, stages, total
+from didact.comparing.forecast import Forecast, Stage, Workload, expected_used, format_duration, stages, total_seconds
 from didact.core.dataset import Split
 from didact.data.subset import subset
 from didact.errors import PlanError
@@ -75,7 +75,7 @@ class TestEstimate:
         ("seconds", "text"), [(0.2, "1 s"), (40, "40 s"), (700, "12 min"), (7200, "2.0 h"), (3e5, "3.5 days")]
     )
     def test_times_for_people(self, seconds, text):
-        assert in_words(seconds) == text
+        assert format_duration(seconds) == text
 
 
 class TestFitting:
@@ -105,7 +105,7 @@ class TestFitting:
         known = costs(found, explain=0.01, train=1e-3, evaluate=0.0)
         sizes = [fit_plan(found, known, asked, workers=2, seconds=s).train_sizes[0] for s in (30, 60, 120, 1000)]
         assert sizes == sorted(sizes)
-        assert sizes[0] < sizes[-1] == LEVELS[0].size
+        assert sizes[0] < sizes[-1] == ROW_BUDGETS[0].size
 
     def test_then_samples(self, roster):
         found, asked = roster(["gradient_norm", "lime"])
@@ -136,7 +136,7 @@ class TestFitting:
         """Before anything is fitted only some test rows are labelled; the plan may use all there are."""
         found, asked = roster(["gradient_norm"])
         plan = fit_plan(found, costs(found), asked, workers=2, seconds=10_000, test=5000)
-        assert (plan.test_rows, plan.eval_rows) == (LEVELS[0].test, LEVELS[0].metrics)
+        assert (plan.test_rows, plan.eval_rows) == (ROW_BUDGETS[0].test, ROW_BUDGETS[0].metrics)
 
     def test_metrics_without_a_budget_take_at_most_half_as_long_as_all_else(self, roster):
         found, _ = roster(["gradient_norm"])
@@ -269,4 +269,4 @@ class TestDryRuns:
         assert found.to_document()["seconds"] == 70
 
     def test_total(self):
-        assert total([Stage("a", 1, "rows", 2.0), Stage("b", 1, "rows", 3.0)]) == 5.0
+        assert total_seconds([Stage("a", 1, "rows", 2.0), Stage("b", 1, "rows", 3.0)]) == 5.0

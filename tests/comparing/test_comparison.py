@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import didact
-from didact.comparing.statistics import contrasts_of, rows_of_table
+from didact.comparing.statistics import contrasts_of, gain_rows
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, RecordError
 from didact.files.table_io import read_table
@@ -280,7 +280,7 @@ class TestPlaces:
 
 def table_of(scores, *, controls=("none",)):
     names, columns = [name for name, *_ in scores], [("s", 9)]
-    return rows_of_table(
+    return gain_rows(
         scores, contrasts_of(scores, explainers=names, columns=columns), explainers=names, controls=controls,
         columns=columns, measure="accuracy", lost={}, test_rows=2,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from didact.cli.main import app
 from didact.comparing import compare as module
-from didact.comparing.config import SEARCHED, TRAINED, WRITTEN, CompareConfig, read_plan
+from didact.comparing.config import DEFAULT_SEARCH_SPACE, PLAN_FIELDS, TRAINING_FIELDS, CompareConfig, read_plan
 from didact.comparing.config_fields import CompareFields
 from didact.comparing.config_values import SKIPPABLE, parse_seeds
 from didact.comparing.prepare import _request, _stored
@@ -231,7 +231,7 @@ class TestOnePlanSaidThreeWays:
             (tmp_path / "plan.toml").write_text(plan.to_toml())
             assert CompareConfig.of(read_plan(tmp_path / "plan.toml")) == plan
         assert CompareConfig.of(GOOD | {"search_space": True}).search_space == {
-            name: tuple(values) for name, values in SEARCHED.items()
+            name: tuple(values) for name, values in DEFAULT_SEARCH_SPACE.items()
         }
 
     def test_a_run_keeps_its_plan(self, compare, folder, tmp_path):
@@ -482,7 +482,7 @@ class TestOneList:
 
     def test_every_field_is_written_or_about_one_call(self):
         about_calls = {"plan", "out", "cache", "workers", "engine", "address", "gpus", "recheck", "progress"}
-        assert {*CompareConfig.model_fields, "training"} == {*WRITTEN, *TRAINED} | about_calls
+        assert {*CompareConfig.model_fields, "training"} == {*PLAN_FIELDS, *TRAINING_FIELDS} | about_calls
 
     def test_every_field_has_a_help_text(self):
         assert [name for name, field in CompareConfig.model_fields.items() if not field.description] == []

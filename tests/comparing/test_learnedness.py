@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from didact.comparing.learnedness import Floor, judge_columns
+from didact.comparing.chance_level import ChanceLevel, columns_above_chance
 
 COLUMN = ("same/attention", 100)
 
 
 def judge(arms, floor, *, controls=("none", "random")):
     scores = {(name, *COLUMN): dict(enumerate(rows)) for name, rows in arms.items()}
-    (found,) = judge_columns(scores, [COLUMN], floor, controls=controls)
+    (found,) = columns_above_chance(scores, [COLUMN], floor, controls=controls)
     return found
 
 
@@ -27,7 +27,7 @@ def dice():
 @pytest.fixture
 def floor(dice):
     labels = (dice.random(300) < 0.6).astype(np.int64)
-    return Floor.of_classes(labels, ["negative", "positive"], balanced=False)
+    return ChanceLevel.of_classes(labels, ["negative", "positive"], balanced=False)
 
 
 def test_the_floor_is_the_share_of_the_most_frequent_answer(floor):
@@ -75,7 +75,7 @@ def test_false_alarms_and_misses_are_rare(floor):
 class TestBalanced:
     def floor(self, dice):
         labels = (dice.random(300) < 0.05).astype(np.int64)
-        return Floor.of_classes(labels, ["common", "rare"], balanced=True)
+        return ChanceLevel.of_classes(labels, ["common", "rare"], balanced=True)
 
     def test_the_floor_of_two_classes_is_a_half(self, dice):
         assert self.floor(dice).value == pytest.approx(0.5)
@@ -98,7 +98,7 @@ class TestScores:
         reference = dice.normal(size=200)
         good = [reference + dice.normal(size=200) for _ in range(5)]
         bad = [dice.normal(size=200) for _ in range(5)]
-        floor = Floor.of_values(reference)
+        floor = ChanceLevel.of_values(reference)
         assert judge({"none": good}, floor).learned is True
         found = judge({"none": bad}, floor)
         assert found.learned is False

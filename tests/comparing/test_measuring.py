@@ -8,7 +8,7 @@ import pytest
 
 import didact
 from didact.comparing import evaluation as module
-from didact.comparing.evaluation import read_measured
+from didact.comparing.evaluation import load_measured
 from didact.core.dataset import Split
 from didact.errors import PlanError
 from didact.evaluation.evaluate import evaluated
@@ -133,7 +133,7 @@ class TestAgain:
         found = compare(eval_rows=4)
         whole = documents(found)
         (found.folder / "measured.json").write_text("{")
-        assert read_measured(found.folder) is None
+        assert load_measured(found.folder) is None
         again = documents(compare(eval_rows=4))
         assert again["rows"] == whole["rows"]
         assert again["metrics"] == whole["metrics"]

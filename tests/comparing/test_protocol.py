@@ -10,7 +10,7 @@ import tiny
 from didact import Explanations, explain
 from didact.comparing import runner, training
 from didact.comparing import training_run as cells_module
-from didact.comparing.run_inputs import Classroom, read_rows
+from didact.comparing.run_inputs import RunInputs, read_rows
 from didact.comparing.training import TrainingStage
 from didact.comparing.training_run import Cell, run_cell
 from didact.core.dataset import Dataset, Split
@@ -46,9 +46,9 @@ def done(monkeypatch):
     """The cells that were really done."""
     found = []
 
-    def counted(cell, classroom):
+    def counted(cell, run_inputs):
         found.append(cell)
-        return run_cell(cell, classroom)
+        return run_cell(cell, run_inputs)
 
     monkeypatch.setattr(training, "run_cell", counted)
     return found
@@ -544,7 +544,7 @@ def test_a_cell_is_a_pure_function_of_its_description(compare, planned, tmp_path
     (path,) = (tmp_path / "run" / "classroom").glob("rows-*.parquet")
     for cell in planned[0]:
         again = Cell(**store.load(cell.key).payload["cell"])
-        record, outputs = run_cell(again, Classroom(path.parent, path.name))
+        record, outputs = run_cell(again, RunInputs(path.parent, path.name))
         kept = read_table(tmp_path / "run" / "cells" / f"{cell.key}.parquet")
         assert kept.columns["values"] == outputs.values.tolist()
         assert record.value == store.load(cell.key).payload["value"]

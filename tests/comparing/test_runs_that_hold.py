@@ -83,7 +83,7 @@ class TestVersions:
         teacher, data = school()
         compare(teacher, data, seeds=1, eval_rows=2, out=None)
         seen = []
-        done = measure_module.Measuring.done
+        done = measure_module.MethodEvaluation.done
 
         def watched(self, rows):
             predict = type(self.setup.teacher).predict
@@ -92,7 +92,7 @@ class TestVersions:
                 return done(self, rows)
 
         compare(teacher, data, seeds=1, eval_rows=2)
-        monkeypatch.setattr(run_module.Measuring, "done", watched)
+        monkeypatch.setattr(run_module.MethodEvaluation, "done", watched)
         compare(teacher, data, seeds=1, eval_rows=2)
         assert not seen
 

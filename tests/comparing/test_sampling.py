@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from didact.comparing.sampling import Answers, Limits, draw_sample, for_students
+from didact.comparing.sampling import Answers, RowLimits, data_for_students, draw_sample
 from didact.core.dataset import Dataset, Split
 from didact.core.function import FunctionTeacher
 from didact.core.row import Row
@@ -98,12 +98,12 @@ class TestBalancedSubset:
 class TestDrawing:
     def test_nothing_is_cut_where_the_limits_are_not_reached(self):
         whole = data(0.5)
-        sample = draw_sample(teacher(), whole, Limits())
+        sample = draw_sample(teacher(), whole, RowLimits())
         assert sample.data is whole
         assert (sample.notes, sample.balance) == ((), None)
 
     def test_limits_draw_at_random_and_are_stated(self):
-        sample = draw_sample(teacher(), data(0.5), Limits(train=50, dev=10, test=20))
+        sample = draw_sample(teacher(), data(0.5), RowLimits(train=50, dev=10, test=20))
         assert [len(sample.data[name]) for name in ("train", "dev", "test")] == [50, 10, 20]
         assert "20 of 100 rows of 'test' are used, drawn at random." in sample.notes
         wanted = subset(data(0.5)["test"].ids, size=20, seed=0)
@@ -111,39 +111,39 @@ class TestDrawing:
 
     def test_only_the_test_rows_in_use_are_labelled(self):
         function = Counting()
-        draw_sample(teacher(function), data(0.5), Limits(test=20))
+        draw_sample(teacher(function), data(0.5), RowLimits(test=20))
         assert len(function.asked) == 20
 
     def test_a_dominant_answer_balances_and_says_so(self):
-        sample = draw_sample(teacher(), data(0.05), Limits())
+        sample = draw_sample(teacher(), data(0.05), RowLimits())
         assert sample.balance is not None
         assert "'common' on 95% of 340 rows" in sample.balance
         assert "train: 190 common, 10 rare" in sample.balance
         assert sample.notes == (sample.balance,)
 
     def test_rare_test_rows_come_first(self):
-        sample = draw_sample(teacher(), data(0.05), Limits(test=30))
+        sample = draw_sample(teacher(), data(0.05), RowLimits(test=30))
         rare = sum("x" in row.texts[0] for row in sample.data["test"])
         assert (rare, len(sample.data["test"])) == (5, 30)
 
     def test_not_where_it_is_switched_off_or_does_not_dominate(self):
-        assert draw_sample(teacher(), data(0.05), Limits(), balance=False).balance is None
-        assert draw_sample(teacher(), data(0.25), Limits()).balance is None
-        assert draw_sample(teacher(), data(0.25), Limits(), balance=True).balance is not None
+        assert draw_sample(teacher(), data(0.05), RowLimits(), balance=False).balance is None
+        assert draw_sample(teacher(), data(0.25), RowLimits()).balance is None
+        assert draw_sample(teacher(), data(0.25), RowLimits(), balance=True).balance is not None
 
     def test_switched_off_nobody_is_asked(self):
         function = Counting()
-        draw_sample(teacher(function), data(0.05), Limits(), balance=False)
+        draw_sample(teacher(function), data(0.05), RowLimits(), balance=False)
         assert not function.asked
 
     def test_one_answer_to_everything_is_refused(self):
         with pytest.raises(OptionError, match="answers 'common' on every row of 'rows'.*several answers"):
-            draw_sample(teacher(), data(0.0), Limits())
+            draw_sample(teacher(), data(0.0), RowLimits())
 
     def test_scores_are_never_balanced(self):
         function = FunctionTeacher(lambda texts: [float(len(text)) for text in texts], task="regression")
         rows = data(0.5)
-        assert draw_sample(function, replace(rows, task=REGRESSION), Limits()).balance is None
+        assert draw_sample(function, replace(rows, task=REGRESSION), RowLimits()).balance is None
 
 
 def test_answers_are_asked_for_once():
@@ -164,7 +164,7 @@ class TestFilesWithoutSplits:
         return replace(rows, splits={**rows.splits, "teach": teach}, all_rows=Split("all", [*teach, *rows["train"]]))
 
     def test_what_a_teacher_would_learn_from_serves_students(self):
-        found, notes = for_students(teacher(), self.cut())
+        found, notes = data_for_students(teacher(), self.cut())
         assert len(found["train"]) == 75
         assert "75 rows for students to learn from, 5 to choose their epochs by, 20 to test on" in notes[0]
         assert "1,500 rows or more are advised" in notes[0]
@@ -172,10 +172,10 @@ class TestFilesWithoutSplits:
     def test_not_if_didact_trained_the_teacher(self):
         trained = teacher()
         trained.record = {"kind": "native"}
-        found, notes = for_students(trained, self.cut())
+        found, notes = data_for_students(trained, self.cut())
         assert len(found["train"]) == 25
         assert "may have trained the model on" in notes[1]
 
     def test_data_with_splits_stay_as_they_are(self):
         whole = data(0.5)
-        assert for_students(teacher(), whole) == (whole, ())
+        assert data_for_students(teacher(), whole) == (whole, ())

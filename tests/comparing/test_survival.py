@@ -31,9 +31,9 @@ def counted(monkeypatch):
     """The keys of the cells that are done from now on."""
     found = []
 
-    def watched(cell, classroom):
+    def watched(cell, run_inputs):
         found.append(cell.key)
-        return run_cell(cell, classroom)
+        return run_cell(cell, run_inputs)
 
     monkeypatch.setattr(training, "run_cell", watched)
     return found
@@ -142,10 +142,10 @@ class TestFailures:
         """One cell raises, as long as the list is not empty."""
         reasons = ["the loss became nan"]
 
-        def broken(cell, classroom):
+        def broken(cell, run_inputs):
             if cell.explainer == "gradient_norm" and cell.seed == 1 and reasons:
                 raise TrainingError(reasons[0])
-            return run_cell(cell, classroom)
+            return run_cell(cell, run_inputs)
 
         monkeypatch.setattr(training, "run_cell", broken)
         return reasons
@@ -170,10 +170,10 @@ class TestFailures:
         assert results(tmp_path / "run") == results(tmp_path / "whole")
 
     def test_of_all_cells_of_none_leave_a_table(self, compare, monkeypatch):
-        def broken(cell, classroom):
+        def broken(cell, run_inputs):
             if cell.explainer == "none":
                 raise ValueError("no luck")
-            return run_cell(cell, classroom)
+            return run_cell(cell, run_inputs)
 
         monkeypatch.setattr(training, "run_cell", broken)
         result = compare(seeds=1)
@@ -243,11 +243,11 @@ class TestPlacesThatCannotBeWritten:
         try:
             done = []
 
-            def filling(cell, classroom):
+            def filling(cell, run_inputs):
                 if len(done) == 2:
                     fill(disk / "filler")
                 done.append(cell.key)
-                return run_cell(cell, classroom)
+                return run_cell(cell, run_inputs)
 
             monkeypatch.setattr(training, "run_cell", filling)
             with pytest.raises(RecordError) as caught:
@@ -268,11 +268,11 @@ class TestCtrlC:
     def test_says_what_is_kept_and_how_to_go_on(self, compare, whole, tmp_path, monkeypatch):
         done = []
 
-        def stopped(cell, classroom):
+        def stopped(cell, run_inputs):
             if len(done) == 2:
                 raise KeyboardInterrupt
             done.append(cell.key)
-            return run_cell(cell, classroom)
+            return run_cell(cell, run_inputs)
 
         monkeypatch.setattr(training, "run_cell", stopped)
         with pytest.raises(KeyboardInterrupt, match="2 of 5 cells are kept in .*give the same command again"):

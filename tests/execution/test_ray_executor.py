@@ -224,10 +224,10 @@ class TestRecords:
         manifest = Manifest(tmp_path / "classroom" / "cells.json", tmp_path)
         stage = TrainingStage(InProcess(), manifest, "rows.parquet", RunDirectory(tmp_path), store)
         failed = JobResult("b", JobStatus.FAILED, files={"cells/b.txt": b"x"})
-        monkeypatch.setattr("didact.comparing.training.finished", lambda *_: Record("b", "done", {"value": 0.7}))
+        monkeypatch.setattr("didact.comparing.training.load_completed", lambda *_: Record("b", "done", {"value": 0.7}))
         stage._keep(failed, cell_of("b"))
         assert not (tmp_path / "cells" / "b.txt").exists()
-        monkeypatch.setattr("didact.comparing.training.finished", lambda *_: None)
+        monkeypatch.setattr("didact.comparing.training.load_completed", lambda *_: None)
         stage._keep(failed, cell_of("b"))
         assert (tmp_path / "cells" / "b.txt").exists()
 
@@ -436,7 +436,7 @@ class TestExistingCluster:
                 pass
             assert not ray.is_initialized()
         # And when the last node that could goes away in the middle.
-        engine = RayExecutor(address=found.address, module="quick_worker", patience=2.0).run(
+        engine = RayExecutor(address=found.address, module="quick_worker", node_timeout=2.0).run(
             manifest_of(tmp_path), jobs_of(["sleeps1", "sleeps2", "a"])
         )
         said = []

@@ -51,9 +51,9 @@ def counted(monkeypatch):
     done = []
     real = cells.run_cell
 
-    def run_cell(cell, classroom):
+    def run_cell(cell, run_inputs):
         done.append(cell.key)
-        return real(cell, classroom)
+        return real(cell, run_inputs)
 
     monkeypatch.setattr(cells, "run_cell", run_cell)
     return done
@@ -154,11 +154,11 @@ class TestRuns:
         theirs, real = Store(tmp_path / "local" / "cells"), cells.run_cell
         counted.clear()
 
-        def run_cell(cell, classroom):
+        def run_cell(cell, run_inputs):
             for key in theirs:
                 for suffix in ("parquet", "json"):
                     Remote(url).write(f"cells/{key}.{suffix}", (theirs.folder / f"{key}.{suffix}").read_bytes())
-            return real(cell, classroom)
+            return real(cell, run_inputs)
 
         monkeypatch.setattr(cells, "run_cell", run_cell)
         compare(out=url, cache=tmp_path / "cache")
@@ -169,12 +169,12 @@ class TestRuns:
         """Whoever kills the run at this moment loses the cell in hand, and nothing else."""
         there, real = [], cells.run_cell
 
-        def run_cell(cell, classroom):
+        def run_cell(cell, run_inputs):
             names = Remote(url).list()
             there.append(sum(name.startswith("cells/") and name.endswith(".json") for name in names))
             assert any("gradient_norm" in name for name in names)
             assert any(name.startswith("classroom/rows-") for name in names)
-            return real(cell, classroom)
+            return real(cell, run_inputs)
 
         monkeypatch.setattr(cells, "run_cell", run_cell)
         compare(out=url, cache=tmp_path / "cache")
@@ -183,10 +183,10 @@ class TestRuns:
     def test_an_interrupted_run_leaves_what_it_finished(self, compare, counted, url, tmp_path, monkeypatch):
         real = cells.run_cell
 
-        def run_cell(cell, classroom):
+        def run_cell(cell, run_inputs):
             if len(counted) == 2:
                 raise KeyboardInterrupt
-            return real(cell, classroom)
+            return real(cell, run_inputs)
 
         with monkeypatch.context() as stopping:
             stopping.setattr(cells, "run_cell", run_cell)
@@ -384,10 +384,10 @@ class TestSync:
 
     def test_orders_differ(self, url, tmp_path):
         keys = [str(number) for number in range(50)]
-        orders = [tuple(SyncedRunDirectory(url, tmp_path).ordered(keys)) for _ in range(3)]
+        orders = [tuple(SyncedRunDirectory(url, tmp_path).job_order(keys)) for _ in range(3)]
         assert len(set(orders)) == 3
         assert all(sorted(one) == sorted(keys) for one in orders)
-        assert list(RunDirectory(tmp_path).ordered(keys)) == keys
+        assert list(RunDirectory(tmp_path).job_order(keys)) == keys
 
 
 class TestRemote:

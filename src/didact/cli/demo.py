@@ -288,10 +288,10 @@ def _methods(
 
 def _show_row(screen: _Screen, folder: Path) -> None:
     """The first measured row, as some of the methods explain it."""
-    from didact.comparing.evaluation import read_measured
+    from didact.comparing.evaluation import load_measured
     from didact.results.views import side_by_side
 
-    measured = read_measured(folder)
+    measured = load_measured(folder)
     files = {method.label: folder / method.file for method in (() if measured is None else measured.methods)}
     labels = [label for label in _SHOWN if label in files]
     if labels:

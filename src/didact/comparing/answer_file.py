@@ -24,7 +24,7 @@ from didact.files.atomic import with_folder
 from didact.files.sealed import sealed_text, unsealed
 from didact.files.store import key_of, unreadable
 
-RECHECKED: Final = 8  # rows asked again when a run is resumed
+DEFAULT_RECHECK: Final = 8  # rows asked again when a run is resumed
 _TOLERANCE: Final = 1e-3  # of a probability, or relative to a value: an API need not repeat every digit
 _SEED: Final = 0
 

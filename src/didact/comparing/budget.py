@@ -6,7 +6,7 @@ from typing import Final
 
 from didact.comparing.config import CompareConfig
 from didact.comparing.costs import Costs
-from didact.comparing.forecast import Workload, expected_used, in_words, stages, total
+from didact.comparing.forecast import Workload, expected_used, format_duration, stages, total_seconds
 from didact.comparing.setup import Setup
 from didact.errors import DidactError
 from didact.explainers import EXPLAINERS
@@ -23,7 +23,7 @@ _POOL: Final = 2  # rows that students' subsets are drawn from, as a multiple of
 
 
 @dataclass(frozen=True)
-class Level:
+class RowBudget:
     """Numbers of rows that go together: to learn from, to choose epochs by, to test on, to score with metrics."""
 
     size: int
@@ -32,11 +32,11 @@ class Level:
     metrics: int
 
 
-LEVELS: Final = (
-    Level(500, 200, 1000, 100), Level(500, 150, 600, 60), Level(400, 120, 500, 50), Level(300, 100, 400, 40),
-    Level(250, 80, 300, 30), Level(200, 60, 250, 25), Level(150, 50, 200, 20), Level(100, 40, 150, 10),
+ROW_BUDGETS: Final = (
+    RowBudget(500, 200, 1000, 100), RowBudget(500, 150, 600, 60), RowBudget(400, 120, 500, 50), RowBudget(300, 100, 400, 40),
+    RowBudget(250, 80, 300, 30), RowBudget(200, 60, 250, 25), RowBudget(150, 50, 200, 20), RowBudget(100, 40, 150, 10),
 )  # fmt: skip
-_REFERENCE: Final = LEVELS[3]  # methods that do not fit at this level are left out
+_REFERENCE: Final = ROW_BUDGETS[3]  # methods that do not fit at this level are left out
 
 
 def fit_plan(
@@ -55,9 +55,9 @@ def metric_rows(setup: Setup, costs: Costs, *, workers: int) -> int:
     """How many test rows are scored with other metrics without a budget: at most half as long as all else takes."""
     fewest, most = METRIC_ROWS
     test = len(setup.data["test"])
-    rest = total(stages(setup, costs, Workload.of(setup, workers=workers, measured=0)))
+    rest = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, measured=0)))
     for rows in range(min(most, test), min(fewest, test), -10):
-        whole = total(stages(setup, costs, Workload.of(setup, workers=workers, measured=rows)))
+        whole = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, measured=rows)))
         if whole - rest <= max(60.0, _METRIC_SHARE * rest):
             return rows
     return min(fewest, test)
@@ -78,13 +78,13 @@ class _Fitter:
     def fit(self) -> CompareConfig:
         if self.setup.defaults:
             self._drop_methods(_REFERENCE, fewest=_FEWEST_METHODS)
-        level = next((level for level in LEVELS if self._fits(level)), LEVELS[-1])
+        level = next((level for level in ROW_BUDGETS if self._fits(level)), ROW_BUDGETS[-1])
         self._draw_fewer_samples(level)
         self._drop_methods(level, fewest=1)
         spent = self._seconds_of(level)
         if spent > self.seconds:
             self.left_out.append(
-                f"The smallest plan is estimated at {in_words(spent)}, and the budget leaves {in_words(self.seconds)}: "
+                f"The smallest plan is estimated at {format_duration(spent)}, and the budget leaves {format_duration(self.seconds)}: "
                 f"{self._remedy()}."
             )
         sized = self._sized(level)
@@ -101,16 +101,16 @@ class _Fitter:
         ]  # fmt: skip
         return " or ".join(["give more time", *less])
 
-    def _drop_methods(self, level: Level, *, fewest: int) -> None:
+    def _drop_methods(self, level: RowBudget, *, fewest: int) -> None:
         """Leave out the slowest method until the plan fits or only `fewest` are left."""
         while len(self.methods) > fewest and not self._fits(level):
             slowest = max(self.methods, key=lambda name: self.costs.explain.get(name, 0.0) * self.shares[name])
             before = self._seconds_of(level)
             self.methods.remove(slowest)
             spared = before - self._seconds_of(level)
-            self.left_out.append(f"{slowest} (about {in_words(spared)} to explain, train with and score).")
+            self.left_out.append(f"{slowest} (about {format_duration(spared)} to explain, train with and score).")
 
-    def _draw_fewer_samples(self, level: Level) -> None:
+    def _draw_fewer_samples(self, level: RowBudget) -> None:
         """Halve the samples of methods that draw some until the plan fits."""
         while not self._fits(level):
             able = [name for name in self.methods if _can_halve(name, self.shares[name])]
@@ -121,10 +121,10 @@ class _Fitter:
         changed = [(name, _with_share(name, share)) for name, share in self.shares.items() if share < 1]
         self.left_out += [f"{name} draws fewer samples than usual: {new}." for name, new in changed]
 
-    def _fits(self, level: Level) -> bool:
+    def _fits(self, level: RowBudget) -> bool:
         return self._seconds_of(level) <= self.seconds
 
-    def _seconds_of(self, level: Level) -> float:
+    def _seconds_of(self, level: RowBudget) -> float:
         sized = self._sized(level)
         gone = set(self.setup.config.explainers) - set(self.methods)
         labels = tuple(one.label for one in self.setup.methods if one.label not in gone)
@@ -134,9 +134,9 @@ class _Fitter:
             sized.test_rows or self.test, sized.eval_rows or 0, self.workers,
         )  # fmt: skip
         explain = {name: cost * self.shares.get(name, 1.0) for name, cost in self.costs.explain.items()}
-        return total(stages(self.setup, replace(self.costs, explain=explain), work))
+        return total_seconds(stages(self.setup, replace(self.costs, explain=explain), work))
 
-    def _sized(self, level: Level) -> CompareConfig:
+    def _sized(self, level: RowBudget) -> CompareConfig:
         """The plan with the numbers of rows of a level; those that were asked for stay."""
         asked, setup = self.asked, self.setup
         dev, test = len(setup.data["dev"]), self.test

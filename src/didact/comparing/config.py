@@ -51,7 +51,7 @@ else:  # it needs torch; `config_checks` makes sure of the type
 
 CONTROLS: Final = ("none", "random", "trivial", "human")
 # What a search space holds where it is only switched on.
-SEARCHED: Final[Mapping[str, tuple[float, ...]]] = {"temperature": (1.0, 0.5, 0.25), "beta": (1.0, 5.0)}
+DEFAULT_SEARCH_SPACE: Final[Mapping[str, tuple[float, ...]]] = {"temperature": (1.0, 0.5, 0.25), "beta": (1.0, 5.0)}
 TEMPERATURES: Final = (1.0, 0.5, 0.2, 0.1)
 SINGLE: Final = "single"
 AUTO: Final = "auto"
@@ -223,16 +223,22 @@ class CompareConfig(DataOptions, ModelOptions):
         if not isinstance(table, Mapping):
             faults.append(f"training: a table is wanted, e.g. epochs = 12, not {shown(table)}.")
             return fields
-        known = {name: value for name, value in table.items() if name in TRAINED or cls.RENAMED.get(name) in TRAINED}
+        known = {
+            name: value
+            for name, value in table.items()
+            if name in TRAINING_FIELDS or cls.RENAMED.get(name) in TRAINING_FIELDS
+        }
         strange = [name for name in table if name not in known]
-        faults += [f"training: {unknown_entry(cls, name, TRAINED, kind='entry of training')}" for name in strange]
+        faults += [
+            f"training: {unknown_entry(cls, name, TRAINING_FIELDS, kind='entry of training')}" for name in strange
+        ]
         return {**known, **{name: value for name, value in fields.items() if value is not None}}
 
     @property
     def training(self) -> dict[str, Any]:
         """What was given of training, as `learning.fit.Training` names it."""
-        values = self.pick(*(name for name in TRAINED if name != "learning_rate"), rate="learning_rate")
-        order = ["rate" if name == "learning_rate" else name for name in TRAINED]
+        values = self.pick(*(name for name in TRAINING_FIELDS if name != "learning_rate"), rate="learning_rate")
+        order = ["rate" if name == "learning_rate" else name for name in TRAINING_FIELDS]
         return {name: values[name] for name in order if values[name] is not None}
 
     @property
@@ -269,8 +275,8 @@ class CompareConfig(DataOptions, ModelOptions):
 
     def entries(self) -> dict[str, object]:
         """What was asked for, as TOML can hold it."""
-        values = self.pick(*(name for name in WRITTEN if name != "training"))
-        values["training"] = {name: value for name, value in self.pick(*TRAINED).items() if value is not None}
+        values = self.pick(*(name for name in PLAN_FIELDS if name != "training"))
+        values["training"] = {name: value for name, value in self.pick(*TRAINING_FIELDS).items() if value is not None}
         values["students"] = [str(student) for student in self.students]
         values["columns"] = {role: column or "" for role, column in self.columns.items()}  # TOML has no null
         values["search_space"] = {name: list(choices) for name, choices in self.search_space.items()}
@@ -278,14 +284,23 @@ class CompareConfig(DataOptions, ModelOptions):
         unsaid = {"temperatures": list(TEMPERATURES), "precision": SINGLE}
         return {
             name: values[name]
-            for name in WRITTEN
+            for name in PLAN_FIELDS
             if values[name] not in (None, [], {}) and not (name in unsaid and values[name] == unsaid[name])
         }
 
 
-TRAINED: Final = ("epochs", "batch_size", "learning_rate", "weight_decay", "warmup", "clip", "schedule", "momentum")
+TRAINING_FIELDS: Final = (
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "warmup",
+    "clip",
+    "schedule",
+    "momentum",
+)
 # The entries of a plan.toml in their order, which the key of a fitted plan depends on. The others are about one call.
-WRITTEN: Final = (
+PLAN_FIELDS: Final = (
     *("model", "data", "explainers", "students", "train_sizes", "seeds", "base", "soft_labels", "search_space"),
     *("training", "threads", "device", "task", "max_length", "truncate", "data_dir", "data_seed", "revision", TRUST),
     *("eval_rows", "temperatures", "skip_controls", "precision", "columns", "classes", "train_rows", "dev_rows"),

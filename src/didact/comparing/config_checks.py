@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from didact.comparing.config import SEARCHED
+from didact.comparing.config import DEFAULT_SEARCH_SPACE
 from didact.core.precision import SINGLE, check_precision, no_gradients_error
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
@@ -78,7 +78,7 @@ def _students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
 
 def _search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     if values is True:
-        values = SEARCHED
+        values = DEFAULT_SEARCH_SPACE
     if not values:
         return {}
     if not isinstance(values, Mapping):

@@ -13,7 +13,7 @@ import numpy as np
 
 from didact import __version__
 from didact.comparing.methods import ComparedMethod, Role
-from didact.comparing.run_inputs import Labelled
+from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.setup import Setup
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
@@ -39,11 +39,11 @@ from didact.viz.progress import Progress
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
 _FOLDER: Final = "measured"
 _MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
-TIMED: Final = 16  # rows on which cost is measured
+TIMED_ROWS: Final = 16  # rows on which cost is measured
 
 
 @dataclass
-class Measuring:
+class MethodEvaluation:
     """The methods of a comparison on some rows of `test`. `learned` are explainers that cells of the run have learned.
 
     `labelled` is the split with the teacher's answers. `fill` may explain shards elsewhere.
@@ -52,7 +52,7 @@ class Measuring:
     setup: Setup
     folder: Path
     fingerprint: str
-    labelled: Labelled
+    labelled: LabelledSplit
     learned: Mapping[str, Any]
     progress: bool = False
     fill: FillStore | None = None
@@ -77,7 +77,7 @@ class Measuring:
                 # Here a set goes by its name in the table.
                 maps[one.label] = replace(Explanations.load(self.folder / found), method=one.label)
         key = key_of({**versions(), "files": files, "rows": fingerprint_of(chosen), "teacher": self.fingerprint})
-        stored = read_measured(self.folder)
+        stored = load_measured(self.folder)
         if stored is not None and stored.key == key:
             return stored
         matrices = self._agreement(maps)
@@ -185,7 +185,7 @@ class Measuring:
                 method = self._method(one)
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
                     with self._noted(f"What {one.label} costs"):
-                        cost = cost_of(self.setup.teacher, rows[:TIMED], [method])[0]
+                        cost = cost_of(self.setup.teacher, rows[:TIMED_ROWS], [method])[0]
                         found.append(replace(cost, method=one.label))
                 bar.advance()
         return found
@@ -199,9 +199,9 @@ class Measuring:
             self.notes.append(f"{subject} could not be measured: {error}")
 
 
-def is_measured(setup: Setup, folder: Path, count: int) -> bool:
+def is_evaluated(setup: Setup, folder: Path, count: int) -> bool:
     """Whether so many rows were measured in this folder, by every method that is in the table."""
-    stored = read_measured(folder)
+    stored = load_measured(folder)
     if stored is None or [row.id for row in stored.rows] != [row.id for row in _rows(setup, count)]:
         return False
     labels = {method.label for method in stored.methods} | {method.label for method in stored.skipped}
@@ -222,7 +222,7 @@ def versions() -> dict[str, object]:
     return {"version": VERSION, "metrics": metrics, "agreement": measures}
 
 
-def read_measured(folder: Path) -> Measured | None:
+def load_measured(folder: Path) -> Measured | None:
     """What was measured in a run; None if nothing was, or it cannot be read."""
     try:
         return Measured.load(folder)

@@ -23,7 +23,7 @@ from didact.results.explanations import Explanations
 from didact.results.temperature import matching_temperature, mean_entropy, tempered
 from didact.results.training_record import TrainingRecord
 
-FOLDER = "explanations"
+EXPLANATIONS_FOLDER = "explanations"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,11 @@ def make_explanations(
     progress: bool,
 ) -> ExplanationFiles:
     """Explain the rows of all students with every method; what was kept before is used. `outputs` are the answers."""
-    folder = directory.folder / FOLDER
+    folder = directory.folder / EXPLANATIONS_FOLDER
     cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, fill)
     files: dict[tuple[str, int], CachedFile] = {}
     for compared in setup.methods:
-        pattern = f"{FOLDER}/{slug(compared.file_label)}-*.parquet"
+        pattern = f"{EXPLANATIONS_FOLDER}/{slug(compared.file_label)}-*.parquet"
         if compared.method is not None:
             directory.pull(pattern)
         for wanted in _wanted(setup, compared):
@@ -70,7 +70,7 @@ def make_explanations(
             directory.push(pattern)
     components: dict[str, CachedFile] = {}
     for learner in _learners(setup):
-        pattern = f"{FOLDER}/parts-{name_of(learner.explainer())}-*"
+        pattern = f"{EXPLANATIONS_FOLDER}/parts-{name_of(learner.explainer())}-*"
         directory.pull(pattern)
         members = _members(setup, learner, files)
         components[learner.label] = cache.components(learner.explainer(), setup.used, members)
@@ -113,10 +113,10 @@ def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], Cached
 
 def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store: Store) -> None:
     """The explanations of what was learned, for the runs that teach with them. What was not learned fails them."""
-    folder = directory.folder / FOLDER
+    folder = directory.folder / EXPLANATIONS_FOLDER
     by_key = {run.key: run for run in grid.runs}
     waiting = {run.maps: run for run in grid.runs if run.maps is not None and run.maps in grid.derived}
-    directory.pull(*(f"{FOLDER}/{file}" for file in waiting))
+    directory.pull(*(f"{EXPLANATIONS_FOLDER}/{file}" for file in waiting))
     loaded: dict[str, ComponentScores] = {}  # the largest thing of a run: one at a time
     for file, run in waiting.items():
         derived = grid.derived[file]
@@ -136,7 +136,7 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
         learned = derived.method.learner.restored(record.learned)
         parts = _of_rows(loaded[source.parts], setup.seed_rows(run.seed, run.size))
         _derived(derived.method, learned, parts).save(folder / file)
-        directory.push(f"{FOLDER}/{file}")
+        directory.push(f"{EXPLANATIONS_FOLDER}/{file}")
 
 
 def _of_rows(parts: ComponentScores, rows: Sequence[Row]) -> ComponentScores:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from didact.comparing.costs import Costs
-from didact.comparing.evaluation import TIMED
+from didact.comparing.evaluation import TIMED_ROWS
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
 from didact.results.text_table import text_of
@@ -66,9 +66,9 @@ class Forecast:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
         table.add_column("work", Text("total"), no_wrap=True)
         table.add_column("amount", "", justify="right")
-        table.add_column("time", Text(in_words(self.seconds)), justify="right")
+        table.add_column("time", Text(format_duration(self.seconds)), justify="right")
         for stage in self.stages:
-            table.add_row(Text(stage.name), Text(f"{stage.count:,} {stage.unit}"), Text(in_words(stage.seconds)))
+            table.add_row(Text(stage.name), Text(f"{stage.count:,} {stage.unit}"), Text(format_duration(stage.seconds)))
         return "\n".join([*self.summary, text_of(table), *self.remarks()])
 
     def remarks(self) -> list[str]:
@@ -77,7 +77,7 @@ class Forecast:
         return [
             f"Runs: {self.runs:,}, done already: {done}; {self.workers} at a time.",
             *self.notes,
-            f"Estimated in {in_words(self.spent)} from short measurements on this machine; nothing was stored.",
+            f"Estimated in {format_duration(self.spent)} from short measurements on this machine; nothing was stored.",
         ]
 
 
@@ -131,14 +131,16 @@ def stages(setup: Setup, costs: Costs, work: Workload) -> list[Stage]:
     found.append(Stage("training students", work.runs(setup), "runs", _START + seconds))
     if work.measured:
         own = [one for one in explained if one.has_own_scores]
-        explaining = sum(costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED)) for one in own)
+        explaining = sum(
+            costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED_ROWS)) for one in own
+        )
         scoring = costs.evaluate * work.measured * len(own)
         found.append(Stage(SCORING, work.measured, "rows", explaining + scoring))
     found.append(Stage("report", 1, "page", _REPORT))
     return found
 
 
-def total(parts: Sequence[Stage]) -> float:
+def total_seconds(parts: Sequence[Stage]) -> float:
     return sum(part.seconds for part in parts)
 
 
@@ -162,7 +164,7 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
     return seconds
 
 
-def in_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time for people: 40 s, 12 min, 2.5 h."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"

@@ -25,7 +25,7 @@ class ExplanationFiles:
 
 
 @dataclass(frozen=True, eq=False)
-class Derived:
+class DerivedExplanations:
     """Explanations that a learned explainer will make: the key of the run that learns it, and the row they are for."""
 
     source: str
@@ -40,7 +40,7 @@ class Grid:
     """
 
     runs: tuple[Cell, ...]
-    derived: Mapping[str, Derived]
+    derived: Mapping[str, DerivedExplanations]
 
     @property
     def learning(self) -> list[Cell]:
@@ -61,9 +61,11 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
     """Every run of the setup. `fingerprint` is the teacher's. Keys do not depend on the teacher's answers."""
     config = setup.config
     builder = _Builder(setup, files)
-    held_out = {split: fingerprint_of([unlabelled(row) for row in setup.held_out(split)]) for split in ("dev", "test")}
+    held_out = {
+        split: fingerprint_of([without_labels(row) for row in setup.held_out(split)]) for split in ("dev", "test")
+    }
     rules = {str(student): _training_facts(setup, student) for student in setup.students}
-    starts = {architecture: start_name(start) for architecture, start in setup.starts.items()}
+    starts = {architecture: student_init_name(start) for architecture, start in setup.starts.items()}
     runs = []
     for seed in config.seeds:
         for size in config.train_sizes:
@@ -80,12 +82,12 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
     return Grid(tuple(runs), builder.derived)
 
 
-def start_name(start: StudentInit) -> str:
+def student_init_name(start: StudentInit) -> str:
     """The folder that holds where a student starts."""
     return key_of(dict(start.facts))
 
 
-def unlabelled(row: Row) -> Row:
+def without_labels(row: Row) -> Row:
     """A row as workers see it: gold labels and rationales stay behind."""
     return Row(row.id, row.texts, row.image)
 
@@ -100,7 +102,7 @@ def _training_facts(setup: Setup, student: StudentSpec) -> dict[str, Any]:
 class _Builder:
     setup: Setup
     files: ExplanationFiles
-    derived: dict[str, Derived] = field(default_factory=dict)
+    derived: dict[str, DerivedExplanations] = field(default_factory=dict)
 
     def runs_of(self, student: StudentSpec, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Cell]:
         """The runs of one student, size and seed. Those that learn explainers come first: others are known by them."""
@@ -166,7 +168,7 @@ class _Builder:
         source = learned[method.learner.label]
         key = key_of({"learned": source, "role": str(method.role)})
         file = CachedFile(f"{slug(method.label)}-{key}.parquet", key)
-        self.derived[file.name] = Derived(source, method)
+        self.derived[file.name] = DerivedExplanations(source, method)
         return file
 
     def _trials(self, method: ComparedMethod, student: StudentSpec, *, teaches: bool) -> list[dict[str, Any]]:

@@ -12,19 +12,28 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from didact.comparing.answer_file import RECHECKED, AnswerFile
+from didact.comparing.answer_file import DEFAULT_RECHECK, AnswerFile
 from didact.comparing.assemble import assemble, check_fit
 from didact.comparing.budget import TARGET, fit_plan, metric_rows
 from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, measure_costs
-from didact.comparing.evaluation import is_measured
-from didact.comparing.explanations import FOLDER, find_explanations
-from didact.comparing.forecast import EXPLAINING, SCORING, Forecast, Stage, Workload, in_words, stages, total
+from didact.comparing.evaluation import is_evaluated
+from didact.comparing.explanations import EXPLANATIONS_FOLDER, find_explanations
+from didact.comparing.forecast import (
+    EXPLAINING,
+    SCORING,
+    Forecast,
+    Stage,
+    Workload,
+    format_duration,
+    stages,
+    total_seconds,
+)
 from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
-from didact.comparing.sampling import TEST_ROWS, Answers, Limits, Sample, draw_sample, for_students
+from didact.comparing.sampling import TEST_ROWS, Answers, RowLimits, Sample, data_for_students, draw_sample
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import finished
+from didact.comparing.training_run import load_completed
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
@@ -66,7 +75,7 @@ def prepare(
     progress, recheck = plan.progress, 0 if is_forecast else plan.recheck
     teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
     data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
-    data, notes = for_students(teacher, data)
+    data, notes = data_for_students(teacher, data)
     check_fit(teacher, data)
     request = _request(plan, teacher, methods)
     fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request, plan)
@@ -79,7 +88,7 @@ def prepare(
     file = _answer_file(teacher, folder, writes=not is_forecast)
     if file is not None:
         rows = chain.from_iterable(data[name] for name in ("train", "dev", "test"))
-        file.recheck(rows, RECHECKED if recheck is None else recheck)
+        file.recheck(rows, DEFAULT_RECHECK if recheck is None else recheck)
         teacher = teacher.with_stored_answers(file.get)
     answers = Answers(teacher, file=file, progress=progress)
     first_look = needs_fit and plan.budget is not None
@@ -97,7 +106,7 @@ def prepare(
     done = done_work(setup, folder)
     parts = [_left(part, done, runs) for part in stages(setup, costs, work)]
     forecast = Forecast(
-        tuple(summary(setup, runs, total(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
+        tuple(summary(setup, runs, total_seconds(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
         costs.spent, tuple(note for note in setup.notes if note not in notes),
     )  # fmt: skip
     return Prepared(setup, forecast)
@@ -124,10 +133,10 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     )
     combinations = len(setup.methods) * len(setup.students) * len(plan.seeds) * len(plan.train_sizes)
     if combinations == runs:
-        first = f"Plan: {runs:,} runs = {product}; about {in_words(seconds)}."
+        first = f"Plan: {runs:,} runs = {product}; about {format_duration(seconds)}."
     else:
         first = (
-            f"Plan: {runs:,} runs; about {in_words(seconds)}. {product} are {combinations:,} combinations: "
+            f"Plan: {runs:,} runs; about {format_duration(seconds)}. {product} are {combinations:,} combinations: "
             f"{combinations - runs:,} of them are equal to another, or not possible with the student."
         )
     lines = [
@@ -139,7 +148,7 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     if plan.eval_rows:
         lines.append(f"Other metrics: on {plan.eval_rows:,} test rows.")
     if plan.left_out:
-        lines.append(f"Left out to fit the budget of {in_words(plan.budget or 0)}: {' '.join(plan.left_out)}")
+        lines.append(f"Left out to fit the budget of {format_duration(plan.budget or 0)}: {' '.join(plan.left_out)}")
     return lines
 
 
@@ -177,7 +186,7 @@ def _sampled(
     """The rows of a plan, with what is to be known of the data. A first look, before anything is fitted, labels few."""
     test = TEST_ROWS if plan.test_rows is None else plan.test_rows or None
     test = min(test or _FIRST_LOOK, _FIRST_LOOK) if first_look else test
-    limits = Limits(plan.train_rows or None, plan.dev_rows or None, test)
+    limits = RowLimits(plan.train_rows or None, plan.dev_rows or None, test)
     sample = draw_sample(answers.teacher, data, limits, balance=plan.balance, answers=answers)
     return replace(sample, notes=(*notes, *sample.notes))
 
@@ -243,14 +252,14 @@ def done_work(setup: Setup, folder: Path | None) -> Done | None:
     if setup.teacher.is_identified_by_answers:
         return None
     fingerprint = setup.teacher.fingerprint(())
-    found = find_explanations(setup, folder / FOLDER, fingerprint)
+    found = find_explanations(setup, folder / EXPLANATIONS_FOLDER, fingerprint)
     if found is None:
         return None
     files, missing = found
     keys = build_grid(setup, fingerprint, files).keys
     store = Store(folder / "cells")
-    runs = sum(finished(store, key) is not None for key in keys)
+    runs = sum(load_completed(store, key) is not None for key in keys)
     labels = folder / "classroom" / rows_file(fingerprint, setup.splits())
     rows = setup.config.eval_rows or 0
-    scored = runs == len(keys) and rows > 0 and is_measured(setup, folder, rows)
+    scored = runs == len(keys) and rows > 0 and is_evaluated(setup, folder, rows)
     return Done(runs, labels.is_file(), missing, scored)

@@ -25,14 +25,14 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledSplit:
     """Rows of one split with the teacher's answers. Gold labels and rationales stay behind."""
 
     rows: tuple[Row, ...]
     outputs: Outputs
 
 
-def write_rows(path: Path, splits: Mapping[str, Labelled], *, task: Task, classes: Sequence[str] | None) -> None:
+def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, classes: Sequence[str] | None) -> None:
     """Keep the rows of all splits with the teacher's answers."""
     columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for name in SPLITS:
@@ -48,7 +48,7 @@ def write_rows(path: Path, splits: Mapping[str, Labelled], *, task: Task, classe
     write_table(path, Table(columns, about), types=_TYPES)
 
 
-def read_rows(path: Path) -> dict[str, Labelled]:
+def read_rows(path: Path) -> dict[str, LabelledSplit]:
     """What `write_rows` kept."""
     table = read_table(path)
     task = task_named(table.about["task"])
@@ -59,7 +59,7 @@ def read_rows(path: Path) -> dict[str, Labelled]:
         answers = tuple(tuple(table.columns["answers"][number] or ()) for number in here)
         values = np.array([table.columns["values"][number] for number in here], dtype=np.float64)
         outputs = Outputs(task, tuple(row.id for row in rows), values, answers if task.is_per_token else None)
-        found[name] = Labelled(rows, outputs)
+        found[name] = LabelledSplit(rows, outputs)
     return found
 
 
@@ -70,7 +70,7 @@ def _row(kept: Mapping[str, Any]) -> Row:
     return Row(kept["id"], tuple(kept["texts"]), image)
 
 
-class Classroom:
+class RunInputs:
     """Rows, starts and explanations of a run, each read and encoded once for all cells of a process."""
 
     def __init__(self, folder: Path, rows: str) -> None:
@@ -83,7 +83,7 @@ class Classroom:
         self.parts = lru_cache(maxsize=2)(self._parts)
 
     @cached_property
-    def labelled(self) -> dict[str, Labelled]:
+    def labelled(self) -> dict[str, LabelledSplit]:
         return read_rows(self.folder / self._rows)
 
     def _start(self, name: str) -> StudentInit:

@@ -11,12 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from didact.comparing.evaluation import Measuring
-from didact.comparing.explanations import FOLDER, derive_explanations, learned_explainers, make_explanations
-from didact.comparing.grid import ExplanationFiles, Grid, build_grid, start_name
-from didact.comparing.run_inputs import Labelled, read_rows, write_rows
+from didact.comparing.evaluation import MethodEvaluation
+from didact.comparing.explanations import (
+    EXPLANATIONS_FOLDER,
+    derive_explanations,
+    learned_explainers,
+    make_explanations,
+)
+from didact.comparing.grid import ExplanationFiles, Grid, build_grid, student_init_name
+from didact.comparing.run_inputs import LabelledSplit, read_rows, write_rows
 from didact.comparing.setup import Setup
-from didact.comparing.summarise import RESULTS, Finished, summarise, write_results
+from didact.comparing.summarise import RESULTS, CellResults, summarise, write_results
 from didact.comparing.training import TrainingStage
 from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
@@ -36,7 +41,7 @@ from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
 from didact.viz.progress import announce
 
-_FOLDERS: Final = ("cells", "classroom", FOLDER, "measured")
+_FOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,7 @@ class LabelledRows:
 
     fingerprint: str
     file: str
-    splits: Mapping[str, Labelled]
+    splits: Mapping[str, LabelledSplit]
 
 
 class ComparisonRunner:
@@ -134,7 +139,7 @@ class ComparisonRunner:
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
         """The table, and a line for each run."""
-        finished = Finished.load(self.setup, labelled.fingerprint, grid, self.store, labelled.splits["test"])
+        finished = CellResults.load(self.setup, labelled.fingerprint, grid, self.store, labelled.splits["test"])
         comparison = summarise(finished, self.folder, self.plan_text())
         write_results(self.folder / RESULTS, finished)
         comparison.save(self.folder / FILE)
@@ -146,7 +151,7 @@ class ComparisonRunner:
             return
         self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # and pushed when the run ends
         test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.runs, self.store)
-        measuring = Measuring(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
+        measuring = MethodEvaluation(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
         measuring.done(self.setup.config.eval_rows)
 
     def plan_text(self) -> str:
@@ -163,11 +168,11 @@ class ComparisonRunner:
             comments.append(f"# data, as an object: {setup.data.name}\n")
         return "".join(comments) + plan.to_toml()
 
-    def _answers(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, Labelled]:
+    def _answers(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, LabelledSplit]:
         """The teacher's answers to all rows, each asked once."""
         answers = self.setup.sample.answers
         answers.of([row for part in rows.values() for row in part])  # in one go, with one progress bar
-        return {name: Labelled(tuple(part), answers.of(part)) for name, part in rows.items()}
+        return {name: LabelledSplit(tuple(part), answers.of(part)) for name, part in rows.items()}
 
     def _save_starts(self) -> None:
         """Save where students start, for workers to read.
@@ -176,7 +181,7 @@ class ComparisonRunner:
         """
         for student in self.setup.students:
             start = self.setup.starts[student.architecture]
-            folder = self.folder / "classroom" / "starts" / start_name(start)
+            folder = self.folder / "classroom" / "starts" / student_init_name(start)
             for overwrite in (False, True):
                 if _holds(folder, start):
                     break
@@ -203,7 +208,7 @@ class ComparisonRunner:
 
     def _has_explanations(self, cell: Cell) -> bool:
         """Whether the explanations that the cell teaches with were made: not if nothing was learned."""
-        return cell.maps is not None and (self.folder / FOLDER / cell.maps).is_file()
+        return cell.maps is not None and (self.folder / EXPLANATIONS_FOLDER / cell.maps).is_file()
 
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
@@ -222,7 +227,7 @@ def _holds(folder: Path, start: StudentInit) -> bool:
     return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
 
 
-def _stored_rows(path: Path) -> dict[str, Labelled] | None:
+def _stored_rows(path: Path) -> dict[str, LabelledSplit] | None:
     """The labelled rows in the file; None if it is missing or damaged. One that cannot be opened is an error."""
     try:
         return read_rows(path)

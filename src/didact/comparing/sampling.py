@@ -84,7 +84,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RowLimits:
     """At most so many rows: for students' subsets to be drawn from, to choose epochs by, and to test on."""
 
     train: int | None = None
@@ -95,7 +95,7 @@ class Limits:
 def draw_sample(
     teacher: Teacher,
     data: Dataset,
-    limits: Limits,
+    limits: RowLimits,
     *,
     balance: bool | None = None,
     answers: Answers | None = None,
@@ -116,7 +116,7 @@ def draw_sample(
     return _balanced(data, limits, answers)
 
 
-def for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[str, ...]]:
+def data_for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[str, ...]]:
     """An unsplit file as students use it: what the cut reserves for training a teacher serves them, too.
 
     A teacher that didact trained may have seen those rows, so its students do without them.
@@ -138,7 +138,7 @@ def for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[str, .
     return data, tuple(notes)
 
 
-def _limited(data: Dataset, limits: Limits, answers: Answers) -> Sample:
+def _limited(data: Dataset, limits: RowLimits, answers: Answers) -> Sample:
     """At most so many rows of each split, drawn by a hash of their ids, in the order of the data."""
     splits, notes = dict(data.splits), []
     for name in _SPLITS:
@@ -149,7 +149,7 @@ def _limited(data: Dataset, limits: Limits, answers: Answers) -> Sample:
     return Sample(replace(data, splits=splits) if notes else data, answers, tuple(notes))
 
 
-def _balanced(data: Dataset, limits: Limits, answers: Answers) -> Sample:
+def _balanced(data: Dataset, limits: RowLimits, answers: Answers) -> Sample:
     teacher, splits = answers.teacher, dict(data.splits)
     classes = teacher.classes
     assert classes is not None

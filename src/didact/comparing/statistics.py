@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.comparing.run_inputs import Labelled
+from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.training_run import Cell, load_outputs
 from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
@@ -26,8 +26,8 @@ from didact.stats.ranking import kendall_matrix, ranks
 REFERENCE: Final = ("", "", 0)
 
 
-def scores_of(
-    cells: Sequence[Cell], records: Mapping[str, TrainingRecord], store: Store, test: Labelled
+def scores_by_arm(
+    cells: Sequence[Cell], records: Mapping[str, TrainingRecord], store: Store, test: LabelledSplit
 ) -> dict[Arm, dict[int, Float[np.ndarray, " row"]]]:
     """By explainer, student and size, for each seed one number per test row: agreement, or a regression's answer."""
     found: dict[Arm, dict[int, np.ndarray]] = {}
@@ -47,7 +47,7 @@ def scores_of(
     return found
 
 
-def parts_of(
+def row_contributions(
     row: Float[np.ndarray, " row"],
     reference: Float[np.ndarray, " _"] | None,
     strata: Int[np.ndarray, " _"] | None,
@@ -69,7 +69,7 @@ def contrast_of(
     strata: Int[np.ndarray, " row"] | None = None,
 ) -> Contrast:
     """The contrast of two arms, given one student per seed in the same order."""
-    arms = [np.stack([parts_of(row, reference, strata) for row in arm]) for arm in (first, second)]
+    arms = [np.stack([row_contributions(row, reference, strata) for row in arm]) for arm in (first, second)]
     return crossed_contrast(*arms, strata=strata)
 
 
@@ -94,7 +94,7 @@ def contrasts_of(
     entries = {}
     for column in columns:
         arms = {
-            name: {seed: parts_of(row, reference, strata) for seed, row in scores[name, *column].items()}
+            name: {seed: row_contributions(row, reference, strata) for seed, row in scores[name, *column].items()}
             for name in explainers
             if (name, *column) in scores
         }
@@ -103,7 +103,7 @@ def contrasts_of(
     return ContrastTable(entries)
 
 
-def rows_of_table(
+def gain_rows(
     scores: Scores,
     contrasts: ContrastTable,
     *,
@@ -128,7 +128,7 @@ def rows_of_table(
             by_seed = scores.get((name, student, size), {})
             if not by_seed:
                 continue
-            values = np.array([value_of(row, reference, strata) for row in by_seed.values()])
+            values = np.array([simulability(row, reference, strata) for row in by_seed.values()])
             q25, median, q75 = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
             paired = [seed in plain or not plain for seed in by_seed]  # the seeds that the gain is of
             column.append(
@@ -193,7 +193,7 @@ def _standing(row: GainRow, column: Sequence[GainRow], whole: bool) -> float:
     return row.mean if whole or plain is None or row.gain is None else plain + row.gain
 
 
-def agreement_of(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, object]:
+def ranking_agreement(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, object]:
     """Kendall's τ between the rankings that the columns give, `none` included (Pruthi et al., Table 10)."""
     names = list(dict.fromkeys(row.explainer for row in rows))
     table = np.full((len(columns), len(names)), np.nan)
@@ -207,7 +207,7 @@ def agreement_of(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) ->
     }
 
 
-def value_of(
+def simulability(
     row: Float[np.ndarray, " row"],
     reference: Float[np.ndarray, " row"] | None,
     strata: Int[np.ndarray, " row"] | None = None,

@@ -9,11 +9,11 @@ from typing import Any, Final
 import torch
 
 from didact import __version__
+from didact.comparing.chance_level import ChanceLevel, columns_above_chance
 from didact.comparing.grid import Grid
-from didact.comparing.learnedness import Floor, judge_columns
-from didact.comparing.run_inputs import Labelled
+from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.setup import Setup
-from didact.comparing.statistics import agreement_of, contrast_of_arms, contrasts_of, rows_of_table, scores_of
+from didact.comparing.statistics import contrast_of_arms, contrasts_of, gain_rows, ranking_agreement, scores_by_arm
 from didact.comparing.training_run import Cell
 from didact.core.measure import BALANCED
 from didact.files.store import Store
@@ -44,7 +44,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class CellResults:
     """What a summary is made from: the runs with their records, and the test rows with the teacher's answers."""
 
     setup: Setup
@@ -52,10 +52,10 @@ class Finished:
     runs: Sequence[Cell]
     records: Mapping[str, TrainingRecord]
     store: Store
-    test: Labelled
+    test: LabelledSplit
 
     @classmethod
-    def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: Labelled) -> "Finished":
+    def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: LabelledSplit) -> "CellResults":
         return cls(
             setup, fingerprint, grid.runs, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, test
         )
@@ -68,21 +68,21 @@ class Finished:
     def done(self) -> list[Cell]:
         return [run for run in self.runs if self.records[run.key].is_done]
 
-    def floor(self) -> Floor | None:
+    def floor(self) -> ChanceLevel | None:
         """What students reach without having learned anything; None for a reading task, which has no such answer."""
         outputs, classes = self.test.outputs, self.setup.teacher.classes
         if classes is not None and outputs.task.has_classes:
-            return Floor.of_classes(outputs.labels, classes, balanced=self.setup.is_balanced)
-        return Floor.of_values(outputs.values[:, 0]) if outputs.task.is_score else None
+            return ChanceLevel.of_classes(outputs.labels, classes, balanced=self.setup.is_balanced)
+        return ChanceLevel.of_values(outputs.values[:, 0]) if outputs.task.is_score else None
 
 
-def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
+def summarise(finished: CellResults, folder: Path, plan: str) -> Comparison:
     """The comparison of finished runs, without those that failed. `plan` is the text of its plan."""
     setup, test = finished.setup, finished.test
-    scores = scores_of(finished.runs, finished.records, finished.store, test)
+    scores = scores_by_arm(finished.runs, finished.records, finished.store, test)
     strata = test.outputs.labels if setup.is_balanced else None
     contrasts = contrasts_of(scores, explainers=setup.labels, columns=setup.columns, strata=strata)
-    rows = rows_of_table(
+    rows = gain_rows(
         scores,
         contrasts,
         explainers=setup.labels,
@@ -94,7 +94,7 @@ def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
         strata=strata,
     )
     floor = finished.floor()
-    judged = judge_columns(scores, setup.columns, floor, controls=setup.controls)
+    judged = columns_above_chance(scores, setup.columns, floor, controls=setup.controls)
     majority = None if floor is None or floor.labels is None else floor.value
     about = replace(_about(finished), plan=plan, majority=majority, columns=tuple(judged))
     return Comparison(
@@ -102,7 +102,7 @@ def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
         failed=tuple(_failed(finished)),
         notes=(*setup.notes, *_ceiling_notes(rows)),
         about=about,
-        agreement=agreement_of(rows, setup.columns),
+        agreement=ranking_agreement(rows, setup.columns),
         folder=folder,
         learned=tuple(_learned(finished)),
         scores=scores,
@@ -111,7 +111,7 @@ def summarise(finished: Finished, folder: Path, plan: str) -> Comparison:
     )
 
 
-def _about(finished: Finished) -> RunFacts:
+def _about(finished: CellResults) -> RunFacts:
     """What the comparison is of."""
     setup, config = finished.setup, finished.setup.config
     return RunFacts(
@@ -137,7 +137,7 @@ def _about(finished: Finished) -> RunFacts:
     )
 
 
-def _lost_rows(finished: Finished) -> dict[tuple[str, str, int], int]:
+def _lost_rows(finished: CellResults) -> dict[tuple[str, str, int], int]:
     """By row and column of the table how many rows students could not be taught."""
     lost: dict[tuple[str, str, int], int] = {}
     for run in finished.done:
@@ -146,14 +146,14 @@ def _lost_rows(finished: Finished) -> dict[tuple[str, str, int], int]:
     return lost
 
 
-def _failed(finished: Finished) -> list[FailedRun]:
+def _failed(finished: CellResults) -> list[FailedRun]:
     failed = [(run, finished.records[run.key]) for run in finished.runs if not finished.records[run.key].is_done]
     return [
         FailedRun(run.key, run.explainer, run.student, run.size, run.seed, str(record.error)) for run, record in failed
     ]
 
 
-def _learned(finished: Finished) -> list[LearnedMix]:
+def _learned(finished: CellResults) -> list[LearnedMix]:
     return [
         LearnedMix.of(mix, run.learner, run.student, run.size, run.seed)
         for run in finished.runs
@@ -171,7 +171,7 @@ def _ceiling_notes(rows: Sequence[GainRow]) -> list[str]:
     ]
 
 
-def write_results(path: Path, finished: Finished) -> None:
+def write_results(path: Path, finished: CellResults) -> None:
     """One line per run, sorted by key, without times or hosts: the same results give the same bytes."""
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for run in sorted(finished.runs, key=lambda run: (run.key, run.student)):

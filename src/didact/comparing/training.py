@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from didact.comparing.run_inputs import Classroom
-from didact.comparing.training_run import Cell, finished, run_cell, save_cell
+from didact.comparing.run_inputs import RunInputs
+from didact.comparing.training_run import Cell, load_completed, run_cell, save_cell
 from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.run_dir import RunDirectory
@@ -24,21 +24,21 @@ class TrainRunner:
     def __init__(self, folder: Path, content: Mapping[str, Any]) -> None:
         self.threads: int = content["threads"]
         self.cells = {cell["key"]: Cell(**cell) for cell in content["cells"]}
-        self.classroom = Classroom(folder, content["rows"])
+        self.run_inputs = RunInputs(folder, content["rows"])
         self.store = Store(folder.parent / "cells")
 
     def run(self, key: str) -> JobResult:
         """Train one student and keep its record. A student that raises is kept as failed."""
         cell = self.cells[key]
-        record = finished(self.store, key)
+        record = load_completed(self.store, key)
         if record is not None:  # by another run, while this key waited
             return JobResult(key, JobStatus.DONE, record.value)
         try:
             try:
-                trained, outputs = run_cell(cell, self.classroom)
+                trained, outputs = run_cell(cell, self.run_inputs)
             except Exception as error:  # a failure is a record, never a hole
                 text = traceback.format_exc()
-                if (record := finished(self.store, key)) is not None:  # by another run, which had more luck
+                if (record := load_completed(self.store, key)) is not None:  # by another run, which had more luck
                     return JobResult(key, JobStatus.DONE, record.value)
                 TrainingRecord(cell.plain(), error=str(error), traceback=text, key=key).save(self.store)
                 return JobResult(key, JobStatus.FAILED, error=str(error))
@@ -106,7 +106,7 @@ class TrainingStage:
         for run in runs:
             by_key.setdefault(run.key, run)  # rows of the table may share a run
         self.directory.pull_cells(by_key)
-        self.done = {key for key in by_key if key in failed or finished(self.store, key) is not None}
+        self.done = {key for key in by_key if key in failed or load_completed(self.store, key) is not None}
         waiting = [key for key in by_key if key not in self.done]
         jobs = TrainJobs(self.directory.folder, self.manifest.path, self.rows_file, by_key)
         if self.executor.runs_elsewhere:
@@ -130,9 +130,9 @@ class TrainingStage:
 
     def _queue(self, keys: Sequence[str], jobs: TrainJobs, bar: Progress) -> Iterator[Job]:
         """The jobs to do; not those that another run finished while they waited."""
-        for key in self.directory.ordered(keys):
+        for key in self.directory.job_order(keys):
             self.directory.pull_cells([key])
-            if finished(self.store, key) is None:
+            if load_completed(self.store, key) is None:
                 yield jobs.job(key)
                 continue
             self.done.add(key)
@@ -141,9 +141,9 @@ class TrainingStage:
     def _keep(self, result: JobResult, cell: Cell) -> None:
         """Keep the record of a job. A failure does not replace what another run has done meanwhile."""
         key = result.key
-        if result.status is not JobStatus.FAILED or finished(self.store, key) is None:
+        if result.status is not JobStatus.FAILED or load_completed(self.store, key) is None:
             result.write_files(self.directory.folder)
-        if result.status is JobStatus.DIED and finished(self.store, key) is None:
+        if result.status is JobStatus.DIED and load_completed(self.store, key) is None:
             record = TrainingRecord(cell.plain(), error=result.error, traceback=result.traceback, key=key)
             record.save(self.store)
         self.done.add(key)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Int
 
-from didact.comparing.run_inputs import Classroom
+from didact.comparing.run_inputs import RunInputs
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
@@ -79,14 +79,14 @@ class Cell:
         return draw(outputs.ids, size=self.size, seed=self.seed, labels=labels)
 
 
-def run_cell(cell: Cell, classroom: Classroom) -> tuple[TrainingRecord, Outputs]:
+def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs]:
     """Teach the student and let it answer the test rows. Gives what is recorded, and the answers."""
     began = time.monotonic()
-    ready = ready_for(cell, classroom)
+    ready = ready_for(cell, run_inputs)
     taught = (
-        _learned(cell, classroom, ready.train, ready.dev)
+        _learned(cell, run_inputs, ready.train, ready.dev)
         if cell.learner is not None
-        else _tried(cell, classroom, ready)
+        else _tried(cell, run_inputs, ready)
     )
     outputs = predict_in_order(taught.student, ready.test)
     return record_of(cell, ready, taught, outputs, time.monotonic() - began)
@@ -103,19 +103,19 @@ class Ready:
     maps: Explanations | None
 
 
-def ready_for(cell: Cell, classroom: Classroom) -> Ready:
+def ready_for(cell: Cell, run_inputs: RunInputs) -> Ready:
     """What the cell's student is taught with."""
-    examples = classroom.examples(cell.start, cell.soft)
+    examples = run_inputs.examples(cell.start, cell.soft)
     chosen = cell.rows_among(examples["train"].outputs)
     train, dev = examples["train"].select(chosen), examples["dev"]
     if cell.extra:
-        model = classroom.start(cell.start).build(0)
+        model = run_inputs.start(cell.start).build(0)
         rows, said = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
         train = Examples.of(model, rows, said, soft=cell.soft)
     scale = TargetScaler.of(train)
     maps = None
     if cell.maps is not None:
-        found, places = classroom.maps(cell.maps)
+        found, places = run_inputs.maps(cell.maps)
         maps = found.select([places[row.id] for row in train.rows])
     return Ready(scale.transform(train), scale.transform(dev), examples["test"], scale, maps)
 
@@ -157,7 +157,7 @@ def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: fl
     return record, outputs
 
 
-def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
+def _tried(cell: Cell, run_inputs: RunInputs, ready: Ready) -> Done:
     """The best on dev of the students that the trials teach."""
     maps, train, dev = ready.maps, ready.train, ready.dev
     training = Training(**cell.training, seed=cell.seed)
@@ -167,7 +167,7 @@ def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
     for trial, changes in enumerate(cell.trials):
         # A student without explanations has nothing to tune: its trials start from other weights.
         start = (cell.seed, "student") if maps is not None or trial == 0 else (cell.seed, "student", trial)
-        student = classroom.start(cell.start).build(seed_from(*start)).to(cell.device)
+        student = run_inputs.start(cell.start).build(seed_from(*start)).to(cell.device)
         strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
         taught = teach(student, strategy, maps, train, dev, training, keep=keep)
         epoch = taught.history[-1] if cell.extra else best_epoch(taught.history)
@@ -179,21 +179,21 @@ def _tried(cell: Cell, classroom: Classroom, ready: Ready) -> Done:
     return best
 
 
-def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -> Done:
+def _learned(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) -> Done:
     """The student that an explainer was learned with, and what it learned.
 
     It starts from weights of its own: the students that the finished explainer teaches are new to it.
     """
     assert cell.learner is not None
     learner = parse_learner(cell.learner)
-    student, explainer, parts = begin_learning(cell, classroom, train)
+    student, explainer, parts = begin_learning(cell, run_inputs, train)
     training = Training(**cell.training, seed=cell.seed)
     done = run_smat(student, _strategy(cell), explainer, parts, train, dev, training, learner.smat)
     notes, choice = list(done.notes), None
     if learner.chooses:
         choice = choose_by_new_students(
             explainer, parts, train, dev, training, strategy=lambda: _strategy(cell),
-            student=lambda: classroom.start(cell.start).build(seed_from(cell.seed, "chooser")).to(cell.device),
+            student=lambda: run_inputs.start(cell.start).build(seed_from(cell.seed, "chooser")).to(cell.device),
         )  # fmt: skip
         notes.append(choice.note)
     view = explainer.view()
@@ -208,15 +208,15 @@ def _learned(cell: Cell, classroom: Classroom, train: Examples, dev: Examples) -
     return Done(student, done.history, done.kept_epoch, 0, trials, done.lost_rows, learned)
 
 
-def begin_learning(cell: Cell, classroom: Classroom, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
+def begin_learning(cell: Cell, run_inputs: RunInputs, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
     """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
     assert cell.learner is not None
     assert cell.parts is not None
-    found, places = classroom.parts(cell.parts)
+    found, places = run_inputs.parts(cell.parts)
     parts = found.select([places[row.id] for row in train.rows])
     explainer = parse_learner(cell.learner).explainer()
     explainer.start(parts.names)
-    student = classroom.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
+    student = run_inputs.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
     return student, explainer, parts
 
 
@@ -239,7 +239,7 @@ def load_outputs(store: Store, record: TrainingRecord) -> Table:
     return read_table(outputs_path(store, record.key), checksum=record.outputs)
 
 
-def finished(store: Store, key: str) -> TrainingRecord | None:
+def load_completed(store: Store, key: str) -> TrainingRecord | None:
     """The record of a cell that is done and whole, its answers too."""
     try:
         record = TrainingRecord.load(store, key)

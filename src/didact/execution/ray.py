@@ -49,7 +49,7 @@ class RayExecutor:
         address: str | None = None,
         gpus: float = 0.0,
         module: str = WORKER,
-        patience: float = _PATIENCE,
+        node_timeout: float = _PATIENCE,
     ) -> None:
         if workers == 0:
             raise OptionError(
@@ -58,7 +58,7 @@ class RayExecutor:
             )
         self.ray = _imported()
         self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
-        self.module, self.patience = module, patience
+        self.module, self.node_timeout = module, node_timeout
         self.run_name = ""
         self._stack: contextlib.ExitStack | None = None
         self._objects: dict[Path, Any] = {}  # by file, the reference to its content in the object store
@@ -179,7 +179,7 @@ class RayExecutor:
             while True:
                 slots = self._slots(cpus, gpus)
                 last_slot = time.monotonic() if slots else last_slot
-                if time.monotonic() - last_slot > self.patience:
+                if time.monotonic() - last_slot > self.node_timeout:
                     raise UnsupportedError(
                         f"No node of the Ray cluster can do a cell any more; it has {self._resources()}. What was "
                         "finished is kept: mend the cluster, and give the same command again to go on."

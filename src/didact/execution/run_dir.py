@@ -58,7 +58,7 @@ class RunDirectory:
     def push_cells(self, keys: Iterable[str]) -> None:
         """Bring these cells to the store."""
 
-    def ordered(self, keys: Sequence[str]) -> Sequence[str]:
+    def job_order(self, keys: Sequence[str]) -> Sequence[str]:
         """The order in which cells are best done."""
         return keys
 
@@ -111,7 +111,7 @@ class SyncedRunDirectory(RunDirectory):
     def push_cells(self, keys: Iterable[str]) -> None:
         self._try(lambda: self._push_cells(keys))
 
-    def ordered(self, keys: Sequence[str]) -> Sequence[str]:
+    def job_order(self, keys: Sequence[str]) -> Sequence[str]:
         """Another order in every run: two of them meet in the same cell by chance alone."""
         return random.Random().sample(keys, len(keys))
 

@@ -37,7 +37,7 @@ from didact.explaining.input_rows import asks_for_gold
 from didact.explaining.score_checks import unjudged
 from didact.files.atomic import check_new_folder, write_text
 from didact.files.sealed import read_json, write_json
-from didact.learned.smat import METRICS, checked_training
+from didact.learned.smat import METRICS_FILE, checked_training
 from didact.learning.fit import Training
 from didact.learning.l2e import DEFAULTS, PAPER, L2EExamples, L2EResult, split_indices, train_network
 from didact.learning.l2e_losses import mean_ranks
@@ -115,7 +115,7 @@ def learn_l2e(
     explainer.learned = facts | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
     if folder is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
-        write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
+        write_text(folder / METRICS_FILE, json.dumps(metrics, indent=2) + "\n")
         shutil.rmtree(_beside(folder), ignore_errors=True)
     return explainer
 

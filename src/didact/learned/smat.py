@@ -47,7 +47,7 @@ from didact.students.build import StudentSpec, build_strategy, parse_student, st
 
 log = logging.getLogger(__name__)
 
-METRICS: Final = "metrics.json"
+METRICS_FILE: Final = "metrics.json"
 
 
 def learn_smat(
@@ -100,7 +100,7 @@ def learn_smat(
     }  # fmt: skip
     if folder is not None and place is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
-        write_text(folder / METRICS, json.dumps(metrics, indent=2) + "\n")
+        write_text(folder / METRICS_FILE, json.dumps(metrics, indent=2) + "\n")
         view = explainer.view(f"{learner.label} of {known.name}")
         for kind in ("png", "svg"):
             write_bytes(folder / f"mix.{kind}", view.picture(kind))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.comparing.statistics import contrast_of, value_of
+from didact.comparing.statistics import contrast_of, simulability
 from didact.results.comparison import Scores
 from didact.results.run_record import ColumnFacts
 
 
 @dataclass(frozen=True)
-class Floor:
+class ChanceLevel:
     """What a student reaches that always gives the teacher's most frequent answer, row by row.
 
     A correlation has the floor 0, of a constant answer. `strata` are the teacher's classes where all count the same.
@@ -25,23 +25,23 @@ class Floor:
     strata: Int[np.ndarray, " row"] | None = None
 
     @classmethod
-    def of_classes(cls, labels: Int[np.ndarray, " row"], classes: Sequence[str], *, balanced: bool) -> "Floor":
+    def of_classes(cls, labels: Int[np.ndarray, " row"], classes: Sequence[str], *, balanced: bool) -> "ChanceLevel":
         most = int(np.bincount(labels).argmax())
         return cls((labels == most).astype(np.float64), classes[most], labels, None, labels if balanced else None)
 
     @classmethod
-    def of_values(cls, reference: Float[np.ndarray, " row"]) -> "Floor":
+    def of_values(cls, reference: Float[np.ndarray, " row"]) -> "ChanceLevel":
         return cls(np.zeros(len(reference)), "the same value", reference=reference)
 
     @property
     def value(self) -> float:
-        return value_of(self.rows, self.reference, self.strata)
+        return simulability(self.rows, self.reference, self.strata)
 
 
-def judge_columns(
+def columns_above_chance(
     scores: Scores,
     columns: Sequence[tuple[str, int]],
-    floor: Floor | None,
+    floor: ChanceLevel | None,
     *,
     controls: Sequence[str],
 ) -> list[ColumnFacts]:
@@ -53,7 +53,7 @@ def judge_columns(
     return [_judge(scores, student, size, floor, controls) for student, size in columns]
 
 
-def _judge(scores: Scores, student: str, size: int, floor: Floor | None, controls: Sequence[str]) -> ColumnFacts:
+def _judge(scores: Scores, student: str, size: int, floor: ChanceLevel | None, controls: Sequence[str]) -> ColumnFacts:
     arms = {
         name: list(by_seed.values())
         for (name, own_student, own_size), by_seed in scores.items()
@@ -68,7 +68,9 @@ def _judge(scores: Scores, student: str, size: int, floor: Floor | None, control
         level = 0.95 if name == "none" else 1 - 0.05 / methods
         if _beats(rows, floor, level):
             return ColumnFacts(student, size, True)
-    best = max(float(np.mean([value_of(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values())
+    best = max(
+        float(np.mean([simulability(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values()
+    )
     if floor.reference is not None:
         reason = f"no student's answers correlate with the model's by their interval (best mean r {best:.3f})"
     else:
@@ -80,12 +82,12 @@ def _judge(scores: Scores, student: str, size: int, floor: Floor | None, control
     return ColumnFacts(student, size, False, reason)
 
 
-def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: Floor, level: float) -> bool:
+def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: ChanceLevel, level: float) -> bool:
     contrast = contrast_of(rows, [floor.rows] * len(rows), floor.reference, floor.strata)
     return contrast.interval(level)[0] > 0
 
 
-def _answers_one_class(row: Float[np.ndarray, " row"], floor: Floor) -> bool:
+def _answers_one_class(row: Float[np.ndarray, " row"], floor: ChanceLevel) -> bool:
     """Whether the rows that a student has right are just those of one class, or none."""
     if floor.labels is None:
         return bool(np.ptp(row) == 0)
