@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import DidactError, RecordError
-from didact.files.sealed import read_json
+from didact.files.checksummed import read_json
 from didact.study.auth import read_keys
 from study.people import CLASSES, maps_of, rows_of, study_of
 

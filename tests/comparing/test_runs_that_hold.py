@@ -23,7 +23,7 @@ from didact.core.function import FunctionTeacher
 from didact.data.load import load_data
 from didact.errors import DidactError, OptionError, PlanError, RecordError
 from didact.explaining.explain import explain
-from didact.files.store import Record, Store, UnreadableError
+from didact.files.store import Store, StoredRecord, UnreadableError
 from didact.learning.fit import Training
 from didact.metrics import METRICS
 from didact.models.native import NativeModel
@@ -54,7 +54,7 @@ class TestUnreadableRecords:
 
     def test_a_record_without_fields(self, tmp_path):
         store = Store(tmp_path)
-        store.save(Record("abc", "done", {}))
+        store.save(StoredRecord("abc", "done", {}))
         text = (tmp_path / "abc.json").read_text().replace("payload", "paylaod")
         (tmp_path / "abc.json").write_text(text)
         with pytest.raises(RecordError, match="damaged"):

@@ -13,7 +13,7 @@ from didact.errors import DidactError, OptionError, RecordError
 from didact.explainers import is_learned
 from didact.explainers.learned import load_explainer
 from didact.explaining.read_explanations import read_explanations
-from didact.files.paths import kind_at, short
+from didact.files.paths import kind_at, shorten_path
 from didact.files.store import Store
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher
@@ -117,5 +117,5 @@ def test_a_device_is_no_data_and_no_model(load):
 
 
 def test_long_names_are_cut_in_the_middle():
-    assert short("a" * 200) == "a" * 200
-    assert short("a" * 300 + "b" * 300).endswith("b" * 90 + " (600 characters)")
+    assert shorten_path("a" * 200) == "a" * 200
+    assert shorten_path("a" * 300 + "b" * 300).endswith("b" * 90 + " (600 characters)")

@@ -33,7 +33,7 @@ from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.in_process import InProcess
 from didact.execution.ray import RayExecutor, node_folder
 from didact.execution.run_dir import RunDirectory
-from didact.files.store import Record, Store
+from didact.files.store import Store, StoredRecord
 from processes import is_alive, waited
 
 cluster = [pytest.mark.cluster, pytest.mark.timeout(480)]  # several runs of the command on a busy machine
@@ -220,11 +220,13 @@ class TestRecords:
 
     def test_of_a_failure_do_not_replace_what_another_run_has_done(self, tmp_path, monkeypatch):
         store = Store(tmp_path / "cells")
-        store.save(Record("b", "failed", {"value": None}))
+        store.save(StoredRecord("b", "failed", {"value": None}))
         manifest = Manifest(tmp_path / "classroom" / "cells.json", tmp_path)
         stage = TrainingStage(InProcess(), manifest, "rows.parquet", RunDirectory(tmp_path), store)
         failed = JobResult("b", JobStatus.FAILED, files={"cells/b.txt": b"x"})
-        monkeypatch.setattr("didact.comparing.training.load_completed", lambda *_: Record("b", "done", {"value": 0.7}))
+        monkeypatch.setattr(
+            "didact.comparing.training.load_completed", lambda *_: StoredRecord("b", "done", {"value": 0.7})
+        )
         stage._keep(failed, cell_of("b"))
         assert not (tmp_path / "cells" / "b.txt").exists()
         monkeypatch.setattr("didact.comparing.training.load_completed", lambda *_: None)
@@ -381,7 +383,7 @@ class Runner(TrainRunner):
         return super().run(key)
 def opened(manifest):
     from didact.execution.base import open_runner
-    from didact.files.sealed import read_json
+    from didact.files.checksummed import read_json
     is_cells = "cells-" in manifest.name
     return Runner(manifest.parent, read_json(manifest, advice="")) if is_cells else open_runner(manifest)
 worker.main(sys.argv[1], opened)
@@ -496,7 +498,7 @@ class Runner(ExplainRunner):
             time.sleep(3)
         return super().run(key)
 def opened(manifest):
-    from didact.files.sealed import read_json
+    from didact.files.checksummed import read_json
     is_cells = "cells-" in manifest.name
     return open_runner(manifest) if is_cells else Runner(manifest.parent, read_json(manifest, advice=""))
 worker.main(sys.argv[1], opened)

@@ -17,8 +17,8 @@ import didact
 from didact.comparing import training as cells
 from didact.errors import MissingExtraError, OptionError, RecordError
 from didact.execution.run_dir import RunDirectory, SyncedRunDirectory, open_run_dir
-from didact.files.remote import Remote, cache_of, checked_url, fetched_run, is_url, without_secrets
-from didact.files.store import Record, Store
+from didact.files.remote import RemoteFolder, check_url, fetch_run, is_url, local_cache_dir, redact_secrets
+from didact.files.store import Store, StoredRecord
 from didact.reports.build import report
 from didact.results.comparison import Comparison
 from processes import waited
@@ -70,7 +70,7 @@ def results(folder: Path) -> tuple[bytes, bytes]:
 
 
 def stored(url: str) -> tuple[bytes | None, bytes | None]:
-    return Remote(url).read("results.parquet"), Remote(url).read("comparison.json")
+    return RemoteFolder(url).read("results.parquet"), RemoteFolder(url).read("comparison.json")
 
 
 class TestRuns:
@@ -86,10 +86,10 @@ class TestRuns:
         compare(out=place, cache=tmp_path / "second")
         assert len(counted) == 2 * count, "the store had them all"
         assert results(tmp_path / "second") == results(tmp_path / "local")
-        names = Remote(place).list()
+        names = RemoteFolder(place).list()
         assert not [name for name in names if name.endswith(".tmp") or "didact" in name], "no drafts, no probes"
         assert "plan.toml" in names
-        assert str(tmp_path) not in Remote(place).read("plan.toml").decode()
+        assert str(tmp_path) not in RemoteFolder(place).read("plan.toml").decode()
 
     def test_explanations_and_answers_are_not_made_again(self, compare, url, tmp_path, monkeypatch):
         from didact.comparing import runner
@@ -110,11 +110,11 @@ class TestRuns:
         small["balance"] = False
         compare(out=url, cache=tmp_path / "first", eval_rows=4)
         asked = (*school(), ["gradient_norm"], ["same/attention"])
-        before = Remote(url).list()
+        before = RemoteFolder(url).list()
         found = didact.forecast(*asked, out=url, cache=tmp_path / "second", **small)
         assert (found.runs, found.done) == (5, 5)
         assert {stage.name for stage in found.stages if stage.seconds} == {"report"}
-        assert Remote(url).list() == before
+        assert RemoteFolder(url).list() == before
         with pytest.raises(OptionError, match="holds a name or a password"):
             didact.forecast(*asked, out="s3://me:secret@bucket/run", **small)
         with pytest.raises(OptionError, match="needs no cache"):
@@ -122,7 +122,7 @@ class TestRuns:
 
     def test_damage_is_done_again_and_repaired(self, compare, counted, url, tmp_path):
         compare(out=url, cache=tmp_path / "first")
-        whole, store = stored(url), Remote(url)
+        whole, store = stored(url), RemoteFolder(url)
         one, two, three, *_ = counted
         explanations = next(name for name in store.list("explanations") if "gradient_norm" in name)
         store.write(f"cells/{one}.json", store.read(f"cells/{one}.json")[:-40])  # half of a record
@@ -140,7 +140,7 @@ class TestRuns:
 
     def test_what_the_store_lost_is_brought_back(self, compare, counted, url, tmp_path):
         compare(out=url, cache=tmp_path / "cache")
-        store = Remote(url)
+        store = RemoteFolder(url)
         before = store.list()
         store._system.rm(store._root, recursive=True)
         count = len(counted)
@@ -157,7 +157,7 @@ class TestRuns:
         def run_cell(cell, run_inputs):
             for key in theirs:
                 for suffix in ("parquet", "json"):
-                    Remote(url).write(f"cells/{key}.{suffix}", (theirs.folder / f"{key}.{suffix}").read_bytes())
+                    RemoteFolder(url).write(f"cells/{key}.{suffix}", (theirs.folder / f"{key}.{suffix}").read_bytes())
             return real(cell, run_inputs)
 
         monkeypatch.setattr(cells, "run_cell", run_cell)
@@ -170,7 +170,7 @@ class TestRuns:
         there, real = [], cells.run_cell
 
         def run_cell(cell, run_inputs):
-            names = Remote(url).list()
+            names = RemoteFolder(url).list()
             there.append(sum(name.startswith("cells/") and name.endswith(".json") for name in names))
             assert any("gradient_norm" in name for name in names)
             assert any(name.startswith("classroom/rows-") for name in names)
@@ -192,7 +192,7 @@ class TestRuns:
             stopping.setattr(cells, "run_cell", run_cell)
             with pytest.raises(KeyboardInterrupt):
                 compare(out=url, cache=tmp_path / "first")
-        assert Remote(url).read("comparison.json") is None
+        assert RemoteFolder(url).read("comparison.json") is None
         compare(out=url, cache=tmp_path / "second")
         assert len(counted) == 5
 
@@ -214,7 +214,7 @@ class TestRuns:
             compare(teacher=teacher_of(machine), out=tmp_path / ("one", "two")[machine], **options)
         for place in places:
             place.push("classroom/answers-*.jsonl")
-        names = [name for name in Remote(url).list("classroom") if name.endswith(".jsonl")]
+        names = [name for name in RemoteFolder(url).list("classroom") if name.endswith(".jsonl")]
         assert len(names) == 2
         third = open_run_dir(url, tmp_path / "three")
         third.pull("classroom/answers-*")
@@ -226,7 +226,7 @@ class TestRuns:
         def fails(*_, **__):
             raise OSError("the line is dead")
 
-        system = type(Remote(url)._system)
+        system = type(RemoteFolder(url)._system)
         real = system.pipe_file
 
         def first_ones(self, path, value, **options):
@@ -265,7 +265,7 @@ class TestRuns:
 
     def test_looking_at_a_store_leaves_the_cache_of_a_run_alone(self, compare, url):
         result = compare(out=url)
-        plan, table = cache_of(url) / "plan.toml", cache_of(url) / "results.parquet"
+        plan, table = local_cache_dir(url) / "plan.toml", local_cache_dir(url) / "results.parquet"
         plan.write_text("a plan that grew")
         table.unlink()
         assert Comparison.load(url).rows == result.rows
@@ -276,9 +276,9 @@ class TestRuns:
         with monkeypatch.context() as broken:
             broken.setattr(cells, "run_cell", lambda *_: 1 / 0)
             assert len(compare(out=url, cache=tmp_path / "first").failed) == 5
-        assert {record_of(url, name).status for name in Remote(url).list("cells")} == {"failed"}
+        assert {record_of(url, name).status for name in RemoteFolder(url).list("cells")} == {"failed"}
         assert not compare(out=url, cache=tmp_path / "second").failed
-        assert {record_of(url, name).status for name in Remote(url).list("cells") if "json" in name} == {"done"}
+        assert {record_of(url, name).status for name in RemoteFolder(url).list("cells") if "json" in name} == {"done"}
 
     @pytest.mark.slow
     def test_what_was_learned_is_not_learned_again(self, compare, counted, url, tmp_path, monkeypatch):
@@ -301,10 +301,10 @@ class TestRuns:
         assert Comparison.load(url).rows == result.rows
         page = report(url)
         assert page.is_relative_to(tmp_path / "user-cache")
-        assert Remote(url).read("report.html") == page.read_bytes()
+        assert RemoteFolder(url).read("report.html") == page.read_bytes()
         assert report(tmp_path / "cache").read_bytes() == page.read_bytes()
         with pytest.raises(OptionError, match="memory://nothing/here holds no finished comparison"):
-            fetched_run("memory://nothing/here")
+            fetch_run("memory://nothing/here")
 
     def test_a_folder_of_this_machine_asks_nobody(self, tmp_path):
         code = f"""
@@ -319,9 +319,9 @@ assert "fsspec" not in sys.modules
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def record_of(url: str, name: str) -> Record:
-    body = json.loads(Remote(url).read(name))["body"]
-    return Record(body["key"], body["status"], body["payload"])
+def record_of(url: str, name: str) -> StoredRecord:
+    body = json.loads(RemoteFolder(url).read(name))["body"]
+    return StoredRecord(body["key"], body["status"], body["payload"])
 
 
 def keep(folder: Path, key: str, status: str = "done", answers: bytes = b"answers") -> None:
@@ -330,13 +330,13 @@ def keep(folder: Path, key: str, status: str = "done", answers: bytes = b"answer
     if status == "done":
         (store.folder / f"{key}.parquet").write_bytes(answers)
     outputs = {"outputs": hashlib.sha256(answers).hexdigest()} if status == "done" else {"error": "e"}
-    store.save(Record(key, status, {"who": folder.name, **outputs}))
+    store.save(StoredRecord(key, status, {"who": folder.name, **outputs}))
 
 
 class TestSync:
     def test_answers_come_before_the_record(self, url, tmp_path, monkeypatch):
         written = []
-        monkeypatch.setattr(Remote, "write", lambda _, name, __: written.append(name))
+        monkeypatch.setattr(RemoteFolder, "write", lambda _, name, __: written.append(name))
         keep(tmp_path, "a")
         directory = SyncedRunDirectory(url, tmp_path)
         directory.pull_cells(["a"])
@@ -369,7 +369,7 @@ class TestSync:
         one = SyncedRunDirectory(url, tmp_path / "one")
         one.pull_cells(["a"])
         one.push_cells(["a"])
-        assert set(Remote(url).list()) == {"cells/a.json", "cells/a.parquet"}
+        assert set(RemoteFolder(url).list()) == {"cells/a.json", "cells/a.parquet"}
         two = SyncedRunDirectory(url, tmp_path / "two")
         two.pull_cells(["b"])
         assert not (tmp_path / "two" / "cells").exists()
@@ -380,7 +380,7 @@ class TestSync:
         directory = SyncedRunDirectory(url, tmp_path)
         directory.pull_cells(["a"])
         directory.push_cells(["a"])
-        assert Remote(url).list() == {}
+        assert RemoteFolder(url).list() == {}
 
     def test_orders_differ(self, url, tmp_path):
         keys = [str(number) for number in range(50)]
@@ -392,7 +392,7 @@ class TestSync:
 
 class TestRemote:
     def test_a_folder_that_is_gone_is_made_again(self, tmp_path):
-        remote = Remote(f"file://{tmp_path}/store")
+        remote = RemoteFolder(f"file://{tmp_path}/store")
         remote.write("cells/a", b"a")
         shutil.rmtree(tmp_path / "store")
         remote.write("cells/b", b"b")
@@ -401,7 +401,7 @@ class TestRemote:
             remote.upload(tmp_path / "nothing", "c")
 
     def test_what_fails_is_told_without_secrets(self, url, monkeypatch):
-        remote = Remote(url)
+        remote = RemoteFolder(url)
         remote.write("a", b"content")
         assert remote.read("a") == b"content"
         assert remote.read("b") is None
@@ -422,7 +422,7 @@ class TestRemote:
         ],
     )
     def test_refusals_come_before_the_work(self, compare, url, tmp_path, monkeypatch, raised, kind, said):
-        monkeypatch.setattr(Remote, "_write", lambda *_: (_ for _ in ()).throw(raised))
+        monkeypatch.setattr(RemoteFolder, "_write", lambda *_: (_ for _ in ()).throw(raised))
         with pytest.raises(kind, match=said):
             compare(out=url, cache=tmp_path / "cache")
         assert list((tmp_path / "cache").iterdir()) == []
@@ -437,7 +437,7 @@ class TestRemote:
     )
     def test_secrets_in_a_url_are_refused_and_not_repeated(self, place):
         with pytest.raises(OptionError) as caught:
-            checked_url(place)
+            check_url(place)
         assert SECRET not in str(caught.value)
         assert KEY_ID not in str(caught.value)
 
@@ -450,11 +450,11 @@ class TestRemote:
         with pytest.raises(OptionError, match="lacks a slash, as in 's3://bucket/run'"):
             is_url("s3:/bucket/run")
         with pytest.raises(OptionError, match="names no place"):
-            checked_url("s3://")
+            check_url("s3://")
         with pytest.raises(OptionError, match="needs no cache"):
             open_run_dir("runs/one", "somewhere")
         with pytest.raises(OptionError, match="cannot be opened"):
-            Remote("nosuch://bucket/run")
+            RemoteFolder("nosuch://bucket/run")
 
     def test_without_the_extra(self, monkeypatch):
         import fsspec  # noqa: F401
@@ -462,11 +462,11 @@ class TestRemote:
         monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
         monkeypatch.setitem(sys.modules, "s3fs", None)
         with pytest.raises(MissingExtraError, match=r'pip install "didact\[s3\]"'):
-            Remote("s3://bucket/run")
+            RemoteFolder("s3://bucket/run")
 
     def test_words_without_secrets(self, monkeypatch):
         monkeypatch.setenv("SOME_TOKEN", SECRET)
-        said = without_secrets(f"GET http://me:word@host/x failed with {SECRET}")
+        said = redact_secrets(f"GET http://me:word@host/x failed with {SECRET}")
         assert said == "GET http://…@host/x failed with …"
 
 

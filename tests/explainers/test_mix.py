@@ -15,7 +15,7 @@ from didact.explainers.learned import load_explainer
 from didact.explainers.mix import AttentionMix, Blend, ComponentMix, GradientMix
 from didact.explaining.component_scores import parts_of
 from didact.explaining.explain import explain
-from didact.files.sealed import read_json, write_json
+from didact.files.checksummed import read_json, write_json
 from didact.results.component_scores import ComponentScores
 from didact.results.temperature import matching_temperature, mean_entropy, tempered
 from teachers import black_box, examples, teacher

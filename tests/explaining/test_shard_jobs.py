@@ -24,7 +24,7 @@ from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_
 from didact.explaining.saved_teacher import save_copy
 from didact.explaining.shard_jobs import SharedExplaining
 from didact.explaining.shard_store import ShardStore
-from didact.files.sealed import read_json, write_json
+from didact.files.checksummed import read_json, write_json
 from didact.models.load import load_teacher
 from didact.results.explanations_parquet import to_parquet
 

@@ -436,7 +436,7 @@ import json, os, sys
 from pathlib import Path
 from didact.execution import worker
 from didact.explaining import shard_jobs
-from didact.files.sealed import read_json
+from didact.files.checksummed import read_json
 
 class Runner(shard_jobs.ExplainRunner):
     def run(self, key):

@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.errors import DataError, OptionError, RecordError
 from didact.files.atomic import (
+    atomic_file,
+    atomic_folder,
     check_different,
     check_new_file,
     check_new_folder,
     check_output_folder,
-    is_page,
-    new_folder,
+    is_didact_page,
     write_bytes,
     write_text,
-    write_through,
 )
 from didact.reports.build import report
 from didact.results.explanations_parquet import is_explanations
@@ -51,7 +51,7 @@ class TestSpecialFiles:
         for write in (lambda: write_bytes(path, b"x"), lambda: write_text(path, "x"), lambda: check_new_file(path)):
             with pytest.raises(OptionError, match="Name a regular file|is a folder"):
                 write()
-        with pytest.raises(OptionError), write_through(path):
+        with pytest.raises(OptionError), atomic_file(path):
             pass
         assert (path.stat().st_mode, path.is_symlink()) == before
         assert sorted(one.name for one in tmp_path.iterdir()) == [kind]
@@ -93,7 +93,7 @@ class TestSpecialFiles:
     def test_a_linked_folder_is_followed(self, tmp_path):
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real")
-        with new_folder(tmp_path / "link", overwrite=True) as draft:
+        with atomic_folder(tmp_path / "link", overwrite=True) as draft:
             (draft / "new").write_text("x")
         assert (tmp_path / "link").is_symlink()
         assert (tmp_path / "real" / "new").is_file()
@@ -128,9 +128,9 @@ class TestExistingFiles:
         maps.save(tmp_path / "maps")
         maps.to_html(tmp_path / "page")
         assert check_new_file(tmp_path / "maps", replaces=is_explanations)
-        assert check_new_file(tmp_path / "page", replaces=is_page)
+        assert check_new_file(tmp_path / "page", replaces=is_didact_page)
         with pytest.raises(OptionError, match="exists already"):
-            check_new_file(tmp_path / "maps", replaces=is_page)
+            check_new_file(tmp_path / "maps", replaces=is_didact_page)
         with pytest.raises(OptionError, match="exists already"):
             check_new_file(tmp_path / "page", replaces=is_explanations)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from didact.errors import OptionError, RecordError
-from didact.files.atomic import new_folder, write_text
-from didact.files.store import Record, Store, key_of
+from didact.files.atomic import atomic_folder, write_text
+from didact.files.store import Store, StoredRecord, key_of
 
 
 def names(folder: Path) -> list[str]:
@@ -32,14 +32,14 @@ class TestAtomic:
 
     def test_a_folder_appears_whole_or_not_at_all(self, tmp_path):
         def fail_half_way():
-            with new_folder(tmp_path / "run") as draft:
+            with atomic_folder(tmp_path / "run") as draft:
                 (draft / "half").write_text("x")
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
             fail_half_way()
         assert names(tmp_path) == []
-        with new_folder(tmp_path / "deep" / "run") as draft:
+        with atomic_folder(tmp_path / "deep" / "run") as draft:
             (draft / "whole").write_text("x")
             assert not (tmp_path / "deep" / "run").exists()
         assert names(tmp_path / "deep") == ["run"]
@@ -47,19 +47,19 @@ class TestAtomic:
     def test_a_folder_is_replaced_only_when_allowed(self, tmp_path):
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "didact.json").write_text("x")
-        with pytest.raises(OptionError, match="exists already.*overwrite"), new_folder(tmp_path / "run"):
+        with pytest.raises(OptionError, match="exists already.*overwrite"), atomic_folder(tmp_path / "run"):
             pass
-        with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "run", overwrite=True):
+        with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "run", overwrite=True):
             raise ZeroDivisionError
         assert names(tmp_path / "run") == ["didact.json"]
-        with new_folder(tmp_path / "run", overwrite=True) as draft:
+        with atomic_folder(tmp_path / "run", overwrite=True) as draft:
             (draft / "new").write_text("x")
         assert names(tmp_path / "run") == ["new"]
         assert names(tmp_path) == ["run"]
 
     def test_what_another_made_meanwhile_is_not_moved(self, tmp_path):
         def too_late():
-            with new_folder(tmp_path / "run") as draft:
+            with atomic_folder(tmp_path / "run") as draft:
                 (draft / "mine").write_text("x")
                 (tmp_path / "run").mkdir()
                 (tmp_path / "run" / "theirs").write_text("x")
@@ -71,12 +71,12 @@ class TestAtomic:
 
     def test_a_file_in_the_way_is_a_clear_error(self, tmp_path):
         (tmp_path / "file").write_text("x")
-        with pytest.raises(RecordError, match="Could not write"), new_folder(tmp_path / "file" / "run"):
+        with pytest.raises(RecordError, match="Could not write"), atomic_folder(tmp_path / "file" / "run"):
             pass
 
     def test_a_file_is_never_replaced_by_a_folder(self, tmp_path):
         (tmp_path / "file").write_text("precious")
-        with pytest.raises(OptionError, match="is a file"), new_folder(tmp_path / "file", overwrite=True):
+        with pytest.raises(OptionError, match="is a file"), atomic_folder(tmp_path / "file", overwrite=True):
             pass
         assert (tmp_path / "file").read_text() == "precious"
         assert names(tmp_path) == ["file"]
@@ -94,7 +94,7 @@ class TestAtomic:
         monkeypatch.setattr(Path, "rename", fail)
 
         def replace():
-            with new_folder(tmp_path / "run", overwrite=True) as draft:
+            with atomic_folder(tmp_path / "run", overwrite=True) as draft:
                 (draft / "new").write_text("x")
 
         with pytest.raises(RecordError, match="What was there is unchanged"):
@@ -110,7 +110,7 @@ class TestStore:
 
     def test_keeps_and_gives_back(self, tmp_path):
         store = Store(tmp_path / "cells")
-        record = Record("k1", "done", {"accuracy": 0.5, "name": "ä"})
+        record = StoredRecord("k1", "done", {"accuracy": 0.5, "name": "ä"})
         assert not store.is_done("k1")
         store.save(record)
         assert store.load("k1") == record
@@ -119,20 +119,20 @@ class TestStore:
 
     def test_a_failure_is_a_record_that_is_not_done(self, tmp_path):
         store = Store(tmp_path)
-        store.save(Record("k1", "failed", {"error": "boom"}))
+        store.save(StoredRecord("k1", "failed", {"error": "boom"}))
         assert store.load("k1").payload["error"] == "boom"
         assert not store.is_done("k1")
 
     def test_same_record_same_bytes(self, tmp_path):
         one, two = Store(tmp_path / "1"), Store(tmp_path / "2")
-        one.save(Record("k", "done", {"a": 1, "b": 2}))
-        two.save(Record("k", "done", {"b": 2, "a": 1}))
+        one.save(StoredRecord("k", "done", {"a": 1, "b": 2}))
+        two.save(StoredRecord("k", "done", {"b": 2, "a": 1}))
         assert (tmp_path / "1" / "k.json").read_bytes() == (tmp_path / "2" / "k.json").read_bytes()
 
     @pytest.mark.parametrize("damage", [lambda text: text[:-20], lambda text: text.replace("0.5", "0.6"), lambda _: ""])
     def test_damage_is_seen(self, tmp_path, damage):
         store = Store(tmp_path)
-        store.save(Record("k1", "done", {"accuracy": 0.5}))
+        store.save(StoredRecord("k1", "done", {"accuracy": 0.5}))
         path = tmp_path / "k1.json"
         path.write_text(damage(path.read_text()))
         assert not store.is_done("k1")
@@ -141,7 +141,7 @@ class TestStore:
 
     def test_a_record_under_another_name_is_not_trusted(self, tmp_path):
         store = Store(tmp_path)
-        store.save(Record("k1", "done", {}))
+        store.save(StoredRecord("k1", "done", {}))
         (tmp_path / "k1.json").rename(tmp_path / "k2.json")
         assert not store.is_done("k2")
 
@@ -149,14 +149,14 @@ class TestStore:
         with pytest.raises(RecordError, match="no record k9"):
             Store(tmp_path).load("k9")
         with pytest.raises(ValueError, match="not JSON compliant"):
-            Store(tmp_path).save(Record("k", "done", {"x": float("nan")}))
+            Store(tmp_path).save(StoredRecord("k", "done", {"x": float("nan")}))
         assert names(tmp_path) == []
 
     def test_two_writers_leave_one_whole_record(self, tmp_path):
         store = Store(tmp_path)
         payloads = [{"numbers": [number] * 2000} for number in range(8)]
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda payload: store.save(Record("k", "done", payload)), payloads * 5))
+            list(pool.map(lambda payload: store.save(StoredRecord("k", "done", payload)), payloads * 5))
         assert store.load("k").payload in payloads
         assert names(tmp_path) == ["k.json"]
         assert json.loads((tmp_path / "k.json").read_text())["checksum"]

@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from didact.errors import RecordError
 from didact.files import table_io
-from didact.files.sealed import hash_of_file
+from didact.files.checksummed import hash_of_file
 from didact.files.table_io import Table, read_table, write_table
 
 TYPES = {"name": "string", "count": "int64", "value": "float64", "row": "list float64", "raw": "binary"}

@@ -24,7 +24,7 @@ from didact.execution.base import open_runner
 from didact.explainers.learned import load_explainer
 from didact.explaining.row_io import read_whole_rows, write_whole_rows
 from didact.explaining.stream import explain_stream
-from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
+from didact.files.checksummed import check_tensors, read_json, write_json, write_tensors
 from didact.files.store import Store
 from didact.learning.train import train_teacher
 from didact.models.load import load_teacher, read_record

@@ -13,7 +13,7 @@ from didact.cli.options import Json, configured
 from didact.cli.output import going_on, print_json, say
 from didact.config import DataOptions
 from didact.errors import OptionError
-from didact.files.atomic import check_different, check_new_file, is_page
+from didact.files.atomic import check_different, check_new_file, is_didact_page
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset, Split
@@ -89,7 +89,7 @@ def _check(config: ExplainConfig, *, as_json: bool) -> None:
 
         check_new_file(config.out, reads=config.data, overwrite=config.overwrite, replaces=is_explanations)
     if config.html is not None:
-        check_new_file(config.html, reads=config.data, overwrite=config.overwrite, replaces=is_page)
+        check_new_file(config.html, reads=config.data, overwrite=config.overwrite, replaces=is_didact_page)
     if config.stream and (config.data is None or config.out is None or config.html or len(config.method) > 1):
         raise OptionError("--stream explains --data with one method into --out, and draws nothing.")
 
@@ -157,11 +157,11 @@ def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any
 
 def _stream(config: ExplainConfig, *, as_json: bool) -> None:
     from didact.data.load import load_data
-    from didact.data.stream import check_source
+    from didact.data.stream import check_streamable
 
     assert config.data is not None
     assert config.out is not None
-    check_source(config.data)  # a path that is not there is told before torch is loaded
+    check_streamable(config.data)  # a path that is not there is told before torch is loaded
     from didact.explaining.stream import explain_stream
 
     background = None

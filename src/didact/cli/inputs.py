@@ -27,9 +27,9 @@ def check_methods(names: Sequence[str]) -> None:
 
 def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
     """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
-    from didact.files.paths import kind_at, short
+    from didact.files.paths import kind_at, shorten_path
 
-    missing = [short(one) for one in files if kind_at(one) in ("nothing", "special")]
+    missing = [shorten_path(one) for one in files if kind_at(one) in ("nothing", "special")]
     if missing:
         raise OptionError(
             f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."

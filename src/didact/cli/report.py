@@ -71,10 +71,10 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
 
 def _uploaded(page: Path, run: str) -> str:
     """The URL of the page beside the run."""
-    from didact.files.remote import Remote
+    from didact.files.remote import RemoteFolder
     from didact.reports.build import FILE
 
-    store = Remote(run)
+    store = RemoteFolder(run)
     try:
         store.upload(page, FILE)
     except RecordError as error:

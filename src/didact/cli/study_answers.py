@@ -7,7 +7,7 @@ from didact.cli.help import command
 from didact.cli.options import Json, configured
 from didact.cli.output import figure, print_json, print_table, say
 from didact.errors import OptionError
-from didact.files.atomic import check_new_file, check_output_folder, with_folder, write_bytes
+from didact.files.atomic import check_new_file, check_output_folder, ensure_parent, write_bytes
 from didact.study.config import (
     AnalyzeConfig,
     CloseConfig,
@@ -147,7 +147,7 @@ def export(config: ExportConfig) -> None:
     design, answers = inputs.opened_study(config)
     names = {person.id: person.name for person in answers.people()} if config.names else None
     stored = answers.read()
-    write_bytes(with_folder(out), exported(design, stored, kind, names))
+    write_bytes(ensure_parent(out), exported(design, stored, kind, names))
     say(f"{len(stored):,} answers are in {out}.")
 
 

@@ -20,9 +20,9 @@ from didact.core.row import Row
 from didact.core.seeds import seed_from
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, RecordError
-from didact.files.atomic import with_folder
-from didact.files.sealed import sealed_text, unsealed
-from didact.files.store import key_of, unreadable
+from didact.files.atomic import ensure_parent
+from didact.files.checksummed import checksummed_json, parse_checksummed
+from didact.files.store import key_of, unreadable_error
 
 DEFAULT_RECHECK: Final = 8  # rows asked again when a run is resumed
 _TOLERANCE: Final = 1e-3  # of a probability, or relative to a value: an API need not repeat every digit
@@ -58,11 +58,11 @@ class AnswerFile:
         for row, values in zip(rows, outputs.values, strict=True):
             key = row_key(row)
             self._values[key] = values
-            lines.append(sealed_text({"row": key, "values": values.tolist()}))
+            lines.append(checksummed_json({"row": key, "values": values.tolist()}))
         if not self.writes:
             return
         try:
-            descriptor = os.open(with_folder(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            descriptor = os.open(ensure_parent(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
             with os.fdopen(descriptor, "ab") as file:
                 file.write(("\n" + "".join(lines)).encode())  # after a line that was cut short, too
                 file.flush()
@@ -75,7 +75,7 @@ class AnswerFile:
         found = {}
         for line in self._lines():
             try:
-                answer = unsealed(line, self.path, advice="")
+                answer = parse_checksummed(line, self.path, advice="")
                 if len(answer) == 2:
                     found[str(answer["row"])] = np.array(answer["values"], dtype=np.float64)
             except (RecordError, KeyError, TypeError, ValueError):
@@ -90,7 +90,7 @@ class AnswerFile:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise unreadable(path, error) from error
+                raise unreadable_error(path, error) from error
 
     def _check(self, rows: Sequence[Row]) -> None:
         """An error if the teacher now answers one of these rows otherwise than it did."""

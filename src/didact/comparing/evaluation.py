@@ -24,7 +24,7 @@ from didact.evaluation.cost import cost_of
 from didact.evaluation.evaluate import evaluated
 from didact.explaining.cache import ExplanationCache, Method
 from didact.explaining.dataset import FillStore
-from didact.files.atomic import with_folder, write_bytes
+from didact.files.atomic import ensure_parent, write_bytes
 from didact.files.store import key_of
 from didact.metrics import METRICS
 from didact.metrics.agreement import AGREEMENT
@@ -155,7 +155,7 @@ class MethodEvaluation:
         if row.image is None:
             return None
         name = f"{_FOLDER}/pictures/{place}.png"
-        write_bytes(with_folder(self.folder / name), png_of(row.image))
+        write_bytes(ensure_parent(self.folder / name), png_of(row.image))
         return name
 
     def _metrics(self, maps: Mapping[str, Explanations]) -> MetricTable:

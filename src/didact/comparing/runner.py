@@ -32,9 +32,9 @@ from didact.execution.in_process import InProcess
 from didact.execution.run_dir import RunDirectory
 from didact.explaining.dataset import FillStore
 from didact.explaining.shard_jobs import SharedExplaining
-from didact.files.atomic import new_folder, sweep, write_text
-from didact.files.sealed import write_json
-from didact.files.store import Store, UnreadableError, canonical, key_of
+from didact.files.atomic import atomic_folder, remove_stale_drafts, write_text
+from didact.files.checksummed import write_json
+from didact.files.store import Store, UnreadableError, canonical_json, key_of
 from didact.models.student_init import StudentInit
 from didact.registry import parse_spec
 from didact.results.comparison import FILE, Comparison
@@ -65,7 +65,7 @@ class ComparisonRunner:
         """Do what is left to do, and sum up."""
         began = datetime.now(UTC)
         try:
-            sweep(self.folder, inside=_FOLDERS)
+            remove_stale_drafts(self.folder, inside=_FOLDERS)
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
             with SharedExplaining(executor, self.folder) as sharing:
@@ -186,7 +186,7 @@ class ComparisonRunner:
                 if _holds(folder, start):
                     break
                 try:
-                    with new_folder(folder, overwrite=overwrite, is_own=True) as draft:
+                    with atomic_folder(folder, overwrite=overwrite, is_in_run=True) as draft:
                         start.save(draft)
                 except (RecordError, OptionError):
                     if overwrite and not _holds(folder, start):
@@ -201,7 +201,7 @@ class ComparisonRunner:
             "threads": config.threads,
             "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.runs}.values()],  # rows may share one
         }
-        name = hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
+        name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
         write_json(path, content)
         return Manifest(path, self.folder, config.threads, on_gpu=config.student_device == "cuda")

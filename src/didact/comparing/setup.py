@@ -13,7 +13,7 @@ from didact.core.dataset import Dataset
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
-from didact.data.subset import balanced_counts, draw
+from didact.data.subset import balanced_counts, draw_subset
 from didact.learning.defaults import describe_student
 from didact.learning.fit import Training
 from didact.learning.teach import student_training
@@ -39,10 +39,10 @@ class Pool:
             return len(self.rows)
         return sum(balanced_counts(list(Counter(self.labels).values()), len(self.rows)))
 
-    def draw(self, size: int, seed: int) -> list[Row]:
+    def draw_subset(self, size: int, seed: int) -> list[Row]:
         """The rows of a student: the same for every method, and larger subsets hold the smaller ones."""
         ids = [row.id for row in self.rows]
-        return [self.rows[index] for index in draw(ids, size=size, seed=seed, labels=self.labels)]
+        return [self.rows[index] for index in draw_subset(ids, size=size, seed=seed, labels=self.labels)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Setup:
 
     def seed_rows(self, seed: int, size: int | None = None) -> list[Row]:
         """The rows that a student of this seed sees; the largest student, where no size is given."""
-        return self.pool.draw(size or max(self.config.train_sizes), seed)
+        return self.pool.draw_subset(size or max(self.config.train_sizes), seed)
 
     @cached_property
     def used(self) -> tuple[Row, ...]:

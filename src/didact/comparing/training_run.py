@@ -14,7 +14,7 @@ from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
 from didact.core.seeds import seed_from
-from didact.data.subset import draw
+from didact.data.subset import draw_subset
 from didact.errors import RecordError, TrainingError
 from didact.explainers.mix import ComponentMix
 from didact.files.store import Store, UnreadableError
@@ -76,7 +76,7 @@ class Cell:
     def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
         """Which of the rows that the teacher answered this student learns from."""
         labels = outputs.labels.tolist() if self.balanced else None
-        return draw(outputs.ids, size=self.size, seed=self.seed, labels=labels)
+        return draw_subset(outputs.ids, size=self.size, seed=self.seed, labels=labels)
 
 
 def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs]:

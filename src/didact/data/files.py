@@ -19,7 +19,7 @@ from typing import Any, Final
 from didact.data.table import Record, Table
 from didact.errors import DataError
 from didact.files.paths import check_readable
-from didact.files.unpack import open_lines, read_archive, reason_of
+from didact.files.unpack import first_line, open_lines, read_archive
 
 
 def read_table(path: Path) -> Table:
@@ -71,7 +71,7 @@ def record_in(line: str, *, is_last: bool = False) -> Record:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         state = "cut off or broken" if is_last else "broken"
-        raise ValueError(f"the line is {state}, no JSON can be read from it ({reason_of(error)})") from None
+        raise ValueError(f"the line is {state}, no JSON can be read from it ({first_line(error)})") from None
     if not isinstance(record, dict):
         raise ValueError(f"holds a JSON {type(record).__name__}, where an object belongs")
     return record
@@ -182,10 +182,10 @@ def _parquet_file(path: Path) -> Iterator[Any]:
         with parquet.ParquetFile(path, memory_map=False, buffer_size=1 << 20) as file:
             yield file
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({reason_of(error)})") from None
+        raise DataError(f"{path} holds texts that are not UTF-8. Write it again. ({first_line(error)})") from None
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(
-            f"{path} cannot be read as Parquet; it may be cut off. Write it again. ({reason_of(error)})"
+            f"{path} cannot be read as Parquet; it may be cut off. Write it again. ({first_line(error)})"
         ) from None
 
 
@@ -231,7 +231,7 @@ def text_lines(path: Path, report: Callable[[str], None]) -> Iterator[tuple[int,
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path} is cut off or damaged inside its gzip packing, after line {number}. "
-            f"Copy or write it again. ({reason_of(error)})"
+            f"Copy or write it again. ({first_line(error)})"
         ) from None
 
 

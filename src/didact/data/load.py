@@ -19,7 +19,7 @@ from didact.data.recipe import Recipe
 from didact.data.rows import read_rows
 from didact.data.sources import KNOWN, WHOLE, tables_of
 from didact.errors import DataError, OptionError
-from didact.files.paths import kind_at, short
+from didact.files.paths import kind_at, shorten_path
 from didact.registry import Spec, checked_options, parse_spec, unknown
 
 _LOG = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ def _check_arguments(task: Any, columns: Any, classes: Any, data_dir: Any, seed:
 def _check_path(path: Path) -> None:
     kind = kind_at(path)
     if kind == "nothing":
-        raise _nothing_there(short(path))
+        raise _nothing_there(shorten_path(path))
     if kind == "special":
         raise DataError(f"{path} is a device, a pipe or a socket. Data are read from files: save them to one.")
 

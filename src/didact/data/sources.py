@@ -7,7 +7,7 @@ from typing import Any
 from didact.data.files import data_files, read_table, stem_of
 from didact.data.table import Table
 from didact.errors import DataError
-from didact.files.paths import kind_at, short, unreadable
+from didact.files.paths import kind_at, shorten_path, unreadable_path_error
 
 WHOLE = ""  # the split name of data that come without splits
 
@@ -28,7 +28,7 @@ def _single(split: str, source: Any) -> Table:
     if isinstance(source, str | Path):
         path = Path(source)
         if kind_at(path) != "file":
-            raise DataError(f"There is no file {short(path)!r} for split {split!r}. Check the path.")
+            raise DataError(f"There is no file {shorten_path(path)!r} for split {split!r}. Check the path.")
         return read_table(path)
     kind = type(source)
     origin = kind.__module__.partition(".")[0]
@@ -48,7 +48,7 @@ def _from_path(path: Path) -> dict[str, Table]:
     try:
         files = list(data_files(path))
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_path_error(path, error) from None
     if not files:
         raise DataError(
             f"Folder {path} holds no file that didact reads. Name files after splits: train.jsonl, test.jsonl, … "

@@ -21,7 +21,7 @@ from didact.data.load import load_data
 from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
-from didact.files.paths import check_readable, kind_at, short
+from didact.files.paths import check_readable, kind_at, shorten_path
 from didact.registry import unknown
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def stream_rows(
     task: str | Task | None = None,
     columns: Mapping[str, str | None] | None = None,
     classes: Sequence[str] | None = None,
-    called: Sequence[str] | None = None,
+    data_classes: Sequence[str] | None = None,
     labels: bool = True,
     split: str = "train",
     data_dir: str | Path | None = None,
@@ -67,8 +67,8 @@ def stream_rows(
     """
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
-    check_source(source)
-    asked = _Asked(task, columns, classes, called, labels, notes)
+    check_streamable(source)
+    asked = _Asked(task, columns, classes, data_classes, labels, notes)
     known: Mapping[str, tuple[str, ...]] = {}
     records: Iterable[Any]
     if isinstance(source, str | Path):
@@ -95,7 +95,7 @@ class _Asked:
     task: str | Task | None
     columns: Mapping[str, str | None] | None
     classes: Sequence[str] | None
-    called: Sequence[str] | None
+    data_classes: Sequence[str] | None
     labels: bool
     notes: Callable[[str], None] | None
 
@@ -107,20 +107,20 @@ class _Asked:
 
     def aligned(self, split: Split) -> Sequence[Row]:
         """The rows of a split with labels as indices of the classes asked for."""
-        called = self.called if self.labels else None
-        rows, note = align_rows(split, self.classes, classes=called, required=self.labels)
+        data_classes = self.data_classes if self.labels else None
+        rows, note = align_rows(split, self.classes, classes=data_classes, required=self.labels)
         if self.labels:
             self.tell(note)
         return rows
 
 
-def check_source(source: Any) -> None:
+def check_streamable(source: Any) -> None:
     """Refuse what cannot be streamed, before anything is loaded. The hub is not asked."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
             raise DataError(f"Records, rows or texts are streamed from something to iterate over, not {type(source)}.")
         return
-    name, path = short(source), Path(source)
+    name, path = shorten_path(source), Path(source)
     kind = kind_at(path)
     if kind == "file":
         if not path.name.lower().endswith(_STREAMED):
@@ -198,7 +198,7 @@ def _in_classes(
     if found is None or asked.classes is None:
         return rows
     try:
-        match = match_classes(found, asked.classes, given=asked.called)
+        match = match_classes(found, asked.classes, given=asked.data_classes)
     except OptionError as error:
         raise OptionError(f"{table.name}, {table.unit}s {table.numbers[0]} to {table.numbers[-1]}: {error}") from None
     if is_first:

@@ -50,7 +50,7 @@ def balanced_subset(ids: Sequence[str], labels: Sequence[int], *, size: int, see
     return np.array([chosen[place] for place in order], dtype=np.int64)
 
 
-def draw(
+def draw_subset(
     ids: Sequence[str], *, size: int, seed: int, labels: Sequence[int] | None = None
 ) -> Int[np.ndarray, " chosen"]:
     """The rows of a student as indices; with `labels`, balanced by them."""

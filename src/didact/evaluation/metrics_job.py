@@ -217,7 +217,7 @@ class MetricsJob:
             return "plausibility"
         found = verify(self.teacher, self.data)
         said = (
-            f"its answer stayed on {found.kept:.1%} of rows with all else drawn anew, and followed "
+            f"its answer stayed on {found.unchanged:.1%} of rows with all else drawn anew, and followed "
             f"{found.followed:.1%} of new rationales"
         )
         if found.verified:

@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from didact.files.atomic import with_folder, write_bytes
-from didact.files.sealed import read_json
+from didact.files.atomic import ensure_parent, write_bytes
+from didact.files.checksummed import read_json
 
 
 class JobKind(StrEnum):
@@ -76,7 +76,7 @@ class JobResult:
     def write_files(self, root: Path) -> None:
         """Write what came from another machine to where the job would have written it."""
         for name, content in self.files.items():
-            write_bytes(with_folder(root / name), content)
+            write_bytes(ensure_parent(root / name), content)
 
 
 @runtime_checkable

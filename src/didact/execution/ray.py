@@ -23,7 +23,7 @@ from didact import __version__
 from didact.errors import MissingExtraError, OptionError, RecordError, UnsupportedError
 from didact.execution.base import Job, JobResult, JobStatus, Manifest
 from didact.execution.process_pool import WORKER, WorkerProcess
-from didact.files.atomic import with_folder, write_bytes
+from didact.files.atomic import ensure_parent, write_bytes
 
 _RETRIES: Final = 5  # times that Ray repeats a task whose node or process is lost
 _AHEAD: Final = 2  # tasks in flight per task that can run at once: the next one waits where it will run
@@ -251,7 +251,7 @@ def _run_job(task: _Task, job: Job, files: Mapping[str, object]) -> JobResult:
     root.mkdir(mode=0o700, exist_ok=True)
     for name, reference in files.items():
         if not (root / name).is_file():
-            write_bytes(with_folder(root / name), ray.get(reference))
+            write_bytes(ensure_parent(root / name), ray.get(reference))
     if _worker is None or _worker[0] != task:
         if _worker is not None:
             _worker[1].stop()

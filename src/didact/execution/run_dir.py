@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Final
 
 from didact.errors import OptionError, RecordError
-from didact.files.atomic import with_folder, write_bytes
-from didact.files.remote import RUN, Remote, cache_of, is_url
-from didact.files.store import Record, key_of, opened
+from didact.files.atomic import ensure_parent, write_bytes
+from didact.files.remote import RUN_FILES, RemoteFolder, is_url, local_cache_dir
+from didact.files.store import StoredRecord, key_of, parse_record
 
 _BATCH: Final = 200  # cells that are fetched at a time
 _LATER: Final = 30.0  # seconds before a store that failed is tried again
@@ -79,8 +79,8 @@ class SyncedRunDirectory(RunDirectory):
     """
 
     def __init__(self, url: str, cache: Path | None = None) -> None:
-        self.remote = Remote(url)
-        super().__init__(cache_of(self.remote.url) if cache is None else cache, self.remote.url)
+        self.remote = RemoteFolder(url)
+        super().__init__(local_cache_dir(self.remote.url) if cache is None else cache, self.remote.url)
         self.taken: set[str] = set()  # cells that were fetched
         self._patterns: dict[str, None] = {}
         self._cells: set[str] = set()
@@ -125,7 +125,7 @@ class SyncedRunDirectory(RunDirectory):
             self._push(self._patterns)
             self._push_cells(sorted(self._cells - self._stored))
             if error is None:
-                for name in RUN:
+                for name in RUN_FILES:
                     if (self.folder / name).is_file():
                         self.remote.upload(self.folder / name, name)
         except RecordError as failed:
@@ -185,7 +185,7 @@ class SyncedRunDirectory(RunDirectory):
                 self._stored.add(key)
                 if not self._is_done_here(key):
                     assert content is not None
-                    path = with_folder(self.folder / "cells" / f"{key}.json")
+                    path = ensure_parent(self.folder / "cells" / f"{key}.json")
                     write_bytes(path.with_suffix(".parquet"), content)
                     write_bytes(path, sealed[f"cells/{key}.json"])
                     self.taken.add(key)
@@ -250,14 +250,14 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _record(content: bytes | None, key: str) -> Record | None:
+def _record(content: bytes | None, key: str) -> StoredRecord | None:
     """The record that was sealed so; None if it is missing or damaged."""
     try:
-        return None if content is None else opened(content, key, f"{key}.json")
+        return None if content is None else parse_record(content, key, f"{key}.json")
     except RecordError:
         return None
 
 
-def _vouches(record: Record, answers: bytes | None) -> bool:
+def _vouches(record: StoredRecord, answers: bytes | None) -> bool:
     """Whether these are the answers that the record was sealed with."""
     return answers is not None and hashlib.sha256(answers).hexdigest() == record.payload.get("outputs")

@@ -16,10 +16,10 @@ from didact import __version__
 from didact.core.explainer import Explainer
 from didact.errors import OptionError, RecordError, TrainingError
 from didact.explainers import CONFIG, EXPLAINERS, WEIGHTS
-from didact.files.atomic import new_folder, write_text
-from didact.files.paths import check_readable, kind_at, short
-from didact.files.sealed import check_tensors, read_json, write_json, write_tensors
-from didact.files.store import canonical
+from didact.files.atomic import atomic_folder, write_text
+from didact.files.checksummed import check_tensors, read_json, write_json, write_tensors
+from didact.files.paths import check_readable, kind_at, shorten_path
+from didact.files.store import canonical_json
 from didact.option_types import check_types
 from didact.registry import checked_options
 
@@ -99,7 +99,7 @@ def save_explainer(explainer: LearnedExplainer, folder: Path, *, overwrite: bool
     broken = [name for name, weights in explainer.learned_weights().items() if not weights.isfinite().all()]
     if broken:
         raise TrainingError(f"Weights of the explainer are NaN or infinite ({broken[0]}), so it is not saved.")
-    with new_folder(folder, overwrite=overwrite) as draft:
+    with atomic_folder(folder, overwrite=overwrite) as draft:
         write_tensors(draft / WEIGHTS, weights_of(explainer))
         write_json(draft / CONFIG, config_of(explainer), indent=2)
         write_text(draft / "README.md", _card(explainer))
@@ -107,7 +107,7 @@ def save_explainer(explainer: LearnedExplainer, folder: Path, *, overwrite: bool
 
 def load_explainer(source: str | Path, *, revision: str | None = None) -> LearnedExplainer:
     """The explainer in a folder, or on the hub as owner/name."""
-    folder = Path(source) if kind_at(source) == "folder" else _downloaded(short(source), revision)
+    folder = Path(source) if kind_at(source) == "folder" else _downloaded(shorten_path(source), revision)
     check_readable(folder)
     try:
         config = read_json(folder / CONFIG, advice=_LEARN_AGAIN)
@@ -142,7 +142,7 @@ def config_of(explainer: LearnedExplainer) -> dict[str, object]:
         "explainer": name_of(explainer),
         "options": explainer.options,
         **explainer.shape,
-        "learned": json.loads(canonical(dict(explainer.learned))),
+        "learned": json.loads(canonical_json(dict(explainer.learned))),
     }
 
 

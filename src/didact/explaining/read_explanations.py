@@ -15,10 +15,10 @@ from didact.core.teacher import Predictor
 from didact.core.words import word_index
 from didact.errors import DataError, OptionError
 from didact.explaining.input_rows import named_rows
-from didact.files.paths import check_readable, kind_at, short
+from didact.files.paths import check_readable, kind_at, shorten_path
 from didact.importers import FORMATS
 from didact.importers.align_rows import AlignedRows, align_rows
-from didact.importers.detect import detect_format, is_bare
+from didact.importers.detect import detect_format, is_scores_only
 from didact.importers.parsed import ImportOptions
 from didact.registry import checked_options, parse_spec, plain, unknown
 from didact.results.explanations import Explanations
@@ -82,11 +82,11 @@ def _brought(
     if isinstance(source, str | Path):
         source = Path(source)
         if kind_at(source) in ("nothing", "special"):
-            raise OptionError(f"There is no file or folder {short(source)} to read explanations from.")
+            raise OptionError(f"There is no file or folder {shorten_path(source)} to read explanations from.")
         check_readable(source)
         if format is None and is_ours(source):
             return _own(source, rows, method=method, kind=kind)
-    elif format is None and tokens is not None and is_bare(source):
+    elif format is None and tokens is not None and is_scores_only(source):
         source = {"scores": source}
     spec = parse_spec(format or detect_format(source))
     read = FORMATS.load(spec.name)
@@ -130,9 +130,9 @@ def _with_targets(maps: Explanations, teacher: Predictor | None) -> Explanations
     )
 
 
-def opened(given: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
+def opened(sources: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
     """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
-    several = list(given)
+    several = list(sources)
     foreign = [one for one in several if is_foreign(one)]
     if foreign and data is None:
         raise without_data(foreign)
@@ -233,8 +233,8 @@ def _explanations(
         word_index=np.concatenate(words),
         offsets=found.offsets,
         scores=found.scores,
-        targets=tuple(_called(given.target if target is None else target, classes) for given in found.given),
-        predictions=tuple(_called(given.prediction, classes) for given in found.given),
+        targets=tuple(_called(sources.target if target is None else target, classes) for sources in found.sources),
+        predictions=tuple(_called(sources.prediction, classes) for sources in found.sources),
         residuals=np.full(len(rows), np.nan),
     )
 

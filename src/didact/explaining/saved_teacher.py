@@ -17,7 +17,7 @@ from didact.core.row import Row
 from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import DidactError
-from didact.files.sealed import write_json
+from didact.files.checksummed import write_json
 from didact.models.load import RECORD, load_teacher
 
 _WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it

@@ -30,9 +30,9 @@ from didact.explaining.method_options import CommonOptions
 from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
 from didact.explaining.saved_teacher import TeacherSource, save_copy
 from didact.explaining.shard_store import Shard, ShardStore
-from didact.files.atomic import with_folder
-from didact.files.sealed import write_json
-from didact.files.store import canonical, key_of
+from didact.files.atomic import ensure_parent
+from didact.files.checksummed import write_json
+from didact.files.store import canonical_json, key_of
 from didact.viz.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class ExplainRunner:
             ids = tuple(row.id for row in rows)
             outputs = None if values is None else Outputs(self.job.teacher.task, ids, values)
             explanations = self.job.explain(rows, outputs)
-            explanations.save(with_folder(self.folder / self.content["shards"] / key))
+            explanations.save(ensure_parent(self.folder / self.content["shards"] / key))
         except DidactError as error:
             return JobResult(key, JobStatus.REFUSED, error=str(error), error_kind=kind_of(error))
         except Exception as error:  # of a model or a method
@@ -119,7 +119,7 @@ class ShardQueue:
     def write_manifest(self) -> Manifest:
         """Write what all shards have in common."""
         job, settings = self.job, self.job.settings
-        path = with_folder(self.folder / "manifest.json")
+        path = ensure_parent(self.folder / "manifest.json")
         if job.background is not None:
             write_whole_rows(self.folder / "background.parquet", job.background)
         content = {
@@ -178,7 +178,7 @@ class ShardQueue:
             save_explainer(explainer, self.folder / folder)
         for name, value in built.options.items():
             try:
-                canonical({name: value})
+                canonical_json({name: value})
             except (TypeError, ValueError) as error:
                 raise OptionError(
                     f"Option {name!r} is a {type(value).__name__}, and workers are told plain values alone. Give one, "

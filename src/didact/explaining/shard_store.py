@@ -19,7 +19,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
 from didact.explaining.job import ExplainJob
-from didact.files.atomic import with_folder
+from didact.files.atomic import ensure_parent
 from didact.files.store import key_of
 from didact.results.explanations import Explanations
 from didact.viz.progress import Progress
@@ -98,9 +98,9 @@ class ShardStore:
 
     def save(self, file: Path, shard: Explanations) -> None:
         try:
-            shard.save(with_folder(file))
+            shard.save(ensure_parent(file))
         except RecordError:  # another run may have finished and removed the folder: once more
-            shard.save(with_folder(file))
+            shard.save(ensure_parent(file))
 
     def progress(self) -> str:
         """What the same command would resume from: looked up, since a worker may finish before it can report."""
@@ -128,7 +128,7 @@ class ShardStore:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep the store to this run. The system releases the lock when the process dies."""
-        lock = FileLock(with_folder(self._lock), timeout=0)
+        lock = FileLock(ensure_parent(self._lock), timeout=0)
         try:
             lock.acquire()
         except Timeout:

@@ -12,7 +12,7 @@ from didact.core.fingerprint import invalidate_fingerprint
 from didact.core.row import Fingerprint, Row
 from didact.core.teacher import Predictor, Teacher
 from didact.core.threads import torch_threads
-from didact.data.stream import check_source, stream_rows
+from didact.data.stream import check_streamable, stream_rows
 from didact.errors import DataError, OptionError
 from didact.execution.process_pool import WORKER, ProcessPool
 from didact.explainers.default import default_method
@@ -22,7 +22,7 @@ from didact.explaining.saved_teacher import TeacherSource
 from didact.explaining.score_checks import warn_of_scores
 from didact.explaining.shard_jobs import ShardQueue
 from didact.explaining.shard_store import Shard, ShardStore
-from didact.files.atomic import check_new_file, write_through
+from didact.files.atomic import atomic_file, check_new_file
 from didact.limits import most_threads, shown
 from didact.models.load import load_teacher
 from didact.results.explanations_parquet import cautions_in, is_explanations, join_files, residuals_in
@@ -110,7 +110,7 @@ def explain_stream(
     method = str(method) if isinstance(method, Path) else method
     if stream.workers:
         _check_named(teacher, method)
-    check_source(data)
+    check_streamable(data)
     path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
     with torch_threads(stream.threads):
         opened = (
@@ -174,7 +174,7 @@ class _Shards:
         options, job = self.options, self.job
         source = stream_rows(
             data, size=options.shard, task=job.teacher.task, columns=options.columns, classes=job.teacher.classes,
-            called=options.classes, split=options.split, labels=job.common.target == "gold", data_dir=options.data_dir,
+            data_classes=options.classes, split=options.split, labels=job.common.target == "gold", data_dir=options.data_dir,
             seed=seed, notes=options.notes,
         )  # fmt: skip
         total = options.expected(source.total)
@@ -220,7 +220,7 @@ class _Shards:
         if not self.options.overwrite:
             fingerprints = self.job.fingerprints | {"data": str(self._data)}
             self.job.check_origin(path, fingerprints, advice=f" {self.store.progress()}")
-        with write_through(path) as draft:
+        with atomic_file(path) as draft:
             join_files(self._files, draft, data=str(self._data))
         self.store.clear_all()
         return Streamed(path, self.rows, len(self._files), self.store.reused)

@@ -16,13 +16,13 @@ from typing import Final
 from safetensors import SafetensorError
 
 from didact.errors import DataError, OptionError, RecordError
-from didact.files.paths import kind_at, reason_of, short
+from didact.files.paths import kind_at, reason_of, shorten_path
 from didact.viz import GENERATOR
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file at once. Two processes may write the same path; one of them wins, whole."""
-    with write_through(path) as draft, draft.open("wb") as file:
+    with atomic_file(path) as draft, draft.open("wb") as file:
         file.write(content)
 
 
@@ -39,7 +39,7 @@ def write_text(path: Path, content: str) -> None:
 
 
 @contextmanager
-def write_through(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """A draft file that becomes `path` when the block ends well: for what is too large to hold in memory.
 
     Every file that didact writes is written here. A link stays, and the file it names is replaced. A device, a pipe, a
@@ -84,7 +84,7 @@ def _resolved(path: Path, kind: str) -> Path:
         if "\0" in str(path):
             raise ValueError("a name cannot hold a null character")
     except (OSError, RuntimeError, ValueError) as error:
-        raise OptionError(f"Could not write {short(path)}: {reason_of(error)}. Choose another {kind}.") from None
+        raise OptionError(f"Could not write {shorten_path(path)}: {reason_of(error)}. Choose another {kind}.") from None
     return target
 
 
@@ -151,7 +151,7 @@ def check_output_folder(path: Path) -> Path:
     return path
 
 
-def is_page(path: Path) -> bool:
+def is_didact_page(path: Path) -> bool:
     """Whether a file is an HTML page that didact wrote."""
     try:
         with path.open("rb") as file:
@@ -186,12 +186,12 @@ def _is_explainer(folder: Path) -> bool:
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Iterator[Path]:
+def atomic_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = False) -> Iterator[Path]:
     """A draft folder that becomes `path` when the block ends well, and vanishes when it does not.
 
     `is_own` is for a folder inside a run, that only didact names: whatever is there is replaced.
     """
-    path = check_new_folder(path, overwrite=overwrite, is_own=is_own)
+    path = check_new_folder(path, overwrite=overwrite, is_in_run=is_in_run)
     draft = _draft(path)
     try:
         draft.mkdir()
@@ -208,7 +208,7 @@ def new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> 
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = False) -> Path:
+def check_new_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = False) -> Path:
     """The absolute path, if a folder can be made there: asked before hours of work, not after.
 
     With `overwrite` a folder may be there if it is empty or didact made it.
@@ -219,7 +219,7 @@ def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = Fals
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
     if exists and not path.is_dir():
         raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
-    if exists and not is_own and not _is_made_by_us(path):
+    if exists and not is_in_run and not _is_made_by_us(path):
         raise OptionError(
             f"{path} was not made by didact: it holds neither didact.json (of a model) nor the config.json of a "
             "learned explainer. --overwrite replaces only such folders. Choose another folder."
@@ -228,7 +228,7 @@ def check_new_folder(path: Path, *, overwrite: bool = False, is_own: bool = Fals
     return path
 
 
-def with_folder(path: Path) -> Path:
+def ensure_parent(path: Path) -> Path:
     """The path, whose folder is there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def with_folder(path: Path) -> Path:
     return path
 
 
-def sweep(folder: Path, *, inside: Sequence[str] = ()) -> None:
+def remove_stale_drafts(folder: Path, *, inside: Sequence[str] = ()) -> None:
     """Remove drafts that a killed run left. A draft lives for moments, so old ones belong to nobody.
 
     The folder may hold other people's files: only what is named as our drafts are, there and in the folders `inside`,
@@ -263,7 +263,7 @@ def _probe(path: Path) -> None:
         probe.mkdir()
         probe.rmdir()
     except (OSError, ValueError) as error:
-        raise RecordError(f"Could not write {short(path)}: {reason_of(error)}. Choose another place.") from error
+        raise RecordError(f"Could not write {shorten_path(path)}: {reason_of(error)}. Choose another place.") from error
 
 
 def _replace(draft: Path, path: Path) -> None:

@@ -14,7 +14,7 @@ def kind_at(path: Path | str) -> Kind:
     try:
         mode = Path(path).stat().st_mode
     except PermissionError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_path_error(path, error) from None
     except (OSError, ValueError):
         return "nothing"
     if stat.S_ISDIR(mode):
@@ -32,20 +32,20 @@ def check_readable(path: Path) -> None:
         else:
             path.open("rb").close()
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_path_error(path, error) from None
 
 
-def unreadable(path: Path | str, error: OSError) -> OptionError:
+def unreadable_path_error(path: Path | str, error: OSError) -> OptionError:
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     advice = " Ask its owner for the right to read it." if isinstance(error, PermissionError) else ""
-    return OptionError(f"{short(path)} cannot be read: {reason}.{advice}")
+    return OptionError(f"{shorten_path(path)} cannot be read: {reason}.{advice}")
 
 
 def reason_of(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def short(path: Path | str) -> str:
+def shorten_path(path: Path | str) -> str:
     """The path, cut in the middle where it is too long to read."""
     text = str(path)
     return text if len(text) <= 200 else f"{text[:90]}…{text[-90:]} ({len(text):,} characters)"

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from didact.errors import DidactError, MissingExtraError, OptionError, RecordError
-from didact.files.atomic import with_folder, write_bytes
+from didact.files.atomic import ensure_parent, write_bytes
 
 T = TypeVar("T")
 
 # What a finished run leaves beside its folders; the last says that all is there.
-RUN: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json", "run.json")
+RUN_FILES: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json", "run.json")
 _EXTRA: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
 # Where folders are but parts of names: nothing has to be made before a file is written.
 _FLAT: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
@@ -36,12 +36,12 @@ def is_url(place: object) -> bool:
     return isinstance(place, str) and "://" in text
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """The URL, if it names a place and says nothing that must not be written down."""
     parts = urlsplit(url)
     if parts.password is not None or (parts.username and parts.scheme in ("s3", "s3a", "gs", "gcs")):
         raise OptionError(
-            f"The URL {without_secrets(url)} holds a name or a password, which would be seen in every list of "
+            f"The URL {redact_secrets(url)} holds a name or a password, which would be seen in every list of "
             "processes. Leave it out: environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a profile "
             "(AWS_PROFILE) say who you are."
         )
@@ -55,7 +55,7 @@ def checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def without_secrets(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """What a library said, without what the environment keeps secret and without passwords in URLs."""
     text = re.sub(r"//[^/\s]*@", "//…@", text)
     for name, value in os.environ.items():
@@ -64,7 +64,7 @@ def without_secrets(text: str) -> str:
     return text
 
 
-class Remote:
+class RemoteFolder:
     """Files by name, below one URL. What fails is a `RecordError`; s3fs tries again by itself before that.
 
     An object is written whole or not at all on S3 and its like. Elsewhere half of one may be left, so whoever reads
@@ -72,7 +72,7 @@ class Remote:
     """
 
     def __init__(self, url: str) -> None:
-        self.url = checked_url(url)
+        self.url = check_url(url)
         self.protocol = urlsplit(url).scheme
         self._system, root = _opened(self.url, self.protocol)
         self._root = root.rstrip("/")
@@ -126,7 +126,7 @@ class Remote:
 
     def download(self, name: str, path: Path) -> bool:
         """Write a file of any size here, whole or not at all; False if there is none there."""
-        draft = with_folder(path).with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        draft = ensure_parent(path).with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
             self._call(f"read {name} in", lambda: self._system.get_file(self._path(name), str(draft)))
             draft.replace(path)
@@ -193,31 +193,31 @@ class Remote:
         )
 
 
-def cache_of(url: str) -> Path:
+def local_cache_dir(url: str) -> Path:
     """Where the files of a store are kept on this machine."""
     from didact.files.store import key_of
 
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "didact" / "stores" / key_of({"url": checked_url(url)})
+    return (Path(base) if base else Path.home() / ".cache") / "didact" / "stores" / key_of({"url": check_url(url)})
 
 
-def fetched_run(url: str) -> Path:
+def fetch_run(url: str) -> Path:
     """A folder of this machine with what a finished run left in a store, as far as tables and reports need it.
 
     It is not the cache in which a run on that store works: that may be ahead of the store.
     """
-    remote = Remote(url)
-    found = remote.read_all(RUN)
+    remote = RemoteFolder(url)
+    found = remote.read_all(RUN_FILES)
     if "comparison.json" not in found:
         raise OptionError(
             f"{remote.url} holds no finished comparison, or is not there. Run `didact compare … --out {remote.url}` "
             "first (the same command goes on where it was stopped)."
         )
-    folder = cache_of(url)
+    folder = local_cache_dir(url)
     folder = folder.with_name(f"{folder.name}-read")
-    for name in RUN:
+    for name in RUN_FILES:
         if name in found:
-            write_bytes(with_folder(folder / name), found[name])
+            write_bytes(ensure_parent(folder / name), found[name])
         else:
             (folder / name).unlink(missing_ok=True)
     for name, size in remote.list("measured").items():
@@ -247,5 +247,5 @@ def _opened(url: str, protocol: str) -> tuple[Any, str]:
 
 
 def _reason(error: Exception) -> str:
-    said = " ".join(without_secrets(str(error)).split())[:300] or type(error).__name__
+    said = " ".join(redact_secrets(str(error)).split())[:300] or type(error).__name__
     return said if said.endswith(".") else f"{said}."

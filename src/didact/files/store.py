@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from didact.errors import RecordError
-from didact.files.atomic import with_folder, write_text
+from didact.files.atomic import ensure_parent, write_text
 
 
 def key_of(spec: Mapping[str, object]) -> str:
     """A key that hashes everything a result depends on. The order of the entries does not matter."""
-    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+    return hashlib.sha256(canonical_json(spec).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
-class Record:
+class StoredRecord:
     """The outcome of one piece of work. A failure is a record too, never a hole."""
 
     key: str
@@ -29,7 +29,7 @@ class UnreadableError(RecordError):
     """A file is there and the system refuses to read it. It is not taken for missing: its content may be fine."""
 
 
-def unreadable(path: Path, error: OSError) -> UnreadableError:
+def unreadable_error(path: Path, error: OSError) -> UnreadableError:
     return UnreadableError(
         f"Could not read {path}: {error.strerror or error}. Make it readable, or remove it to have it computed again."
     )
@@ -41,19 +41,21 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, record: Record) -> None:
+    def save(self, record: StoredRecord) -> None:
         body = {"key": record.key, "status": record.status, "payload": dict(record.payload)}
-        write_text(with_folder(self._path(record.key)), canonical({"body": body, "checksum": _checksum(body)}) + "\n")
+        write_text(
+            ensure_parent(self._path(record.key)), canonical_json({"body": body, "checksum": _checksum(body)}) + "\n"
+        )
 
-    def load(self, key: str) -> Record:
+    def load(self, key: str) -> StoredRecord:
         path = self._path(key)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             raise RecordError(f"There is no record {key} in {self.folder}.") from None
         except OSError as error:
-            raise unreadable(path, error) from error
-        return opened(content, key, path)
+            raise unreadable_error(path, error) from error
+        return parse_record(content, key, path)
 
     def is_done(self, key: str) -> bool:
         try:
@@ -70,13 +72,13 @@ class Store:
         return self.folder / f"{key}.json"
 
 
-def opened(content: bytes, key: str, path: Path | str) -> Record:
+def parse_record(content: bytes, key: str, path: Path | str) -> StoredRecord:
     """The record that was sealed as this content; `path` is named where it is damaged."""
     try:
         sealed = json.loads(content)
         body = sealed["body"]
         intact = sealed["checksum"] == _checksum(body) and body["key"] == key
-        record = Record(key, body["status"], body["payload"])
+        record = StoredRecord(key, body["status"], body["payload"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
     if not intact:
@@ -84,10 +86,10 @@ def opened(content: bytes, key: str, path: Path | str) -> Record:
     return record
 
 
-def canonical(value: object) -> str:
+def canonical_json(value: object) -> str:
     """JSON that is the same for the same content."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _checksum(body: Mapping[str, object]) -> str:
-    return hashlib.sha256(canonical(body).encode()).hexdigest()
+    return hashlib.sha256(canonical_json(body).encode()).hexdigest()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import RecordError
-from didact.files.atomic import with_folder, write_bytes
-from didact.files.store import canonical, unreadable
+from didact.files.atomic import ensure_parent, write_bytes
+from didact.files.store import canonical_json, unreadable_error
 
 FORMAT: Final = 1  # a header that names none has this one
 _KEY: Final = b"didact"
@@ -35,10 +35,10 @@ def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
     content = pyarrow.table(arrays)
     about = dict(table.about)
     header = {"about": about, "checksum": _checksum(_lists(content), about)}
-    content = content.replace_schema_metadata({_KEY: canonical(header).encode()})
+    content = content.replace_schema_metadata({_KEY: canonical_json(header).encode()})
     buffer = io.BytesIO()
     parquet.write_table(content, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
-    write_bytes(with_folder(path), buffer.getvalue())
+    write_bytes(ensure_parent(path), buffer.getvalue())
     return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
@@ -55,7 +55,7 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
     except FileNotFoundError:
         raise RecordError(f"There is no file {path}; it will be computed again.") from None
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_error(path, error) from error
     if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
         raise _damaged(path)
     try:
@@ -84,7 +84,7 @@ def _lists(table: Any) -> dict[str, list[Any]]:
 
 def _checksum(columns: Mapping[str, Sequence[Any]], about: Mapping[str, object]) -> str:
     """A hash of everything that is kept: Parquet's own cover its pages and not its header."""
-    digest = hashlib.sha256(canonical(dict(about)).encode())
+    digest = hashlib.sha256(canonical_json(dict(about)).encode())
     for name, column in columns.items():
         digest.update(repr(name).encode())
         for value in column:

@@ -72,18 +72,18 @@ def read_archive(path: Path, *, example: str, advice: str) -> dict[str, np.ndarr
             return {name: archive[name] for name in archive.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, MemoryError) as error:
         raise DataError(
-            f"{path} cannot be read as an .npz archive; it may be cut off. Write it again. ({reason_of(error)})"
+            f"{path} cannot be read as an .npz archive; it may be cut off. Write it again. ({first_line(error)})"
         ) from None
     except ValueError as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
             f"{path} holds pickled objects, or is no .npz archive. didact never unpickles: {advice}. "
-            f"({reason_of(error)})"
+            f"({first_line(error)})"
         ) from None
 
 
-def reason_of(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The first line of what a library says."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 

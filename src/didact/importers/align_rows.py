@@ -19,7 +19,7 @@ _ROUNDING: Final = 1e-2  # by which scores of half precision, or printed with fe
 class AlignedRows:
     """Units of the data's own texts. `rows` are places in the data; `special` tokens were left out."""
 
-    given: tuple[ParsedRow, ...]
+    sources: tuple[ParsedRow, ...]
     rows: tuple[int, ...]
     bounds: Int[np.ndarray, " bound"]
     tokens: tuple[str, ...]
@@ -35,17 +35,17 @@ def align_rows(parsed: ParsedFile, rows: Sequence[Row], *, kind: str | None = No
     faults = list(parsed.faults)
     if not parsed.rows and not faults:
         raise DataError(f"{parsed.name} holds no rows.")
-    by_order = bool(parsed.rows) and all(given.id is None for given in parsed.rows)
+    by_order = bool(parsed.rows) and all(sources.id is None for sources in parsed.rows)
     matched = _ordered(parsed, rows, faults, order=order) if by_order else _named(parsed, rows, faults)
     units: list[tuple[str, Span, float]] = []
     counts: list[int] = []
     special = 0
-    for given, row in matched:
+    for sources, row in matched:
         try:
-            mine, dropped = _units(given, rows[row], kind)
+            mine, dropped = _units(sources, rows[row], kind)
         except Fault as fault:
             name = f" (row {rows[row].id!r})"
-            faults.append(f"{parsed.name} {given.where}{name}: {fault}")
+            faults.append(f"{parsed.name} {sources.where}{name}: {fault}")
             continue
         units += mine
         counts.append(len(mine))
@@ -55,7 +55,7 @@ def align_rows(parsed: ParsedFile, rows: Sequence[Row], *, kind: str | None = No
         raise DataError(f"{parsed.name} cannot be read, and nothing of it was loaded.{how}", faults)
     places = np.array([place for _, place, _ in units], dtype=np.int64).reshape(-1, 3)
     return AlignedRows(
-        given=tuple(given for given, _ in matched),
+        sources=tuple(sources for sources, _ in matched),
         rows=tuple(row for _, row in matched),
         bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         tokens=tuple(token for token, _, _ in units),
@@ -84,26 +84,28 @@ def _named(parsed: ParsedFile, rows: Sequence[Row], faults: list[str]) -> list[t
     known = {row.id: place for place, row in enumerate(rows)}
     found: list[tuple[ParsedRow, int]] = []
     first: dict[str, str] = {}
-    for given in parsed.rows:
-        start = f"{parsed.name} {given.where}"
-        if given.id is None:
+    for sources in parsed.rows:
+        start = f"{parsed.name} {sources.where}"
+        if sources.id is None:
             faults.append(f"{start}: has no id, and other rows have one")
-        elif given.id not in known:
-            faults.append(f"{start} (row {given.id!r}): the data have no row of this id; theirs are {_few(known)}")
-        elif given.id in first:
-            faults.append(f"{start} (row {given.id!r}): the id stands twice, first in {first[given.id]}")
+        elif sources.id not in known:
+            faults.append(f"{start} (row {sources.id!r}): the data have no row of this id; theirs are {_few(known)}")
+        elif sources.id in first:
+            faults.append(f"{start} (row {sources.id!r}): the id stands twice, first in {first[sources.id]}")
         else:
-            found.append((given, known[given.id]))
-            first[given.id] = given.where
+            found.append((sources, known[sources.id]))
+            first[sources.id] = sources.where
     return found
 
 
-def _units(given: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str, Span, float]], int]:
+def _units(sources: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str, Span, float]], int]:
     """What stands in the texts, and how many tokens do not."""
-    tokens, scores = given.tokens, given.scores
+    tokens, scores = sources.tokens, sources.scores
     if len(tokens) != len(scores):
         raise Fault(f"has {len(tokens)} tokens and {len(scores)} scores; each token has one")
-    places = given.places if given.places is not None else align(tokens, row.texts, _segments(given, len(row.texts)))
+    places = (
+        sources.places if sources.places is not None else align(tokens, row.texts, _segments(sources, len(row.texts)))
+    )
     units = []
     for number, (token, place, score) in enumerate(zip(tokens, places, scores.tolist(), strict=True), 1):
         if place is None:
@@ -123,13 +125,13 @@ def _units(given: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str
     return units, len(tokens) - len(units)
 
 
-def _segments(given: ParsedRow, texts: int) -> Sequence[int] | None:
+def _segments(sources: ParsedRow, texts: int) -> Sequence[int] | None:
     """The text of each token; None where that is not told, or all are said to be of the first."""
-    told = given.segments
+    told = sources.segments
     if told is None:
         return None
-    if len(told) != len(given.tokens):
-        raise Fault(f"has {len(given.tokens)} tokens and {len(told)} segments; each token has one")
+    if len(told) != len(sources.tokens):
+        raise Fault(f"has {len(sources.tokens)} tokens and {len(told)} segments; each token has one")
     last = max(told, default=0)
     if last >= texts:
         raise Fault(f"has tokens of segment {last} (counted from 0), and the row has {texts} text{'s'[: texts - 1]}")

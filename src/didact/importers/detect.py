@@ -66,7 +66,7 @@ def _of_object(source: Any) -> str | None:
         return "captum"
     if isinstance(source, Sequence) and source and isinstance(source[0], dict):
         return _of_record(source[0])
-    if is_bare(source):
+    if is_scores_only(source):
         raise OptionError(
             f"Scores alone ({type(source).__name__}) do not say which tokens they belong to. Give (scores, tokens), "
             "with one list of tokens for each row: read_explanations((scores, tokens), rows)."
@@ -74,13 +74,13 @@ def _of_object(source: Any) -> str | None:
     return None
 
 
-def is_bare(source: Any) -> bool:
+def is_scores_only(source: Any) -> bool:
     """Whether this is nothing but numbers: a tensor, an array, or lists of either or of numbers."""
     if hasattr(source, "ndim") and hasattr(source, "dtype"):
         return True
     if not isinstance(source, list) or not source:
         return False
-    return isinstance(source[0], int | float) or is_bare(source[0])
+    return isinstance(source[0], int | float) or is_scores_only(source[0])
 
 
 def _of_record(record: Mapping[str, object]) -> str | None:

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from didact.core.row import Row, Span
 from didact.data import fields
 from didact.errors import OptionError, ShapeError
-from didact.files.atomic import with_folder, write_text
+from didact.files.atomic import ensure_parent, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
 from didact.results.explanations import Explanations
@@ -156,7 +156,7 @@ def write_eraser(
             chances = dict(zip(maps.classes, probabilities[number].tolist(), strict=True))
             record |= {"classification": max(chances, key=chances.__getitem__), "classification_scores": chances}
         lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
-    write_text(with_folder(Path(path)), "".join(lines))
+    write_text(ensure_parent(Path(path)), "".join(lines))
 
 
 def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, object]]:

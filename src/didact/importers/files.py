@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from didact.errors import DataError
-from didact.files.unpack import gunzip, read_archive, reason_of
+from didact.files.unpack import first_line, gunzip, read_archive
 from didact.importers.parsed import ParsedFile, shown
 
 
@@ -24,7 +24,7 @@ def content_of(path: Path) -> str:
         if content[:2] == b"\x1f\x8b":
             content = gunzip(content, str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({reason_of(error)}).") from None
+        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({first_line(error)}).") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not content.strip():
@@ -44,7 +44,7 @@ def document(path: Path) -> Any:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path} is cut off or broken: no JSON can be read from it ({reason_of(error)}). Write or copy it again."
+            f"{path} is cut off or broken: no JSON can be read from it ({first_line(error)}). Write or copy it again."
         ) from None
 
 
@@ -64,7 +64,7 @@ def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, object]]
             one = json.loads(line)
         except (ValueError, RecursionError) as error:
             how = "cut off or broken" if number == len(lines) else "broken"
-            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({reason_of(error)})")
+            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({first_line(error)})")
             continue
         found += _objects([one], "line", into, first=number)
     return found

@@ -36,7 +36,7 @@ from didact.explaining.explain import explain
 from didact.explaining.input_rows import asks_for_gold
 from didact.explaining.score_checks import unjudged
 from didact.files.atomic import check_new_folder, write_text
-from didact.files.sealed import read_json, write_json
+from didact.files.checksummed import read_json, write_json
 from didact.learned.smat import METRICS_FILE, checked_training
 from didact.learning.fit import Training
 from didact.learning.l2e import DEFAULTS, PAPER, L2EExamples, L2EResult, split_indices, train_network

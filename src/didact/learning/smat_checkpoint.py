@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from didact.errors import RecordError
-from didact.files.sealed import check_tensors, write_tensors
+from didact.files.checksummed import check_tensors, write_tensors
 from didact.learning.hypergradient import Route
 from didact.learning.smat_options import MixEpoch
 

@@ -21,8 +21,8 @@ from didact.data.load import load_data
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DataError, OptionError, TrainingError
-from didact.files.atomic import check_new_folder, new_folder
-from didact.files.sealed import hash_of_file
+from didact.files.atomic import atomic_folder, check_new_folder
+from didact.files.checksummed import hash_of_file
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
 from didact.models.load import RECORD, RECORD_VERSION, WEIGHTS, checked_device
@@ -148,7 +148,7 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
     broken = [name for name, weights in model.state_dict().items() if not weights.isfinite().all()]
     if broken:
         raise TrainingError(f"Weights of the model are NaN or infinite ({broken[0]}), so it is not saved.")
-    with new_folder(folder, overwrite=overwrite) as draft:
+    with atomic_folder(folder, overwrite=overwrite) as draft:
         model.save(draft)
         _write(draft / "metrics.json", model.record.get("metrics", {}))
         weights = {path.name: hash_of_file(path) for path in sorted(draft.glob("*.safetensors"))}
@@ -184,7 +184,11 @@ def _measured(model: Model, data: Dataset) -> dict[str, object]:
             found[f"{name}_rows"] = len(rows)
     if isinstance(data, PlantedDataset):
         checked = verify(model, data)
-        found |= {"kept": _number(checked.kept), "followed": _number(checked.followed), "verified": checked.verified}
+        found |= {
+            "kept": _number(checked.unchanged),
+            "followed": _number(checked.followed),
+            "verified": checked.verified,
+        }
     return found
 
 

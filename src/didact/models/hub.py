@@ -12,7 +12,7 @@ from typing import Final
 from safetensors import SafetensorError
 
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
-from didact.files.paths import kind_at, short
+from didact.files.paths import kind_at, shorten_path
 from didact.models import MODELS
 from didact.registry import unknown
 
@@ -39,7 +39,7 @@ def check_folder(name: str) -> None:
         raise UnknownNameError(f"{name!r} is a file. Name the folder of a model: the one that has a config.json.")
     if looks_like_path(name):
         raise UnknownNameError(
-            f"There is no folder {short(name)!r}.{_nearest(folder)} Name the folder that didact train --out or "
+            f"There is no folder {shorten_path(name)!r}.{_nearest(folder)} Name the folder that didact train --out or "
             "save_pretrained wrote, or a model on the Hugging Face hub (name, or owner/name)."
         )
 

@@ -16,8 +16,8 @@ from didact.core.model import Model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError, UnsupportedError
+from didact.files.checksummed import damaged_error, hash_of_file
 from didact.files.paths import check_readable, kind_at
-from didact.files.sealed import damaged, hash_of_file
 from didact.models.accelerate_hooks import AUTO, check_accelerate
 from didact.models.hub import check_folder
 from didact.models.native import load_native
@@ -207,7 +207,7 @@ def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:
         if kind_at(path) == "file":
             check_readable(path)
             if hash_of_file(path) != checksum:
-                raise damaged(path, f"its checksum is not the one in {RECORD}", _RESTORE)
+                raise damaged_error(path, f"its checksum is not the one in {RECORD}", _RESTORE)
 
 
 def checked_device(device: str | torch.device) -> torch.device:

@@ -18,7 +18,7 @@ from didact.core.model import Model, Row, require_model
 from didact.core.task import Task, task_named
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
-from didact.files.sealed import read_json, write_json
+from didact.files.checksummed import read_json, write_json
 from didact.models import MODELS
 from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
 from didact.models.build import is_native, native_model

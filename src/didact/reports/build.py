@@ -11,8 +11,15 @@ from markupsafe import Markup
 
 from didact import __version__
 from didact.errors import OptionError
-from didact.files.atomic import check_new_file, check_output_folder, is_page, with_folder, write_bytes, write_text
-from didact.files.remote import Remote, is_url
+from didact.files.atomic import (
+    check_new_file,
+    check_output_folder,
+    ensure_parent,
+    is_didact_page,
+    write_bytes,
+    write_text,
+)
+from didact.files.remote import RemoteFolder, is_url
 from didact.reports.section import Header, Section
 from didact.reports.sections import (
     agreement,
@@ -76,7 +83,7 @@ def report(
     sections = parts_of(comparison, [StudyAnalysis.load(study) for study in studies])
     target = write(comparison, sections, path, figures=figures, title=title, overwrite=overwrite)
     if path is None and is_url(folder):
-        Remote(str(folder)).upload(target, FILE)
+        RemoteFolder(str(folder)).upload(target, FILE)
     return target
 
 
@@ -92,10 +99,10 @@ def write(
     """The page into its file, charts and tables into theirs."""
     target = run.folder / FILE if path is None else Path(path)
     if path is not None:
-        check_new_file(target, overwrite=overwrite, replaces=is_page)
+        check_new_file(target, overwrite=overwrite, replaces=is_didact_page)
     if figures is not None:
         check_output_folder(Path(figures))
-    with_folder(target)
+    ensure_parent(target)
     write_text(target, page(run, sections, title))
     if figures is not None:
         export(sections, Path(figures), title=title)
@@ -122,7 +129,7 @@ def study_page(folder: Path | str, path: Path | str | None = None, *, figures: P
     """
     study = StudyAnalysis.load(folder)
     sections = [people.section(study, is_alone=True)]
-    target = study.folder / STUDY_FILE if path is None else with_folder(Path(path))
+    target = study.folder / STUDY_FILE if path is None else ensure_parent(Path(path))
     title = f"didact: {study.title or 'a study with people'}"
     write_text(target, document(title, _study_header(study), sections))
     if figures is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from didact.errors import OptionError, RecordError
-from didact.files.atomic import check_new_file, with_folder, write_bytes
+from didact.files.atomic import check_new_file, ensure_parent, write_bytes
 from didact.files.table_io import Table, read_table, write_table
 from didact.registry import unknown
 from didact.results.documents import BROKEN, VERSION, Fields, check_version, plain
@@ -292,7 +292,7 @@ def draw(many: Sequence[Agreement], path: Path | str, each: str | None = None) -
     path = Path(path)
     kind = _picture_kind(path)
     squares = [square for one in many for square in one.squares(each)]
-    write_bytes(with_folder(path), picture_of(squares, kind, caution=CAUTION))
+    write_bytes(ensure_parent(path), picture_of(squares, kind, caution=CAUTION))
 
 
 def check_picture(path: Path, *, overwrite: bool = False) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError
-from didact.files.atomic import with_folder, write_bytes, write_text
-from didact.files.remote import fetched_run, is_url
+from didact.files.atomic import ensure_parent, write_bytes, write_text
+from didact.files.remote import fetch_run, is_url
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable
 from didact.results.documents import list_of, load_document, save_document
@@ -272,7 +272,7 @@ class Comparison:
 
     def save(self, path: Path | str) -> None:
         """Write the table as .json, .csv or .parquet. The run's own folder holds it already."""
-        path = with_folder(Path(path))
+        path = ensure_parent(Path(path))
         if path.suffix == ".json":
             save_document(path, self.to_document(), VERSION)
         elif path.suffix == ".csv":
@@ -287,7 +287,7 @@ class Comparison:
     @classmethod
     def load(cls, folder: Path | str) -> "Comparison":
         """What a run kept in its folder, or in a store (a URL). The students' answers stay where they are."""
-        folder = fetched_run(str(folder)) if is_url(folder) else Path(folder)
+        folder = fetch_run(str(folder)) if is_url(folder) else Path(folder)
         if not folder.is_dir():
             raise OptionError(
                 f"There is no folder {folder}. Name the folder that `didact compare … --out FOLDER` wrote."

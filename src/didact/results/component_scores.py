@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from didact.errors import OptionError, RecordError, ShapeError
-from didact.files.atomic import with_folder
-from didact.files.sealed import check_tensors, write_tensors
+from didact.files.atomic import ensure_parent
+from didact.files.checksummed import check_tensors, write_tensors
 from didact.results.explanations import Explanations
 
 _AGAIN: Final = "Run the same command again: the scores will be computed again."
@@ -47,7 +47,7 @@ class ComponentScores:
         """Two files: the maps as .parquet, the values beside them as .safetensors."""
         about = {"names": json.dumps(list(self.names), ensure_ascii=False)}
         content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
-        write_tensors(with_folder(path.with_suffix(".safetensors")), content)
+        write_tensors(ensure_parent(path.with_suffix(".safetensors")), content)
         self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
 
     @staticmethod

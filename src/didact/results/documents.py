@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 from pydantic import TypeAdapter
 
 from didact.errors import OptionError, RecordError
-from didact.files.atomic import with_folder
-from didact.files.sealed import damaged, missing_entry, read_json, write_json
+from didact.files.atomic import ensure_parent
+from didact.files.checksummed import damaged_error, describe_entry_error, read_json, write_json
 
 VERSION: Final = "version"  # the entry that names the schema of a document; without it, it is 1
 NOT_STORED: Final = {"stored": False}  # metadata of a field that is no part of the document
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 def save_document(path: Path, document: Mapping[str, object], version: int, *, indent: int | None = None) -> None:
     """Write a document with its schema version and a checksum, whole or not at all."""
-    write_json(with_folder(path), {**plain(document), VERSION: version}, indent=indent)
+    write_json(ensure_parent(path), {**plain(document), VERSION: version}, indent=indent)
 
 
 def load_document(
@@ -44,7 +44,7 @@ def load_document(
         check_version(document, newest, path)
         return read(document)
     except BROKEN as error:
-        raise damaged(path, missing_entry(error), advice) from error
+        raise damaged_error(path, describe_entry_error(error), advice) from error
 
 
 def validated(kind: type[T]) -> Callable[[Mapping[str, object]], T]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import OptionError, RecordError, ShapeError
-from didact.files.atomic import with_folder, write_bytes
+from didact.files.atomic import ensure_parent, write_bytes
 from didact.registry import Spec
 from didact.results.documents import number
 from didact.results.explanations_checks import check_explanations, plain_alignment, plain_options
@@ -236,7 +236,7 @@ class Explanations(Sequence[RowExplanation]):
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, whole or not at all. The same content always gives the same bytes."""
         content = to_parquet(self)
-        write_bytes(with_folder(Path(path)), content)
+        write_bytes(ensure_parent(Path(path)), content)
 
     @classmethod
     def load(cls, path: Path | str) -> "Explanations":

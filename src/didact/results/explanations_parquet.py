@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import DataError, DidactError, RecordError
-from didact.files.sealed import checksum_of
-from didact.files.store import canonical
+from didact.files.checksummed import checksum_of
+from didact.files.store import canonical_json
 from didact.results.ragged import bounds_of
 from didact.results.task_kinds import kind_of
 
@@ -70,7 +70,7 @@ def to_parquet(maps: "Explanations") -> bytes:
             columns["alignments"] = pyarrow.array(spans, pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int64()))))
     except UnicodeEncodeError as error:
         raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
-    table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical(header).encode()})
+    table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical_json(header).encode()})
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, **_HOW)
     return buffer.getvalue()
@@ -95,7 +95,7 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
     header |= {"cautions": cautions} if any(cautions) else {}  # one list per shard
     header["checksum"] = checksum_of(header)  # of the header: each row group has its own
     first = _with_all_columns(parquet.read_table(parts[0], memory_map=False))
-    schema = first.schema.with_metadata({_KEY: canonical(header).encode()})
+    schema = first.schema.with_metadata({_KEY: canonical_json(header).encode()})
     try:
         with parquet.ParquetWriter(path, schema, **_HOW) as writer:
             for part in parts:
@@ -263,7 +263,7 @@ def _checksum(maps: "Explanations") -> str:
     words += [] if maps.alignments is None else [maps.alignments]  # files without them stay what they were
     words += [maps.labels] if any(label is not None for label in maps.labels) else []
     words += [{"cautions": maps.cautions}] if maps.cautions else []
-    digest = hashlib.sha256(canonical(words).encode())
+    digest = hashlib.sha256(canonical_json(words).encode())
     for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
         digest.update(np.ascontiguousarray(column).tobytes())
     if not np.isnan(maps.probabilities).all():

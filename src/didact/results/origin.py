@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import OptionError
-from didact.files.store import canonical
+from didact.files.store import canonical_json
 from didact.results.explanations_parquet import header_of, is_explanations
 
 
@@ -28,7 +28,7 @@ def check_same_origin(
     if not is_explanations(path):
         return
     stored = header_of(path)
-    differences = _method_differences(stored, method, json.loads(canonical(options)))
+    differences = _method_differences(stored, method, json.loads(canonical_json(options)))
     if not differences and not is_reproducible:
         differences = [f"method {method!r} was passed as an object, and may have changed"]
     prints = {"data": stored.get("data"), **stored.get("fingerprints", {})}

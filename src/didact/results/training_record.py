@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from didact.files.store import Record, Store
+from didact.files.store import Store, StoredRecord
 from didact.results.documents import NOT_STORED, Document, Fields
 
 _FAILURE = ("error", "traceback")
@@ -89,7 +89,7 @@ class TrainingRecord(Document):
         return {name: value for name, value in document.items() if name not in left_out}
 
     def save(self, store: Store) -> None:
-        store.save(Record(self.key, "done" if self.is_done else "failed", self.to_document()))
+        store.save(StoredRecord(self.key, "done" if self.is_done else "failed", self.to_document()))
 
     @classmethod
     def load(cls, store: Store, key: str) -> "TrainingRecord":

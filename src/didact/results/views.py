@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from didact.errors import OptionError, ShapeError
-from didact.files.atomic import with_folder, write_text
+from didact.files.atomic import ensure_parent, write_text
 from didact.registry import Spec
 from didact.results.words import check_level
 from didact.viz.heat import Section, show
@@ -56,7 +56,7 @@ class Sections(Sequence[Section]):
 
     def to_page(self, path: Path | str, title: str, *, lead: str) -> None:
         """Write all rows as one page."""
-        write_text(with_folder(Path(path)), page_of(title, self, lead=lead))
+        write_text(ensure_parent(Path(path)), page_of(title, self, lead=lead))
 
     def _more_than(self, shown: int) -> str:
         """The line that says how to see the rest."""

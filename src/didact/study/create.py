@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from didact.errors import DataError, OptionError, ShapeError
-from didact.files.atomic import check_new_folder, new_folder
+from didact.files.atomic import atomic_folder, check_new_folder
 from didact.results.documents import plain
 from didact.study.about import TITLE, default_about
 from didact.study.auth import new_keys, write_private
@@ -67,7 +67,7 @@ def create_study(
     rows = _rows(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
     candidates = _candidates(methods, rows, data.classes)
     design = _design(config, methods, data, candidates)
-    with new_folder(config.out) as draft:
+    with atomic_folder(config.out) as draft:
         draft.chmod(0o700)  # people's answers are nobody else's
         design.save(draft)
         _freeze(design, methods, rows, data, draft)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from didact.data.planted.dice import Dice
+from didact.data.planted.random_stream import RandomStream
 
 
 def test_the_stream_is_decided_by_the_parts():
-    first, again, other = Dice(0, "a"), Dice(0, "a"), Dice(0, "b")
+    first, again, other = RandomStream(0, "a"), RandomStream(0, "a"), RandomStream(0, "b")
     numbers = [first.uniform() for _ in range(1_200)]  # more than two blocks
     assert numbers == [again.uniform() for _ in range(1_200)]
     assert numbers != [other.uniform() for _ in range(1_200)]
@@ -15,7 +15,7 @@ def test_the_stream_is_decided_by_the_parts():
 
 
 def test_a_sample_is_without_repetition_and_uniform():
-    dice = Dice("sample")
+    dice = RandomStream("sample")
     draws = [tuple(dice.sample("abcd", 2)) for _ in range(12_000)]
     assert all(first != second for first, second in draws)
     kinds, counts = np.unique(draws, axis=0, return_counts=True)
@@ -25,12 +25,12 @@ def test_a_sample_is_without_repetition_and_uniform():
 
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (2, 4)])
 def test_between_includes_both_ends(low, high):
-    dice = Dice("between")
+    dice = RandomStream("between")
     assert {dice.between(low, high) for _ in range(300)} == set(range(low, high + 1))
 
 
 def test_chance():
-    dice = Dice("chance")
+    dice = RandomStream("chance")
     assert not any(dice.chance(0.0) for _ in range(1_000))
     assert all(dice.chance(1.0) for _ in range(1_000))
     assert abs(np.mean([dice.chance(0.2) for _ in range(20_000)]) - 0.2) < 0.01

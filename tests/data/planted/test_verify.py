@@ -14,7 +14,7 @@ from didact.errors import OptionError, UnsupportedError
 
 
 def test_the_oracle_is_verified(data):
-    assert verify(data.oracle(), data) == Verification(kept=1.0, followed=1.0, rows=120, verified=True)
+    assert verify(data.oracle(), data) == Verification(unchanged=1.0, followed=1.0, rows=120, verified=True)
 
 
 def test_a_teacher_that_reads_a_filler_word_is_not(planted):
@@ -24,7 +24,7 @@ def test_a_teacher_that_reads_a_filler_word_is_not(planted):
         return np.array([[0.0, 1.0] if " the " in text else [1.0, 0.0] for text in texts])
 
     found = verify(FunctionTeacher(reads_the, data.classes), data)
-    assert found.kept < 0.8
+    assert found.unchanged < 0.8
     assert 0.4 < found.followed < 0.6
     assert not found.verified
 
@@ -34,7 +34,7 @@ def test_a_teacher_that_always_answers_the_same_keeps_but_does_not_follow(plante
     found = verify(
         FunctionTeacher(lambda pairs: np.tile([1.0, 0.0, 0.0], (len(pairs), 1)), data.classes, task="pair"), data
     )
-    assert found.kept == 1.0
+    assert found.unchanged == 1.0
     assert 0.25 < found.followed < 0.42
     assert not found.verified
 
@@ -49,7 +49,7 @@ def test_a_teacher_blind_to_negators_is_not_verified(planted):
         return np.exp(oracle.predict([Row("", (text,)) for text in bare]).values)
 
     found = verify(FunctionTeacher(blind, data.classes), data)
-    assert found.kept == 1.0
+    assert found.unchanged == 1.0
     assert 0.7 < found.followed < 0.9
     assert not found.verified
 
@@ -60,7 +60,7 @@ def test_a_score_follows_within_half_of_the_smallest_step(planted, error, follow
     oracle = data.oracle()
     teacher = Shifted(oracle, error)
     found = verify(teacher, data, rows=100)
-    assert (found.kept, found.followed) == (1.0, followed)
+    assert (found.unchanged, found.followed) == (1.0, followed)
 
 
 class Shifted:

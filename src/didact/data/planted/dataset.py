@@ -9,7 +9,7 @@ from typing import Any, Final
 from didact.core.dataset import SPLITS, Dataset, Split
 from didact.core.row import Label, Row
 from didact.core.teacher import Teacher
-from didact.data.planted.rules import Dice, Part, Rules, inputs_of, rationale_alone, whole
+from didact.data.planted.rules import Part, RandomStream, Rules, inputs_of, rationale_alone, whole
 from didact.errors import OptionError
 
 SIZES: Final = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}
@@ -32,7 +32,7 @@ class PlantedDataset(Dataset):
         """
         if part not in ("rest", "rationale"):
             raise OptionError(f"Option 'part' must be 'rest' or 'rationale', not {part!r}.")
-        dice = Dice(seed, self.name, "redraw", part, row.id)
+        dice = RandomStream(seed, self.name, "redraw", part, row.id)
         return self.rules.row(row.id, self.rules.redraw(inputs_of(row), part, dice))
 
     def label_from(self, row: Row) -> Label | None:
@@ -76,7 +76,7 @@ def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
 
 
 def _split(rules: Rules[Any], name: str, size: int, seed: int, seen: set[bytes]) -> Split:
-    dice, rows, misses = Dice(seed, rules.name, name), list[Row](), 0
+    dice, rows, misses = RandomStream(seed, rules.name, name), list[Row](), 0
     while len(rows) < size:
         row = rules.row(f"{name}-{len(rows)}", rules.draw(dice, name))
         digest = hashlib.sha256(row.content).digest()

@@ -7,7 +7,7 @@ from didact.core.row import Span
 from didact.core.task import PAIR
 from didact.core.words import words_of
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Dice, Part, Rules, Texts, Truth, chance, whole
+from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
 from didact.data.planted.texts import FILLERS, either, filler, scatter, spliced, word_at
 from didact.errors import OptionError
 
@@ -50,7 +50,7 @@ class Inference(Rules[Texts]):
         self.attributes, self.stated = ATTRIBUTES[:attributes], stated
         self.fillers, self.negation = fillers, negation
 
-    def draw(self, dice: Dice, split: str) -> Texts:  # noqa: ARG002
+    def draw(self, dice: RandomStream, split: str) -> Texts:  # noqa: ARG002
         count = dice.between(2, self.stated)
         premise = [dice.choice(pair) for pair in dice.sample(self.attributes, count)]
         negators = [dice.choice(NEGATORS)] if dice.chance(self.negation) else []
@@ -74,7 +74,7 @@ class Inference(Rules[Texts]):
         agree = (known == claim) != bool(negators)
         return Truth(ENTAILMENT if agree else CONTRADICTION, (stated[known], *sorted([claims[claim], *negators])))
 
-    def redraw(self, inputs: Texts, part: Part, dice: Dice) -> Texts:
+    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
         rationale = set(self.read(inputs).rationale)
         chosen = [span for span in words_of(inputs) if (span in rationale) == (part == "rationale")]
         *stated, claim = [span for span in words_of(inputs) if word_at(inputs, span) in _ATTRIBUTE]
@@ -92,7 +92,7 @@ class Inference(Rules[Texts]):
                 changes[span] = dice.choice(NEGATORS) if negates else filler(dice, self.fillers)
         return spliced(inputs, changes)
 
-    def _claim(self, premise: list[str], dice: Dice) -> str:
+    def _claim(self, premise: list[str], dice: RandomStream) -> str:
         """A word for the hypothesis: one time in three of an attribute that the premise leaves open."""
         stated = [_ATTRIBUTE[word] for word in premise]
         unstated = [pair for pair in self.attributes if pair not in stated]

@@ -6,7 +6,7 @@ from didact.core.row import Span
 from didact.core.task import REGRESSION
 from didact.core.words import words
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Dice, Part, Rules, Texts, Truth, chance, whole
+from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
 from didact.data.planted.texts import listed, spliced, word_at
 from didact.errors import OptionError
 
@@ -64,7 +64,7 @@ class Quality(Rules[Texts]):
     def step(self) -> float:
         return 1 / self.most_errors
 
-    def draw(self, dice: Dice, split: str) -> Texts:  # noqa: ARG002
+    def draw(self, dice: RandomStream, split: str) -> Texts:  # noqa: ARG002
         source = dice.sample(self.words, dice.between(self.shortest, self.longest))
         wrong = dice.sample(range(len(source)), dice.between(0, self.most_errors))
         target = [
@@ -79,7 +79,7 @@ class Quality(Rules[Texts]):
         units = [*(source[place] for place in wrong if place < len(source)), *(target[place] for place in wrong)]
         return Truth(max(0.0, 1 - len(wrong) / self.most_errors), tuple(units))
 
-    def redraw(self, inputs: Texts, part: Part, dice: Dice) -> Texts:
+    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
         rationale = self.read(inputs).rationale
         pairs = list(zip(words(inputs[0], 0), words(inputs[1], 1), strict=True))
         chosen = [pair for pair in pairs if (pair[0] in rationale) == (part == "rationale")]
@@ -96,7 +96,7 @@ class Quality(Rules[Texts]):
             changes[target] = self._wrong(word, [*known, *drawn], dice) if spoil else DICTIONARY[word]
         return spliced(inputs, changes)
 
-    def _wrong(self, word: str, source: list[str], dice: Dice) -> str:
+    def _wrong(self, word: str, source: list[str], dice: RandomStream) -> str:
         """The word left as it was, or the translation of a word that the source does not hold."""
         if dice.chance(self.untranslated):
             return word

@@ -12,7 +12,7 @@ from didact.core.task import READING
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Dice, Part, Rules, Texts, Truth, chance, whole
+from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
 from didact.data.planted.texts import either, listed, spliced, word_at
 
 NAMES: Final = listed("anna ben clara david emma felix greta henry irene jonas karen louis")
@@ -60,7 +60,7 @@ class Reading(Rules[Texts]):
         self.facts, self.people, self.verbs = facts, people, tuple(DOINGS)[:doings]
         self.by_name, self.who = by_name, who
 
-    def draw(self, dice: Dice, split: str) -> Texts:  # noqa: ARG002
+    def draw(self, dice: RandomStream, split: str) -> Texts:  # noqa: ARG002
         verb = dice.choice(self.verbs)
         kinds = NAMES[: self.people], TRADES[: self.people], DOINGS[verb]
         told = list(zip(ORDER, *(dice.sample(kind, self.facts) for kind in kinds), strict=False))
@@ -90,7 +90,7 @@ class Reading(Rules[Texts]):
                 return Truth((answer,), tuple(sorted(units)), pairs)
         return Truth(None, ())
 
-    def redraw(self, inputs: Texts, part: Part, dice: Dice) -> Texts:
+    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
         spans = words_of(inputs)
         marked = marked_words(self.read(inputs).rationale, inputs)  # type: ignore[arg-type]
         moved, kept = dict[str, str](), set[str]()

@@ -12,7 +12,7 @@ from didact.core.function import FunctionTeacher
 from didact.core.row import Box, Label, Row, Span
 from didact.core.task import Task
 from didact.core.teacher import Teacher
-from didact.data.planted.dice import Dice as Dice
+from didact.data.planted.random_stream import RandomStream as RandomStream
 from didact.errors import OptionError
 
 Texts: TypeAlias = tuple[str, ...]
@@ -44,13 +44,13 @@ class Rules(ABC, Generic[Inputs]):
         raise NotImplementedError
 
     @abstractmethod
-    def draw(self, dice: Dice, split: str) -> Inputs: ...
+    def draw(self, dice: RandomStream, split: str) -> Inputs: ...
 
     @abstractmethod
     def read(self, inputs: Inputs) -> Truth: ...
 
     @abstractmethod
-    def redraw(self, inputs: Inputs, part: Part, dice: Dice) -> Inputs:
+    def redraw(self, inputs: Inputs, part: Part, dice: RandomStream) -> Inputs:
         """The inputs with every unit of `part` drawn anew from its category. A new rest leaves the label as it was."""
 
     def row(self, name: str, inputs: Inputs) -> Row:

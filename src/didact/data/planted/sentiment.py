@@ -7,7 +7,7 @@ from didact.core.row import Span
 from didact.core.task import CLASSIFICATION
 from didact.core.words import words
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Dice, Part, Rules, Texts, Truth, chance, whole
+from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
 from didact.data.planted.texts import FILLERS, either, filler, listed, scatter, spliced, word_at
 from didact.errors import OptionError
 
@@ -67,7 +67,7 @@ class Sentiment(Rules[Texts]):
         self.negation, self.intensity, self.distractors = negation, intensity, distractors
         self.cues = (*NEGATIVE[:cues], *POSITIVE[:cues])
 
-    def draw(self, dice: Dice, split: str) -> Texts:
+    def draw(self, dice: RandomStream, split: str) -> Texts:
         label = None
         while label is None:
             phrases = [self._cue(dice) for _ in range(dice.between(1, self.most_cues))]
@@ -91,7 +91,7 @@ class Sentiment(Rules[Texts]):
             rationale += [Span(0, *match.span(group)) for group in (1, 2, 3) if match[group]]
         return Truth(int(total * sign > 0) if total else None, tuple(rationale))
 
-    def redraw(self, inputs: Texts, part: Part, dice: Dice) -> Texts:
+    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
         rationale = set(self.read(inputs).rationale)
         chosen = [span for span in words(inputs[0]) if (span in rationale) == (part == "rationale")]
         while True:
@@ -99,7 +99,7 @@ class Sentiment(Rules[Texts]):
             if self.read(changed).label is not None:
                 return changed
 
-    def _changes(self, inputs: Texts, chosen: list[Span], dice: Dice) -> dict[Span, str]:
+    def _changes(self, inputs: Texts, chosen: list[Span], dice: RandomStream) -> dict[Span, str]:
         changes = dict[Span, str]()
         polarity = 1
         for span in reversed(chosen):  # an intensifier is fitted to its cue
@@ -117,12 +117,12 @@ class Sentiment(Rules[Texts]):
                 changes[span] = filler(dice, self.fillers)
         return changes
 
-    def _cue(self, dice: Dice) -> str:
+    def _cue(self, dice: RandomStream) -> str:
         cue = dice.choice(self.cues)
         return f"{_intensifier(_POLARITY[cue], dice)} {cue}" if dice.chance(self.intensity) else cue
 
 
-def _intensifier(polarity: int, dice: Dice) -> str:
+def _intensifier(polarity: int, dice: RandomStream) -> str:
     return dice.choice([word for word, side in INTENSIFIERS.items() if side == polarity])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from didact.core.row import Box
 from didact.core.task import IMAGE
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Dice, Image, Part, Rules, Truth, chance, whole
+from didact.data.planted.rules import Image, Part, RandomStream, Rules, Truth, chance, whole
 
 SIDE: Final = 32
 PATCH: Final = 8
@@ -49,7 +49,7 @@ class Shapes(Rules[Image]):
         chance(noise=noise)
         self.glyphs, self.noise = glyphs, noise
 
-    def draw(self, dice: Dice, split: str) -> Image:  # noqa: ARG002
+    def draw(self, dice: RandomStream, split: str) -> Image:  # noqa: ARG002
         first, *others = dice.sample(PATCHES, self.glyphs)
         return self._picture({first: DECIDING} | {patch: dice.choice(OTHERS) for patch in others}, dice)
 
@@ -61,7 +61,7 @@ class Shapes(Rules[Image]):
         top, left = top - top % PATCH, left - left % PATCH
         return Truth(label, () if label is None else (Box(top, left, top + PATCH, left + PATCH),))
 
-    def redraw(self, inputs: Image, part: Part, dice: Dice) -> Image:
+    def redraw(self, inputs: Image, part: Part, dice: RandomStream) -> Image:
         ((top, left, bottom, right),) = self.read(inputs).rationale  # type: ignore[misc]
         inside = slice(top, bottom), slice(left, right)
         if part == "rationale":
@@ -73,7 +73,7 @@ class Shapes(Rules[Image]):
         image[inside] = inputs[inside]
         return image
 
-    def _picture(self, colours: Mapping[Patch, Colour], dice: Dice) -> Image:
+    def _picture(self, colours: Mapping[Patch, Colour], dice: RandomStream) -> Image:
         """A noisy ground with a glyph of any shape in each of the patches, somewhere within it."""
         noise = np.frombuffer(dice.numpy.bytes(3 * SIDE**2), dtype=np.uint8).astype(np.uint16).reshape(SIDE, SIDE, 3)
         dark = np.zeros_like(noise)

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Final
 
 from didact.core.row import Span
-from didact.data.planted.rules import Dice, Texts
+from didact.data.planted.rules import RandomStream, Texts
 
 
 def listed(words: str) -> tuple[str, ...]:
@@ -38,12 +38,12 @@ FILLERS: Final = listed(
 _SHARES: Final = tuple(accumulate(1 / rank for rank in range(1, len(FILLERS) + 1)))
 
 
-def filler(dice: Dice, count: int = len(FILLERS)) -> str:
+def filler(dice: RandomStream, count: int = len(FILLERS)) -> str:
     """One of the first `count` fillers, by Zipf's law."""
     return FILLERS[bisect(_SHARES, dice.uniform() * _SHARES[count - 1])]
 
 
-def scatter(phrases: Sequence[str], length: int, dice: Dice, *, fillers: int = len(FILLERS)) -> str:
+def scatter(phrases: Sequence[str], length: int, dice: RandomStream, *, fillers: int = len(FILLERS)) -> str:
     """A text of `length` words: the phrases, in random order and places, among fillers."""
     others = length - sum(phrase.count(" ") + 1 for phrase in phrases)
     places = dict(zip(dice.sample(range(others + len(phrases)), len(phrases)), phrases, strict=True))

@@ -28,7 +28,7 @@ class Verification:
     Planted rationales are the truth of the task. Once `verified` they are the teacher's as well.
     """
 
-    kept: float
+    unchanged: float
     followed: float
     rows: int
     verified: bool
@@ -48,9 +48,9 @@ def verify(teacher: Predictor, data: Dataset, *, split: str = "test", rows: int 
     other_rationale = _relabelled([data.redraw(row, "rationale", seed) for row in asked], data, teacher)
     gold = HumanTeacher(data.task, teacher.classes or data.classes).predict(other_rationale)
     before, after = teacher.predict(list(asked)), teacher.predict(other_rest)
-    kept = _same(data, (asked, before), (other_rest, after)).mean()
+    unchanged = _same(data, (asked, before), (other_rest, after)).mean()
     followed = _same(data, (other_rationale, teacher.predict(other_rationale)), (other_rationale, gold)).mean()
-    return Verification(float(kept), float(followed), len(asked), bool(kept >= KEPT and followed >= FOLLOWED))
+    return Verification(float(unchanged), float(followed), len(asked), bool(unchanged >= KEPT and followed >= FOLLOWED))
 
 
 def _relabelled(rows: list[Row], data: PlantedDataset, teacher: Predictor) -> list[Row]:

@@ -27,10 +27,10 @@ def checksum_of(document: Mapping[str, object]) -> str:
 
 def write_json(path: Path, document: Mapping[str, object], *, indent: int | None = None) -> None:
     """Write the document with its checksum, whole or not at all. It must have no entry `checksum` of its own."""
-    write_text(path, sealed_text(document, indent=indent))
+    write_text(path, checksummed_json(document, indent=indent))
 
 
-def sealed_text(document: Mapping[str, object], *, indent: int | None = None) -> str:
+def checksummed_json(document: Mapping[str, object], *, indent: int | None = None) -> str:
     """The document with its checksum as JSON text. Without `indent`, entries are sorted and nothing is spaced."""
     plain = json.loads(json.dumps(document, ensure_ascii=False))  # keys as JSON has them
     assert FIELD not in plain
@@ -52,10 +52,10 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
         raise
     except OSError as error:
         raise RecordError(f"Could not read {path}: {error.strerror or error}. {advice}") from error
-    return unsealed(content, path, advice=advice)
+    return parse_checksummed(content, path, advice=advice)
 
 
-def unsealed(content: bytes, path: Path | str, *, advice: str) -> dict[str, object]:
+def parse_checksummed(content: bytes, path: Path | str, *, advice: str) -> dict[str, object]:
     """The document in this content, which was read from `path`."""
     try:
         document = json.loads(content)
@@ -64,9 +64,9 @@ def unsealed(content: bytes, path: Path | str, *, advice: str) -> dict[str, obje
         stored = document.pop(FIELD, None)
         is_intact = stored == checksum_of(document) if stored is not None else not _has_lost_seal(document)
     except (ValueError, RecursionError) as error:
-        raise damaged(path, " ".join(str(error).split())[:200], advice) from error
+        raise damaged_error(path, " ".join(str(error).split())[:200], advice) from error
     if not is_intact:
-        raise damaged(path, "its checksum does not match its content", advice)
+        raise damaged_error(path, "its checksum does not match its content", advice)
     return document
 
 
@@ -86,11 +86,11 @@ def hash_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def damaged(path: Path | str, reason: str, advice: str) -> RecordError:
+def damaged_error(path: Path | str, reason: str, advice: str) -> RecordError:
     return RecordError(f"{path} is damaged ({reason}). {advice}")
 
 
-def missing_entry(error: Exception) -> str:
+def describe_entry_error(error: Exception) -> str:
     """What is wrong with a document, from the error that reading its entries raised."""
     if isinstance(error, KeyError):
         return f"there is no {error.args[0]!r}"
@@ -102,10 +102,10 @@ def missing_entry(error: Exception) -> str:
 
 def write_tensors(path: Path, content: bytes) -> None:
     """Write safetensors with a checksum in their metadata, whole or not at all."""
-    write_bytes(path, sealed_tensors(content))
+    write_bytes(path, checksummed_tensors(content))
 
 
-def sealed_tensors(content: bytes) -> bytes:
+def checksummed_tensors(content: bytes) -> bytes:
     """The same safetensors with a checksum over header and tensors in their metadata."""
     length = int.from_bytes(content[:8], "little")
     header, tensors = json.loads(content[8 : 8 + length]), content[8 + length :]
@@ -127,9 +127,9 @@ def check_tensors(path: Path, *, advice: str) -> None:
     except OSError as error:
         raise RecordError(f"Could not read {path}: {error.strerror or error}. {advice}") from error
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, MemoryError) as error:
-        raise damaged(path, " ".join(str(error).split())[:200], advice) from error
+        raise damaged_error(path, " ".join(str(error).split())[:200], advice) from error
     if not is_intact:
-        raise damaged(path, "its checksum does not match its content", advice)
+        raise damaged_error(path, "its checksum does not match its content", advice)
 
 
 def _is_intact(file: BinaryIO) -> bool:

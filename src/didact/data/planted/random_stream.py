@@ -8,7 +8,7 @@ from didact.core.seeds import numpy_generator
 T = TypeVar("T")
 
 
-class Dice:
+class RandomStream:
     """Draws one number at a time, which numpy alone does slowly: it is asked for blocks of them.
 
     The stream is decided by the parts alone, so that the first rows of a split are the same however many follow.
