@@ -25,7 +25,7 @@ from didact.core.batching import row_batches
 from didact.core.dataset import Dataset, Split
 from didact.core.model import Model
 from didact.core.row import Row
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.results.evaluation import Evaluation
 
 REFERENCE = "integrated_gradients"
@@ -148,12 +148,12 @@ def measured(one: Setting, rounds: int) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     if one.data is not None:
-        truth = evaluated(sets, one.teacher, one.data, metrics=["roc_auc"], control=False)
+        truth = run_evaluation(sets, one.teacher, one.data, metrics=["roc_auc"], control=False)
         for line, values in zip(lines, truth.values[0], strict=True):
             line["roc_auc"] = float(np.nanmean(values))
         return lines
     for remove in ("mask", "delete"):
-        found = evaluated(sets, one.teacher, one.rows, metrics=METRICS, replace=remove, control=False)
+        found = run_evaluation(sets, one.teacher, one.rows, metrics=METRICS, replace=remove, control=False)
         for line in lines:
             line[remove] = against(found, str(line["method"]))
     return lines

@@ -109,7 +109,7 @@ def explanations() -> None:
     from didact.data.load import load_data
     from didact.explaining.dataset import DatasetJob
     from didact.explaining.job import ExplainJob
-    from didact.explaining.shard_jobs import SharedExplaining
+    from didact.explaining.shard_jobs import ShardDistributor
     from didact.models.pretrained import new_head
     from didact.results.explanations_parquet import to_parquet
 
@@ -120,7 +120,7 @@ def explanations() -> None:
     with (
         RayExecutor(2) as engine,
         tempfile.TemporaryDirectory() as place,
-        SharedExplaining(engine, Path(place)) as jobs,
+        ShardDistributor(engine, Path(place)) as jobs,
     ):
         seconds, found = [], []
         for name, fill in (("warm", jobs.fill), ("here", None), ("ray", jobs.fill)):

@@ -31,7 +31,7 @@ import didact.errors
 from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.explainers.mix import AttentionMix
-from didact.explaining.component_scores import parts_of
+from didact.explaining.component_scores import compute_component_scores
 from didact.learning.fit import AuxiliaryLoss, Examples, _loss, shuffled
 from didact.learning.smat import SmatLoop
 from didact.learning.smat_options import SmatOptions
@@ -88,7 +88,7 @@ class Bench:
         self.asked = 0
         teacher.layers_in_order[0].register_forward_hook(self._count)
         explainer = AttentionMix()
-        parts = parts_of(teacher.eval(), rows, explainer, progress=False)
+        parts = compute_component_scores(teacher.eval(), rows, explainer, progress=False)
         self.asked_before = self.asked
         train = Examples.of(student, rows, HumanTeacher(data.task, data.classes).predict(rows))
         training = replace(student_training(student, "adam"), batch_size=setting.batch)

@@ -21,7 +21,7 @@ from recipe_tools import kept, loaded, options_of, print_table, say, shortened, 
 
 from didact.core.row import Row, Span
 from didact.core.words import words_of
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.metrics.plausibility import marks_of
 from didact.results.evaluation import Evaluation
 from didact.results.explanations import Explanations
@@ -87,7 +87,7 @@ def show(
     title: str, teacher: Any, rows: list[Row], maps: list[Explanations], segment: int | None, methods: list[str]
 ) -> None:
     asked = [name if segment is None else f"{name}(segment={segment})" for name in METRICS]
-    found = evaluated(maps, None, rows, metrics=asked)
+    found = run_evaluation(maps, None, rows, metrics=asked)
     cells = {(line["metric"], line["method"]): line for line in found.summary()}
     lines = [[name, *(_cell(cells[metric, name]) for metric in asked)] for name in found.methods]
     scores = scores_of(teacher, rows, methods[:1], {})

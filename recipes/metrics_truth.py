@@ -17,7 +17,7 @@ from recipe_tools import data_of, kept, options_of, print_table, say, teacher_of
 import didact
 from didact.core.dataset import Dataset
 from didact.evaluation.cost import cost_of
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.metrics import METRICS
 from didact.results.explanations import Explanations
 
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def metrics_of_all(teacher: Any, data: Dataset, maps: list[Explanations]) -> None:
-    found = evaluated(maps, teacher, data, progress=True)
+    found = run_evaluation(maps, teacher, data, progress=True)
     cells = {(line["metric"], line["method"]): line for line in found.summary()}
     for room in ("plausibility", "faithfulness", "stability"):
         names = [name for name in found.metrics if METRICS[name].measures == room]

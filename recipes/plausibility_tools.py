@@ -19,7 +19,7 @@ from didact.core.row import Row
 from didact.core.words import touches, words
 from didact.explainers.combine import combine_components
 from didact.explainers.mix import AttentionMix, ComponentMix
-from didact.explaining.component_scores import parts_of
+from didact.explaining.component_scores import compute_component_scores
 from didact.results.contrast import Contrast
 from didact.results.explanations import Explanations
 from didact.stats.contrast import crossed_contrast
@@ -91,7 +91,7 @@ def scores_of(teacher: Any, rows: Sequence[Row], methods: Sequence[str], learned
 
     Heads and layers come from one look at the teacher: softmax of a head's logits, or of the mean over a layer's heads.
     """
-    parts = parts_of(teacher, rows, AttentionMix())
+    parts = compute_component_scores(teacher, rows, AttentionMix())
     columns: dict[str, np.ndarray] = {}
     for method in methods:
         columns[method] = _same_units(parts.maps, didact.explain(teacher, rows, method))

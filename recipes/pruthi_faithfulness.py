@@ -17,7 +17,7 @@ from recipe_tools import asked_for, compared, data_of, options_of, print_table, 
 from scipy.stats import kendalltau
 
 import didact
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 
 METHODS = {  # as the paper calls them: ours, its sufficiency and comprehensiveness on IMDb (ranks in brackets)
     "random": ("Random", "0.29 (6)", "0.04 (9)"),
@@ -78,7 +78,7 @@ def faithfulness(
     asked: Any, teacher: Any, data: Any, maps: list[didact.Explanations]
 ) -> dict[str, tuple[float, float]]:
     """Table 9; gives sufficiency and comprehensiveness of each method."""
-    found = evaluated(
+    found = run_evaluation(
         maps, teacher, data, metrics=["sufficiency(k=0.1)", "comprehensiveness(k=0.1)"], replace=asked.replace
     )
     lines = {(line["method"], line["metric"].partition("(")[0]): line for line in found.summary()}

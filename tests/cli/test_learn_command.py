@@ -111,7 +111,7 @@ def test_a_bad_request_says_what_to_do(run, tmp_path, arguments, message):
     ],
 )
 def test_what_needs_no_model_is_checked_before_it_is_loaded(monkeypatch, tmp_path, arguments, message):
-    monkeypatch.setattr("didact.cli.inputs.teacher_of", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("didact.cli.inputs.open_teacher", lambda *_, **__: pytest.fail("the model was loaded"))
     named = ["--model", "my-model", "--data", DATA, "--out", str(tmp_path / "mine")]
     result = CliRunner().invoke(app, ["learn", "smat", *named, *arguments])
     assert re.search(message, str(result.exception)), str(result.exception)

@@ -11,7 +11,7 @@ from didact.comparing import evaluation as module
 from didact.comparing.evaluation import load_measured
 from didact.core.dataset import Split
 from didact.errors import PlanError
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.results.explanations import Explanations
 
 
@@ -85,7 +85,7 @@ class TestWhatIsKept:
         teacher, data = school()
         kept = documents(compare(eval_rows=8))
         sets = [Explanations.load(compare().folder / one["file"]) for one in kept["methods"]]
-        expected = evaluated(sets, teacher, data).to_document()
+        expected = run_evaluation(sets, teacher, data).to_document()
         assert len(kept["metrics"]["rows"]) == len(expected["rows"]) > 40
         for mine, theirs in zip(kept["metrics"]["rows"], expected["rows"], strict=True):
             assert (mine["method"], mine["metric"]) == (theirs["method"], theirs["metric"])

@@ -64,11 +64,11 @@ class TestUnreadableRecords:
 class TestVersions:
     def test_a_changed_metric_is_computed_again(self, compare, monkeypatch):
         asked = []
-        evaluated = measure_module.evaluated
+        run_evaluation = measure_module.run_evaluation
 
         def watched(*args, **options):
             asked.append(1)
-            return evaluated(*args, **options)
+            return run_evaluation(*args, **options)
 
         monkeypatch.setattr(measure_module, "evaluated", watched)
         compare(seeds=1, eval_rows=2)

@@ -13,7 +13,7 @@ import teachers
 from didact.core.dataset import Dataset, Split
 from didact.core.row import Row, Span
 from didact.errors import DataError, OptionError
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.evaluation.metrics_frame import COLUMNS, metrics_frame
 from didact.evaluation.metrics_job import metric_tests
 from didact.explaining.explain import explain
@@ -50,7 +50,7 @@ def test_everything_at_once(school, maps):
 
 def test_values_are_those_of_the_metric(school, maps):
     _, data = school()
-    found = evaluated(maps, None, data, metrics="roc_auc", control=False)
+    found = run_evaluation(maps, None, data, metrics="roc_auc", control=False)
     np.testing.assert_array_equal(found.values[0, 0], RocAuc()(maps[0].words(), data["test"].rows))
     assert found.summary()[0]["value"] == pytest.approx(np.nanmean(found.values[0, 0]))
 
@@ -59,22 +59,22 @@ def test_marks_are_found_once_for_all_metrics(school, maps, monkeypatch):
     """Each row of each set is held against its rationale once, and every metric says what it says alone."""
     _, data = school()
     asked = ["roc_auc", "average_precision(signed=true)", "f1(k=2)", "recall(segment=0)", "iou_f1(least=0.3)"]
-    alone = [evaluated(maps, None, data, metrics=one, control=False).values[0] for one in asked]
+    alone = [run_evaluation(maps, None, data, metrics=one, control=False).values[0] for one in asked]
     seen = []
     real = plausibility.marks_of
     monkeypatch.setattr(plausibility, "marks_of", lambda one, row: seen.append((one.method, row.id)) or real(one, row))
-    together = evaluated(maps, None, data, metrics=asked, control=False).values
+    together = run_evaluation(maps, None, data, metrics=asked, control=False).values
     np.testing.assert_array_equal(together, alone)
     assert sorted(seen) == sorted((one.method, name) for one in maps for name in one.ids)
 
 
 def test_tests_between_methods(school, maps):
     teacher, data = school()
-    found = evaluated(maps, teacher, data, metrics=["roc_auc", "comprehensiveness(k=0.3)"])
+    found = run_evaluation(maps, teacher, data, metrics=["roc_auc", "comprehensiveness(k=0.3)"])
     tests = found.tests()
     assert len(tests) == 2 * 6
     assert tests[0]["difference"] == pytest.approx(np.nanmean(found.values[0, 0] - found.values[0, 1]))
-    same = evaluated([maps[0], replace(maps[0], method="again")], None, data, metrics="roc_auc", control=False)
+    same = run_evaluation([maps[0], replace(maps[0], method="again")], None, data, metrics="roc_auc", control=False)
     assert (same.tests()[0]["p"], same.tests()[0]["claimed"]) == (1.0, False)  # nothing differs
     frame = metrics_frame(found)
     assert len(frame.attrs["tests"]) == len(tests)
@@ -113,7 +113,7 @@ def test_files_in_another_order(school, maps, tmp_path):
     shuffled = maps[0].select(np.random.default_rng(0).permutation(len(maps[0])))
     for number, one in enumerate((maps[0], shuffled)):
         one.save(tmp_path / f"set{number}.parquet")
-    found = evaluated(sorted(tmp_path.glob("*.parquet")), teacher, data, metrics=["roc_auc", "deletion_auc"])
+    found = run_evaluation(sorted(tmp_path.glob("*.parquet")), teacher, data, metrics=["roc_auc", "deletion_auc"])
     assert found.methods[0] != found.methods[1]
     np.testing.assert_allclose(found.values[:, 0], found.values[:, 1])
 
@@ -122,7 +122,7 @@ def test_files_of_other_tools(school, maps, tmp_path):
     """They are read onto the data, and measured beside ours."""
     _, data = school()
     didact.write_eraser(maps[0].words(), tmp_path / "theirs.jsonl")
-    found = evaluated([maps[0], tmp_path / "theirs.jsonl"], None, data["test"], metrics="roc_auc")
+    found = run_evaluation([maps[0], tmp_path / "theirs.jsonl"], None, data["test"], metrics="roc_auc")
     assert found.methods[:2] == ("gradient_input", "theirs")
     np.testing.assert_allclose(found.values[0, 0], found.values[0, 1], atol=1e-9)
 
@@ -130,10 +130,10 @@ def test_files_of_other_tools(school, maps, tmp_path):
 def test_random_is_drawn_for_each_row(school, maps):
     _, data = school()
     ask = {"metrics": "roc_auc"}
-    whole = evaluated(maps[0], None, data, **ask).values[0, 1]
-    part = evaluated(maps[0].select([3, 5]), None, data, **ask).values[0, 1]
+    whole = run_evaluation(maps[0], None, data, **ask).values[0, 1]
+    part = run_evaluation(maps[0].select([3, 5]), None, data, **ask).values[0, 1]
     np.testing.assert_array_equal(whole[[3, 5]], part)
-    other = evaluated(maps[0], None, data, seed=1, **ask).values[0, 1]
+    other = run_evaluation(maps[0], None, data, seed=1, **ask).values[0, 1]
     assert not np.array_equal(whole, other)
 
 
@@ -171,7 +171,7 @@ def test_black_box(school):
 
 def test_words(school, maps):
     teacher, data = school()
-    found = evaluated(maps[0], teacher, data, metrics="sufficiency", level="word", preset="eraser")
+    found = run_evaluation(maps[0], teacher, data, metrics="sufficiency", level="word", preset="eraser")
     assert found.how["sufficiency"] == "units are deleted"
 
 
@@ -182,14 +182,14 @@ def test_stability_and_plausibility_are_of_whole_words():
     maps = explain(teacher, rows, "gradient_input")
     scores = np.array([0.0, 1.0, 1.0, 1.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0])
     asked = ["iou_lexical(k=1, side=top)", "roc_auc"]
-    found = evaluated(replace(maps, scores=scores), data=rows, metrics=asked, control=False)
+    found = run_evaluation(replace(maps, scores=scores), data=rows, metrics=asked, control=False)
     assert found.values.tolist() == [[[1.0, 1.0]], [[1.0, 1.0]]]
 
 
 def test_truth_is_said_only_of_a_verified_teacher(school):
     _, data = school()
     oracle = data.oracle()
-    found = evaluated(explain(oracle, data["test"], "occlusion"), oracle, data, metrics="roc_auc")
+    found = run_evaluation(explain(oracle, data["test"], "occlusion"), oracle, data, metrics="roc_auc")
     assert found.heading == "truth"
     assert "the truth about this teacher" in found.notes[0]
 
@@ -254,8 +254,8 @@ class TestWhatAReaderMustKnow:
             data["test"][:6],
             {"metrics": ["roc_auc", "comprehensiveness(k=1)", "iou_lexical"], "control": False},
         )
-        plain = evaluated(explain(teacher, rows, "gradient_norm"), teacher, data, **ask)
-        special = evaluated(explain(teacher, rows, "gradient_norm", special=True), teacher, data, **ask)
+        plain = run_evaluation(explain(teacher, rows, "gradient_norm"), teacher, data, **ask)
+        special = run_evaluation(explain(teacher, rows, "gradient_norm", special=True), teacher, data, **ask)
         np.testing.assert_allclose(plain.values, special.values)
         assert any("special tokens" in note for note in special.notes)
 
@@ -267,7 +267,7 @@ class TestWhatAReaderMustKnow:
         moved = deepcopy(other)
         with torch.no_grad():
             next(moved.parameters()).add_(1)
-        found = evaluated(maps[0], moved, data, metrics="sufficiency")
+        found = run_evaluation(maps[0], moved, data, metrics="sufficiency")
         assert "another teacher" in found.notes[0]
 
     def test_tokens_without_a_score(self, school, maps):
@@ -278,7 +278,7 @@ class TestWhatAReaderMustKnow:
             cut, bounds=np.array([0, last]), tokens=cut.tokens[:last], segments=cut.segments[:last],
             word_index=cut.word_index[:last], offsets=cut.offsets[:last], scores=cut.scores[:last],
         )  # fmt: skip
-        found = evaluated(cut, teacher, data, metrics=["sufficiency", "roc_auc"])
+        found = run_evaluation(cut, teacher, data, metrics=["sufficiency", "roc_auc"])
         assert any("2 tokens" in note for note in found.notes), found.notes
 
     def test_a_score_has_no_upper_end(self):
@@ -287,18 +287,18 @@ class TestWhatAReaderMustKnow:
             task="regression",
         )
         maps = explain(box, [("one two three", "four five"), ("six seven", "eight")], "occlusion")
-        line = evaluated(maps, box, metrics="sufficiency(k=1)", control=False).summary()[0]
+        line = run_evaluation(maps, box, metrics="sufficiency(k=1)", control=False).summary()[0]
         assert line["value"] > 1
         assert line["low"] <= line["value"] <= line["high"]
 
     def test_classes_by_number_and_by_no_name(self, school, maps):
         teacher, data = school()
         ask = {"metrics": "comprehensiveness", "control": False}
-        named = evaluated(replace(maps[0], targets=(teacher.classes[1],) * len(maps[0])), teacher, data, **ask)
-        numbered = evaluated(replace(maps[0], targets=("1",) * len(maps[0])), teacher, data, **ask)
+        named = run_evaluation(replace(maps[0], targets=(teacher.classes[1],) * len(maps[0])), teacher, data, **ask)
+        numbered = run_evaluation(replace(maps[0], targets=("1",) * len(maps[0])), teacher, data, **ask)
         np.testing.assert_array_equal(named.values, numbered.values)
         with pytest.raises(DataError, match="banana"):
-            evaluated(replace(maps[0], targets=("banana",) * len(maps[0])), teacher, data, **ask)
+            run_evaluation(replace(maps[0], targets=("banana",) * len(maps[0])), teacher, data, **ask)
 
     def test_class_numbers_of_other_tools_are_the_teachers(self, school, maps, tmp_path):
         """What they call class 1 is its output 1, though the data count otherwise; and that is told."""
@@ -310,9 +310,9 @@ class TestWhatAReaderMustKnow:
         ]
         (tmp_path / "theirs.jsonl").write_text("\n".join(map(json.dumps, rows)))
         ask = {"metrics": "comprehensiveness", "control": False}
-        ours = evaluated(replace(maps[0], targets=(teacher.classes[1],) * len(maps[0])), teacher, data, **ask)
+        ours = run_evaluation(replace(maps[0], targets=(teacher.classes[1],) * len(maps[0])), teacher, data, **ask)
         for about, told in ((data, 0), (turned, 1)):
-            found = evaluated(tmp_path / "theirs.jsonl", teacher, about, **ask)
+            found = run_evaluation(tmp_path / "theirs.jsonl", teacher, about, **ask)
             np.testing.assert_allclose(found.values, ours.values)
             assert (
                 sum("theirs.jsonl: its class numbers are taken for the teacher's" in note for note in found.notes)
@@ -321,7 +321,7 @@ class TestWhatAReaderMustKnow:
 
     def test_one_row(self, school, maps):
         _, data = school()
-        line = evaluated(maps[0][:1], None, data, metrics="roc_auc", control=False).summary()[0]
+        line = run_evaluation(maps[0][:1], None, data, metrics="roc_auc", control=False).summary()[0]
         assert line["rows"] + line["skipped"] == 1
         assert np.isnan(line["low"])
 
@@ -331,8 +331,8 @@ class TestWhatAReaderMustKnow:
         silent = replace(maps[1], predictions=("",) * len(maps[1]))
         ask = {"metrics": "iou_lexical", "control": False}
         first, second = (
-            evaluated([maps[0], silent], teacher, data, **ask),
-            evaluated([silent, maps[0]], teacher, data, **ask),
+            run_evaluation([maps[0], silent], teacher, data, **ask),
+            run_evaluation([silent, maps[0]], teacher, data, **ask),
         )
         np.testing.assert_array_equal(first.values[:, ::-1], second.values)
 
@@ -340,7 +340,7 @@ class TestWhatAReaderMustKnow:
         _, data = school()
         for name, one in (("gradient_norm", maps[0]), ("other", maps[0]), ("third", maps[1])):
             one.save(tmp_path / f"{name}.parquet")
-        found = evaluated(sorted(tmp_path.glob("*")), None, data, metrics="roc_auc", control=False)
+        found = run_evaluation(sorted(tmp_path.glob("*")), None, data, metrics="roc_auc", control=False)
         assert len(found.methods) == 3
 
     def test_texts_are_data(self, school):

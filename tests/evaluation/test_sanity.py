@@ -13,7 +13,7 @@ from didact.errors import OptionError, UnsupportedError
 from didact.evaluation import cost
 from didact.evaluation import sanity as module
 from didact.evaluation.cost import cost_of
-from didact.evaluation.sanity import SHUFFLED, WHOLE, _redraw, _shuffled, _steps, sanity
+from didact.evaluation.sanity import ORIGINAL, SHUFFLED, _redraw, _shuffled, _steps, sanity
 from didact.explaining.explain import explain
 from didact.metrics import METRICS
 
@@ -27,8 +27,8 @@ def test_weights_are_drawn_anew_from_the_top(school):
     before = {name: one.clone() for name, one in teacher.state_dict().items()}
     found = sanity(teacher, data, ["gradient_input", "random"], checks=["weights"], rows=6)
     steps = lines(found.weights, "gradient_input")
-    assert list(steps) == [WHOLE, "head", "layer 1", "embeddings"]
-    assert steps[WHOLE]["similarity"] == pytest.approx(1)
+    assert list(steps) == [ORIGINAL, "head", "layer 1", "embeddings"]
+    assert steps[ORIGINAL]["similarity"] == pytest.approx(1)
     assert steps["embeddings"]["similarity"] < 0.9
     assert all(one["similarity"] == pytest.approx(1) for one in lines(found.weights, "random").values())
     assert all(torch.equal(before[name], one) for name, one in teacher.state_dict().items())  # a twin was changed
@@ -73,7 +73,7 @@ def test_shuffled_labels(school):
     teacher, data = school()
     found = sanity(teacher, data, ["gradient_input"], checks=["labels"], rows=6, epochs=1)
     steps = lines(found.labels, "gradient_input")
-    assert list(steps) == [WHOLE, SHUFFLED]
+    assert list(steps) == [ORIGINAL, SHUFFLED]
     assert "40 rows for 1 epochs" in found.notes[0]
 
 

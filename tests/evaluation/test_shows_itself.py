@@ -11,7 +11,7 @@ import pytest
 
 import didact
 from didact.errors import OptionError
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.evaluation.metrics_frame import MetricsFrame
 from didact.results.explanations import Explanations
 
@@ -118,7 +118,7 @@ class TestFrame:
     def test_json_is_what_it_was(self, school, maps):
         """The document of the command line has plain rows and knows nothing of frames."""
         _, data = school()
-        found = evaluated(maps, None, data, metrics="roc_auc")
+        found = run_evaluation(maps, None, data, metrics="roc_auc")
         assert json.loads(json.dumps(found.to_document()))["rows"] == found.summary()
 
 

@@ -13,7 +13,7 @@ from didact.explainers.build import build_explainer
 from didact.explainers.combine import combine_components, stack_members
 from didact.explainers.learned import load_explainer
 from didact.explainers.mix import AttentionMix, Blend, ComponentMix, GradientMix
-from didact.explaining.component_scores import parts_of
+from didact.explaining.component_scores import compute_component_scores
 from didact.explaining.explain import explain
 from didact.files.checksummed import read_json, write_json
 from didact.results.component_scores import ComponentScores
@@ -83,7 +83,7 @@ def test_a_member_that_scores_words_reaches_all_their_pieces():
         np.testing.assert_allclose(found.scores[word], found.scores[word[0]], rtol=1e-5)
     shares = [np.abs(one.scores) / np.abs(one.scores).sum() for one in member]
     np.testing.assert_allclose(found.words().scores, np.concatenate(shares), atol=2e-3)
-    parts = parts_of(subject, rows, blend)
+    parts = compute_component_scores(subject, rows, blend)
     again = stack_members([(name, explain(subject, rows, name)) for name in blend.names])
     np.testing.assert_allclose(again.values, parts.values, atol=1e-5)
 
@@ -118,7 +118,7 @@ def test_kept_parts_give_the_explanations_that_the_teacher_gives(family, tmp_pat
     draw = torch.randn(len(mix.names), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         mix.coefficients += 0.2 * draw
-    parts_of(subject, rows, mix).save(tmp_path / "parts")
+    compute_component_scores(subject, rows, mix).save(tmp_path / "parts")
     kept = ComponentScores.load(tmp_path / "parts")
     found, expected = combine_components(mix, kept), explain(subject, rows, mix)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
@@ -131,7 +131,7 @@ def test_kept_parts_give_the_explanations_that_the_teacher_gives(family, tmp_pat
 def test_members_that_explained_already_make_the_same_parts():
     subject, rows = teacher("native", "classification"), examples("classification")
     mix = prepared("blend")
-    expected = parts_of(subject, rows, mix)
+    expected = compute_component_scores(subject, rows, mix)
     found = stack_members([(name, explain(subject, rows, name)) for name in mix.names])
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
     assert found.names == expected.names

@@ -17,7 +17,7 @@ from didact.core.target import Target
 from didact.core.teacher import Teacher
 from didact.errors import ExplanationWarning
 from didact.explainers import EXPLAINERS
-from didact.explaining.score_checks import unjudged
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.explaining.stream import explain_stream
 from didact.models.huggingface import HuggingFaceModel
 from teachers import black_box
@@ -72,10 +72,10 @@ def test_methods_that_promise_nothing_are_not_judged():
 
 
 def test_trials_are_not_judged():
-    with unjudged():
+    with ignore_score_warnings():
         assert warned(Careless([1.0] * 3)) != []  # recorded anew inside: the caller's own filter wins
     model = HuggingFaceModel(*huggingface("bert"))
-    with warnings.catch_warnings(), unjudged():
+    with warnings.catch_warnings(), ignore_score_warnings():
         didact.explain(model, rows(), Careless([1.0] * 3))
 
 

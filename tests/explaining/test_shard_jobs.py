@@ -19,10 +19,10 @@ from didact.explainers.mix import AttentionMix
 from didact.explaining.dataset import DatasetJob
 from didact.explaining.explain import explain
 from didact.explaining.job import ExplainJob
-from didact.explaining.method_options import resolve
-from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
+from didact.explaining.method_options import resolve_method
+from didact.explaining.row_io import load_rows, read_answers, save_rows
 from didact.explaining.saved_teacher import save_copy
-from didact.explaining.shard_jobs import SharedExplaining
+from didact.explaining.shard_jobs import ShardDistributor
 from didact.explaining.shard_store import ShardStore
 from didact.files.checksummed import read_json, write_json
 from didact.models.load import load_teacher
@@ -54,7 +54,7 @@ class Sharing:
 
     def __init__(self, root):
         self.root, self.shared = root, []
-        self.jobs = SharedExplaining(Elsewhere(), root)
+        self.jobs = ShardDistributor(Elsewhere(), root)
 
     def explain(self, teacher, rows, method, *, background=None, outputs=None, batch_size=None, **options):
         background = rows if background is None else background
@@ -100,8 +100,8 @@ class TestRows:
             Row("d", image=image, label=2, rationale=(Box(0, 0, 1, 1),)),
             Row("e", ("z",)),
         ]
-        write_whole_rows(tmp_path / "rows.parquet", rows)
-        found = read_whole_rows(tmp_path / "rows.parquet")
+        save_rows(tmp_path / "rows.parquet", rows)
+        found = load_rows(tmp_path / "rows.parquet")
         assert fingerprint_of(found) == fingerprint_of(rows)
         for one, other in zip(rows, found, strict=True):
             for name in ("label", "rationale", "alignments"):
@@ -109,11 +109,9 @@ class TestRows:
         np.testing.assert_array_equal(found[3].image, image)
 
     def test_keep_known_answers(self, tmp_path):
-        write_whole_rows(
-            tmp_path / "rows.parquet", [Row("a", ("x",)), Row("b", ("y",))], np.array([[0.1, 2.0], [3.0, 4.0]])
-        )
+        save_rows(tmp_path / "rows.parquet", [Row("a", ("x",)), Row("b", ("y",))], np.array([[0.1, 2.0], [3.0, 4.0]]))
         np.testing.assert_array_equal(read_answers(tmp_path / "rows.parquet"), [[0.1, 2.0], [3.0, 4.0]])
-        write_whole_rows(tmp_path / "rows.parquet", [Row("a", ("x",))])
+        save_rows(tmp_path / "rows.parquet", [Row("a", ("x",))])
         assert read_answers(tmp_path / "rows.parquet") is None
 
 
@@ -318,6 +316,6 @@ class TestHuggingFace:
 @pytest.mark.parametrize("name", EXPLAINERS)
 def test_options_of_every_method_cross(name, teacher):
     """What a method was built with, written as JSON and read again, builds the same."""
-    _, built = resolve(teacher, name, {})
+    _, built = resolve_method(teacher, name, {})
     options = json.loads(json.dumps(dict(built.options)))
     assert dict(build_explainer(name, **options).options) == dict(built.options)

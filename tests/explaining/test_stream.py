@@ -335,10 +335,10 @@ def test_a_length_that_cannot_be_told_is_no_error(world, tmp_path):
 def test_how_many_rows_the_hub_tells(monkeypatch, told, total):
     splits = None if told is None else {"train": SimpleNamespace(num_examples=told)}
 
-    class Streamed(list):
+    class StreamResult(list):
         info = SimpleNamespace(splits=splits)
 
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: Streamed([{"text": "good"}]))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: StreamResult([{"text": "good"}]))
     found = stream_rows("owner/name", size=2, task="classification")
     assert found.total == total
     assert [row.texts for part in found for row in part] == [("good",)]

@@ -11,7 +11,7 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.task import TASKS
 from didact.explainers.build import build_explainer
-from didact.explaining.component_scores import parts_of
+from didact.explaining.component_scores import compute_component_scores
 from didact.learning.fit import Examples, Training, make_optimiser
 from didact.learning.hypergradient import Step, hypergradient, preview
 from didact.learning.smat import SmatLoop
@@ -51,7 +51,7 @@ def loop(training, family="attention_mix", *, kind="native", student="native", s
     subject = teacher(kind, "classification")
     explainer = build_explainer(family, **options).explainer
     given = rows(24)
-    parts = parts_of(subject, given, explainer)
+    parts = compute_component_scores(subject, given, explainer)
     torch.manual_seed(1)
     reader = WordTokenizer.from_rows([*given, Row("more", (" ".join(WORDS) + " words that no batch has",))])
     width = {"width": 8} | ({"heads": 2} if student == "native" else {})

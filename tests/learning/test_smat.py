@@ -14,7 +14,7 @@ from didact.core.task import TASKS
 from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.explainers.build import build_explainer
 from didact.explainers.combine import combine_components
-from didact.explaining.component_scores import parts_of
+from didact.explaining.component_scores import compute_component_scores
 from didact.learning.differentiable_lessons import DifferentiableLessons
 from didact.learning.fit import Examples, Training
 from didact.learning.outer_adam import OuterAdam
@@ -47,7 +47,7 @@ class Setting:
         self.given = rows(count)
         subject = teacher(kind, "classification", torch.float32)
         self.explainer = build_explainer("attention_mix", **options).explainer
-        self.parts = parts_of(subject, self.given, self.explainer)
+        self.parts = compute_component_scores(subject, self.given, self.explainer)
         torch.manual_seed(1)
         reader = WordTokenizer.from_rows(self.given)
         width = {"width": 8} | ({"heads": 2, "dropout": 0.3} if student == "native" else {})

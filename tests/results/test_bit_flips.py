@@ -22,7 +22,7 @@ from didact.data.load import load_data
 from didact.errors import DidactError
 from didact.execution.base import open_runner
 from didact.explainers.learned import load_explainer
-from didact.explaining.row_io import read_whole_rows, write_whole_rows
+from didact.explaining.row_io import load_rows, save_rows
 from didact.explaining.stream import explain_stream
 from didact.files.checksummed import check_tensors, read_json, write_json, write_tensors
 from didact.files.store import Store
@@ -69,7 +69,7 @@ def written(tmp_path_factory):
     maps = Explanations.load(first(root / "run", "explanations/gradient*.parquet"))
     values = np.random.default_rng(0).normal(size=(len(maps.scores), 3)).astype(np.float32)
     ComponentScores(maps, ("head 1", "head 2", "head 3"), values).save(root / "parts-x")
-    write_whole_rows(root / "rows.parquet", rows[:4])
+    save_rows(root / "rows.parquet", rows[:4])
     start = StudentInit("x", "random", {"kind": "none"}, {"tokenizer.json": b'{"words": ["good", "bad", "film"]}' * 5})
     (root / "start").mkdir()
     start.save(root / "start")
@@ -144,7 +144,7 @@ KINDS = {
     "study": ("study/study.json", lambda path: read_design(path.parent)),
     "study, stimuli": ("study/stimuli.json", lambda path: read_stimuli(path.parent)),
     "study, analysis": ("study/analysis.json", lambda path: StudyAnalysis.load(path.parent)),
-    "rows for workers": ("rows.parquet", read_whole_rows),
+    "rows for workers": ("rows.parquet", load_rows),
     "orders and costs": ("plain.json", partial(read_json, advice="")),
 }
 

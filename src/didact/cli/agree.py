@@ -7,7 +7,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.configs import AgreeConfig
 from didact.cli.options import Json, configured
-from didact.cli.output import print_json, say
+from didact.cli.output import echo_stderr, print_json
 from didact.errors import OptionError
 from didact.registry import parse_spec
 
@@ -28,23 +28,25 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
     Compares every pair of files, or every pair of --methods, on the same rows. Agreement is not correctness: it only
     says whether two rankings are alike.
     """
-    from didact.evaluation.agree import TOGETHER, agreements
+    from didact.evaluation.agree import SINGLE_GROUP, agreements
     from didact.results.agreement import CAUTION, draw
 
     has_foreign = _check(config)
-    teacher = None if config.model is None else inputs.teacher_of(config)
+    teacher = None if config.model is None else inputs.open_teacher(config)
     sets = [*config.files, *(_explained(teacher, config) if config.methods else ())]
     about = None
     if has_foreign and config.data is not None:
         is_explained = bool(config.methods or config.rows)
-        about = inputs.data_of(config, config.split, seed=config.seed or 0, rows=config.rows, is_explained=is_explained)
+        about = inputs.data_for_files(
+            config, config.split, seed=config.seed or 0, rows=config.rows, is_explained=is_explained
+        )
     found = agreements(
-        sets, config.measure, groups=TOGETHER if config.together else None, teacher=teacher, data=about,
+        sets, config.measure, groups=SINGLE_GROUP if config.together else None, teacher=teacher, data=about,
         batch_size=config.batch_size or 64, **config.pick("by", "level"),
     )  # fmt: skip
     if config.out is not None:
         draw(found, config.out, config.each)
-        say(f"The heat map is in {config.out}.")
+        echo_stderr(f"The heat map is in {config.out}.")
     _print(found, config.each, as_json=as_json)
     if not as_json:
         typer.echo(CAUTION)
@@ -52,7 +54,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
 
 def _check(config: AgreeConfig) -> bool:
     """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
-    from didact.evaluation.agree import check_asked
+    from didact.evaluation.agree import check_measures
     from didact.metrics.agreement import AGREEMENT
     from didact.results.agreement import check_each, check_picture
 
@@ -77,7 +79,7 @@ def _check(config: AgreeConfig) -> bool:
             "Agreement is between methods: give two files of explanations or more (didact explain --out FILE), or "
             "--model, --data and --methods with two names or more."
         )
-    check_asked(config.measure, by=config.by, level=config.level, has_teacher=has_model)
+    check_measures(config.measure, by=config.by, level=config.level, has_teacher=has_model)
     check_each(config.each)
     if config.out is not None:
         check_picture(config.out, overwrite=config.overwrite)
@@ -85,14 +87,14 @@ def _check(config: AgreeConfig) -> bool:
 
 
 def _explained(teacher: Any, config: AgreeConfig) -> "list[Explanations]":
-    from didact.cli.explain import chosen_rows, needs_labels
+    from didact.cli.explain import needs_labels, rows_to_explain
     from didact.explaining.explain import explain
 
     given = {
         name: value for name, value in config.pick("preset", "level", "batch_size", "seed").items() if value is not None
     }
     labels = needs_labels(teacher, config.methods, given)
-    rows, background = chosen_rows(teacher, config, needs_labels=labels)
+    rows, background = rows_to_explain(teacher, config, needs_labels=labels)
     return [
         explain(teacher, rows, method, background_rows=background, progress=True, **given) for method in config.methods
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from didact.cli.options import Json, configured
-from didact.cli.output import going_on, print_json, say
+from didact.cli.output import echo_stderr, exit_on_interrupt, print_json
 from didact.comparing.config import CompareConfig
 from didact.config import Group
 from didact.errors import DidactError, OptionError
@@ -40,7 +40,7 @@ def compare(
     out = None if config.out is None else str(config.out)
     if out is not None and out.startswith("memory://"):
         raise OptionError(f"--out {out} would be gone with this command. Give a folder, or an s3:// URL.")
-    with going_on():
+    with exit_on_interrupt():
         from didact.comparing.compare import forecast_config, run_config
 
         plan = config.with_fields(progress=True)
@@ -58,13 +58,13 @@ def _show(result: "Comparison", place: str, *, as_json: bool) -> None:
     from didact.reports.build import report
 
     if is_url(place):
-        say(f"The run is kept in {place}.")
+        echo_stderr(f"The run is kept in {place}.")
     if result.failed:
-        say(f"{len(result.failed)} runs failed; the same command tries them again.")
+        echo_stderr(f"{len(result.failed)} runs failed; the same command tries them again.")
     try:
-        say(f"Report: {report(place)}")
+        echo_stderr(f"Report: {report(place)}")
     except DidactError as error:
-        say(f"The run is kept in {place}, but its report could not be written: {error}")
+        echo_stderr(f"The run is kept in {place}, but its report could not be written: {error}")
         raise typer.Exit(1) from None
     if result.failed:
         raise typer.Exit(1)

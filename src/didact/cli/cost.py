@@ -7,7 +7,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.configs import CostConfig
 from didact.cli.options import Json, configured
-from didact.cli.output import figure, print_json, print_table
+from didact.cli.output import format_number, print_json, print_table
 
 EXAMPLES: Final = (
     "didact cost --model my-model --data reviews.csv",
@@ -23,20 +23,20 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
     """
     inputs.check_methods(config.methods)
 
-    from didact.cli.explain import chosen_rows
+    from didact.cli.explain import rows_to_explain
     from didact.evaluation.cost import cost_of
-    from didact.explaining.input_rows import asks_for_gold
+    from didact.explaining.input_rows import explains_gold_label
 
-    teacher = inputs.teacher_of(config)
-    chosen, _ = chosen_rows(teacher, config, needs_labels=asks_for_gold(*config.methods))
+    teacher = inputs.open_teacher(config)
+    chosen, _ = rows_to_explain(teacher, config, needs_labels=explains_gold_label(*config.methods))
     costs = cost_of(teacher, chosen, list(config.methods), batch_size=config.batch_size)
     if as_json:
         print_json({"rows": [cost.to_document() for cost in costs]})
         return
     headings = ("method", "forward", "backward", "ms", "MB")
     lines = [
-        (cost.method, *(figure(value, ".1f") for value in (cost.forward, cost.backward)),
-         f"{1e3 * (cost.seconds or 0.0):.2f}", figure(cost.memory, ".1f"))
+        (cost.method, *(format_number(value, ".1f") for value in (cost.forward, cost.backward)),
+         f"{1e3 * (cost.seconds or 0.0):.2f}", format_number(cost.memory, ".1f"))
         for cost in costs
     ]  # fmt: skip
     print_table(headings, lines)

@@ -71,7 +71,7 @@ def list_names(as_json: Json = False) -> None:
 @configured(ShowConfig)
 def show(config: ShowConfig, as_json: Json = False) -> None:
     """Show rows of a data set, with the words that people marked."""
-    loaded = inputs.loaded_data(config, seed=config.seed)
+    loaded = inputs.open_data(config, seed=config.seed)
     chosen = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
     if as_json:
         print_json({"rows": [_document(row, loaded) for row in chosen]})

@@ -15,7 +15,7 @@ import typer
 
 import didact
 from didact.cli.options import Json, configured
-from didact.cli.output import console, going_on, print_json, say
+from didact.cli.output import console, echo_stderr, exit_on_interrupt, print_json
 from didact.config import Group, ModelOptions, Option
 from didact.errors import DidactError, OptionError
 from didact.field_types import Integer, Switch, Threads, Word
@@ -107,7 +107,7 @@ def demo(config: DemoConfig, as_json: Json = False) -> None:
     # A plain report lies where people look for it.
     folder = config.home if size.name == "default" else config.home / size.name
     hidden = contextlib.redirect_stdout(io.StringIO()) if as_json else contextlib.nullcontext()
-    with going_on():
+    with exit_on_interrupt():
         with hidden:
             screen = _Screen(is_hidden=as_json)
             result = _compared(screen, config, size, folder)
@@ -120,7 +120,7 @@ def demo(config: DemoConfig, as_json: Json = False) -> None:
             typer.echo(f"\nThe report: {page}")
             typer.echo(f"Done in {seconds:.0f} s. Open the report in a browser; it needs nothing else.")
     if result.failed:
-        say(f"{len(result.failed)} runs failed; the same command tries them again.")
+        echo_stderr(f"{len(result.failed)} runs failed; the same command tries them again.")
         raise typer.Exit(1)
 
 
@@ -141,7 +141,7 @@ class _Screen:
 
     def warn(self, text: str) -> None:
         """What people should know, and those who read JSON, too."""
-        say(text) if self.is_hidden else self.text(text)
+        echo_stderr(text) if self.is_hidden else self.text(text)
 
 
 def _compared(screen: _Screen, config: DemoConfig, size: "DemoSize", folder: Path) -> "Comparison":

@@ -10,7 +10,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.configs import AgreeConfig, CostConfig, ExplainConfig
 from didact.cli.options import Json, configured
-from didact.cli.output import going_on, print_json, say
+from didact.cli.output import echo_stderr, exit_on_interrupt, print_json
 from didact.config import DataOptions
 from didact.errors import OptionError
 from didact.files.atomic import check_different, check_new_file, is_didact_page
@@ -49,18 +49,18 @@ def explain(config: ExplainConfig, as_json: Json = False) -> None:
     """
     _check(config, as_json=as_json)
     if config.stream:
-        with going_on():
+        with exit_on_interrupt():
             _stream(config, as_json=as_json)
         return
     maps = _explained(config)
     if not config.method:
         first = next(iter(maps[0].values())) if isinstance(maps[0], Mapping) else maps[0]
-        say(f"note: explained with {first.method}, the default for this model. --method names another.")
+        echo_stderr(f"note: explained with {first.method}, the default for this model. --method names another.")
     if config.html is not None:
         _page(maps, config.html, config.level or "word")
     if config.out is not None:
         opening = f"didact.Explanations.load({str(config.out)!r})"
-        say(f"{len(maps[0]):,} rows are kept in {config.out}. Open them with {opening}.")
+        echo_stderr(f"{len(maps[0]):,} rows are kept in {config.out}. Open them with {opening}.")
     if as_json:
         print_json(_document(maps[0], summary=config.summary))
     elif config.summary:
@@ -98,18 +98,18 @@ def _explained(config: ExplainConfig) -> "list[Explanations | ByClass]":
     """The explanations by each method."""
     from didact.explaining.explain import explain as explained
 
-    teacher = inputs.teacher_of(config)
+    teacher = inputs.open_teacher(config)
     methods: Sequence[str | None] = config.method or [None]
     given = config.explaining()
     rows: Sequence[Any]
     if config.data is None:
-        rows, background = given_texts(teacher, list(config.texts)), None
+        rows, background = rows_of_texts(teacher, list(config.texts)), None
     else:
         labels = needs_labels(teacher, methods, given, preset=config.preset)
-        rows, background = chosen_rows(teacher, config, needs_labels=labels)
+        rows, background = rows_to_explain(teacher, config, needs_labels=labels)
     if config.background is not None:
         others = DataOptions(data=config.background, data_dir=config.data_dir)
-        background = compared_with(_data(teacher, others, config.seed or 0, uses_splits=True))
+        background = background_of(_data(teacher, others, config.seed or 0, uses_splits=True))
     keeping = config.pick("preset", "out", "overwrite")
     return [
         explained(teacher, rows, method, background_rows=background, progress=True, **keeping, **given)
@@ -144,7 +144,7 @@ def _page(maps: "Sequence[Explanations | ByClass]", path: Path, level: str) -> N
     else:
         page([one for one in maps if not isinstance(one, ByClass)], path, level=level)
         rows = len(first)
-    say(f"A page with {rows:,} {'row' if rows == 1 else 'rows'} is in {path}.")
+    echo_stderr(f"A page with {rows:,} {'row' if rows == 1 else 'rows'} is in {path}.")
 
 
 def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any]:
@@ -166,11 +166,11 @@ def _stream(config: ExplainConfig, *, as_json: bool) -> None:
 
     background = None
     if config.background is not None:
-        background = compared_with(load_data(config.background, data_dir=config.data_dir, seed=config.seed or 0))
+        background = background_of(load_data(config.background, data_dir=config.data_dir, seed=config.seed or 0))
     streamed = explain_stream(
         config.model, config.data, config.method[0] if config.method else None, split=config.split or "test",
         columns=config.columns or None, classes=list(config.classes) or None, shard=config.shard or 256,
-        notes=lambda note: say(f"note: {note}"),
+        notes=lambda note: echo_stderr(f"note: {note}"),
         workers=config.workers or 0, threads=config.threads or 1, background_rows=background, loading=config.loading(),
         progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.explaining(),
     )  # fmt: skip
@@ -180,10 +180,10 @@ def _stream(config: ExplainConfig, *, as_json: bool) -> None:
         )
         return
     before = f"; {streamed.kept:,} of {streamed.shards:,} shards had been kept before" if streamed.kept else ""
-    say(f"{streamed.rows:,} rows are kept in {streamed.path}{before}.")
+    echo_stderr(f"{streamed.rows:,} rows are kept in {streamed.path}{before}.")
 
 
-def given_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
+def rows_of_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
     """Texts of the command line, as many for each row as the model reads."""
     if not teacher.task.is_text:
         raise OptionError("The model reads images: give them as --data (a .npz file or a data set).")
@@ -196,16 +196,16 @@ def given_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
     return [tuple(texts[start : start + several]) for start in range(0, len(texts), several)]
 
 
-def chosen_rows(
+def rows_to_explain(
     teacher: "Teacher", config: ExplainConfig | AgreeConfig | CostConfig, *, needs_labels: bool
 ) -> "tuple[Split, Split | None]":
     """What to explain, and what to compare it with: all rows of a file, or a split; and the split `explain`."""
     loaded = _data(teacher, config, config.seed or 0, uses_splits=config.split not in (None, "all"))
-    loaded = inputs.aligned(loaded, teacher, config.classes, required=needs_labels)
-    return loaded[inputs.chosen_split(loaded, config.split)][: config.rows], compared_with(loaded)
+    loaded = inputs.align_to_teacher(loaded, teacher, config.classes, required=needs_labels)
+    return loaded[inputs.chosen_split(loaded, config.split)][: config.rows], background_of(loaded)
 
 
-def compared_with(data: "Dataset") -> "Split | None":
+def background_of(data: "Dataset") -> "Split | None":
     """The rows that methods compare with: the split `explain`, or all rows of a file too small for splits."""
     rows: Split | None = data.get("explain", data.all_rows)
     return rows
@@ -215,15 +215,17 @@ def needs_labels(
     teacher: "Teacher", methods: Sequence[str | None], said: dict[str, Any], *, preset: str | None = None
 ) -> bool:
     """Whether one of the methods (None: the default) explains the gold label, by an option or by a preset."""
-    from didact.explaining.method_options import resolve
+    from didact.explaining.method_options import resolve_method
 
     common = {name: value for name, value in said.items() if name not in ("preset", "batch_size", "seed")}
     preset = preset or said.get("preset")
-    return any(resolve(teacher, method or "occlusion", common, preset=preset)[0].target == "gold" for method in methods)
+    return any(
+        resolve_method(teacher, method or "occlusion", common, preset=preset)[0].target == "gold" for method in methods
+    )
 
 
 def _data(teacher: "Teacher", config: DataOptions, seed: int, *, uses_splits: bool) -> "Dataset":
-    loaded: Dataset = inputs.loaded_data(config, seed=seed, task=teacher.task, uses_splits=uses_splits)
+    loaded: Dataset = inputs.open_data(config, seed=seed, task=teacher.task, uses_splits=uses_splits)
     if loaded.task != teacher.task:
         raise OptionError(f"Data set {loaded.name!r} is {loaded.task}, and the model does {teacher.task}.")
     return loaded

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from didact.cli.output import say_notes
+from didact.cli.output import echo_notes
 from didact.config import DataOptions, ModelOptions
 from didact.errors import MissingExtraError, OptionError
 from didact.explainers import EXPLAINERS, is_learned
@@ -34,15 +34,15 @@ def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
         raise OptionError(
             f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
         )
-    from didact.explaining.read_explanations import is_foreign, without_data
+    from didact.explaining.read_explanations import is_foreign_file, missing_data_error
 
-    foreign = [one for one in files if is_foreign(one)]
+    foreign = [one for one in files if is_foreign_file(one)]
     if foreign and not has_data:
-        raise without_data(foreign)
+        raise missing_data_error(foreign)
     return bool(foreign)
 
 
-def loaded_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: bool = True) -> Any:
+def open_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: bool = True) -> Any:
     """The data set, with notes on stderr about how it was read.
 
     `task` is that of the model, for data of the user's own. Where all rows of a file are used (`uses_splits` is false),
@@ -60,7 +60,7 @@ def loaded_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits
         seed=seed,
     )
     silent = () if uses_splits or data.all_rows is None else data.split_notes
-    say_notes(note for note in data.notes if note not in silent)
+    echo_notes(note for note in data.notes if note not in silent)
     return data
 
 
@@ -71,16 +71,16 @@ def chosen_split(data: Any, split: str | None) -> str:
     return split or (ALL if data.all_rows is not None else "test")
 
 
-def aligned(data: Any, teacher: Any, classes: Sequence[str], *, required: bool) -> Any:
+def align_to_teacher(data: Any, teacher: Any, classes: Sequence[str], *, required: bool) -> Any:
     """The data with labels as the teacher's classes; notes go to stderr. Labels that do not fit are told if needed."""
     from didact.core.classes import align_labels
 
     aligned_data = align_labels(data, teacher, classes=classes or None, required=required)
-    say_notes(aligned_data.notes[len(data.notes) :])
+    echo_notes(aligned_data.notes[len(data.notes) :])
     return aligned_data
 
 
-def data_of(
+def data_for_files(
     config: DataOptions, split: str | None, *, seed: int, rows: int | None = None, is_explained: bool = False
 ) -> Any:
     """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes.
@@ -89,7 +89,7 @@ def data_of(
     """
     from didact.core.dataset import Dataset
 
-    loaded = loaded_data(config, seed=seed, uses_splits=split not in (None, "all"))
+    loaded = open_data(config, seed=seed, uses_splits=split not in (None, "all"))
     split = chosen_split(loaded, split) if is_explained else split
     if split is None:
         return loaded
@@ -105,7 +105,7 @@ def check_device(device: str | None) -> None:
         checked_device(device)
 
 
-def teacher_of(config: ModelOptions) -> Any:
+def open_teacher(config: ModelOptions) -> Any:
     """The teacher where it was asked for, with as many threads."""
     import torch
 
@@ -116,7 +116,7 @@ def teacher_of(config: ModelOptions) -> Any:
     return load_teacher(config.model, **config.loading())
 
 
-def opened_study(config: FolderOptions) -> "tuple[Design, Answers]":
+def open_study(config: FolderOptions) -> "tuple[Design, Answers]":
     """The design and the answers of a study."""
     check_study_extra()
     from didact.study.database import open_answers

@@ -12,7 +12,7 @@ from didact.cli import inputs
 from didact.cli.configs import L2eConfig, SmatConfig
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
-from didact.cli.output import figure, going_on, print_json, print_metrics, say
+from didact.cli.output import echo_stderr, exit_on_interrupt, format_number, print_json, print_metrics
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -45,7 +45,7 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     stopped.
     """
     began = time.monotonic()
-    from didact.explaining.input_rows import asks_for_gold
+    from didact.explaining.input_rows import explains_gold_label
     from didact.learned.smat_spec import learner_of
 
     settings = config.learner()
@@ -54,9 +54,9 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     from didact.learned.smat import check_smat, checked_training, learn_smat
 
     check_smat(loaded, learner, training=checked_training(config.training), **config.pick("student", "size"))
-    teacher = inputs.teacher_of(config)
-    loaded = inputs.aligned(loaded, teacher, config.classes, required=asks_for_gold(settings))
-    with going_on("Stopped. Give the same command again to go on from the last finished epoch."):
+    teacher = inputs.open_teacher(config)
+    loaded = inputs.align_to_teacher(loaded, teacher, config.classes, required=explains_gold_label(settings))
+    with exit_on_interrupt("Stopped. Give the same command again to go on from the last finished epoch."):
         explainer = learn_smat(
             teacher, loaded, out=folder, progress=True, training=config.training, **settings,
             **config.pick("student", "size", "seed", "base", "overwrite", "trust_remote_code"),
@@ -69,8 +69,8 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     explainer.view(f"What {folder} weighs").show()
     print_metrics(metrics)
     for note in notes:
-        say(note)
-    say(
+        echo_stderr(note)
+    echo_stderr(
         f"Kept in {folder} after {seconds:.0f} s. The measures are of the student it learned with; whether it teaches "
         f"others better than what it is made of, `didact compare --explainers {folder},attention_all` tells."
     )
@@ -81,7 +81,7 @@ def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
     from didact.files.atomic import check_new_folder
 
     inputs.check_device(config.device)
-    loaded = inputs.loaded_data(config, seed=config.data_seed)
+    loaded = inputs.open_data(config, seed=config.data_seed)
     folder = config.out or Path("runs") / f"{name}-{loaded.name.replace('/', '-')}"
     check_new_folder(folder, overwrite=config.overwrite)
     return loaded, folder
@@ -101,16 +101,16 @@ def l2e(config: L2eConfig, as_json: Json = False) -> None:
     --explainers FOLDER`. The same command resumes a run that was stopped, and reuses the explanations made before.
     """
     began = time.monotonic()
-    from didact.explaining.input_rows import asks_for_gold
+    from didact.explaining.input_rows import explains_gold_label
     from didact.learned.l2e import ImitationWarning, check_l2e, learn_l2e
 
     imitate = list(config.imitate)
     learning = config.pick("formulation", "combine", "preset", "training") | config.options
     check_l2e(imitate, **learning)
     loaded, folder = _opened(config, "l2e")
-    teacher = inputs.teacher_of(config)
-    loaded = inputs.aligned(loaded, teacher, config.classes, required=asks_for_gold(",".join(imitate)))
-    stopped = going_on("Stopped. Explanations that were made are kept: give the same command again to go on.")
+    teacher = inputs.open_teacher(config)
+    loaded = inputs.align_to_teacher(loaded, teacher, config.classes, required=explains_gold_label(",".join(imitate)))
+    stopped = exit_on_interrupt("Stopped. Explanations that were made are kept: give the same command again to go on.")
     with stopped, warnings.catch_warnings():
         warnings.simplefilter("ignore", ImitationWarning)  # printed below
         explainer = learn_l2e(
@@ -131,10 +131,10 @@ def _show_l2e(explainer: Any, config: L2eConfig, folder: Path, seconds: float, *
         return
     _print_imitation(" + ".join(imitates), metrics)
     for note in explainer.learned["notes"]:
-        say(f"warning: {note}" if note == caution else note)
+        echo_stderr(f"warning: {note}" if note == caution else note)
     columns = ",".join(f"{role}={column or 'none'}" for role, column in config.columns.items())
     named = ["--columns", columns] if columns else []
-    say(
+    echo_stderr(
         f"Kept in {folder} after {seconds:.0f} s. Explain with it: "
         + shlex.join(
             ["didact", "explain", "--model", config.model, "--data", config.data, *named, "--method", str(folder)]
@@ -159,4 +159,4 @@ def _print_imitation(imitates: str, metrics: dict[str, Any]) -> None:
 
 
 def _rounded(value: float | None) -> str:
-    return "–" if value is None else figure(value, ".2f")
+    return "–" if value is None else format_number(value, ".2f")

@@ -8,7 +8,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.configs import MetricsConfig
 from didact.cli.options import Json, configured
-from didact.cli.output import console, figure, interval, print_json, print_table, say
+from didact.cli.output import console, echo_stderr, format_interval, format_number, print_json, print_table
 from didact.errors import OptionError
 from didact.metrics import METRICS
 from didact.registry import parse_spec
@@ -41,11 +41,11 @@ def metrics(config: MetricsConfig, as_json: Json = False) -> None:
     if config.data is None and (config.columns or config.classes):
         raise OptionError("--columns and --classes are about the data. Name them with --data.")
 
-    from didact.evaluation.evaluate import evaluated
+    from didact.evaluation.evaluate import run_evaluation
 
-    data = None if config.data is None else inputs.data_of(config, config.split, seed=config.seed)
-    result = evaluated(
-        files, None if config.model is None else inputs.teacher_of(config), data, metrics=config.metrics or None,
+    data = None if config.data is None else inputs.data_for_files(config, config.split, seed=config.seed)
+    result = run_evaluation(
+        files, None if config.model is None else inputs.open_teacher(config), data, metrics=config.metrics or None,
         classes=config.classes or None, progress=True,
         **config.pick("replace", "preset", "level", "encoder", "control", "seed", "batch_size"),
     )  # fmt: skip
@@ -92,7 +92,7 @@ def _print(found: Any, *, tests: bool) -> None:
     intervals = "; 95 % intervals with --json, or in a wider window" if narrow else ", with 95 % intervals over rows"
     typer.echo(f"Means over rows{intervals}. ↑ higher is better, ↓ lower is. {_sentences(said)}")
     for note in found.notes:
-        say(f"note: {note}")
+        echo_stderr(f"note: {note}")
     if tests:
         columns = ("metric", "method", "other", "difference", "95 % interval", "p (Holm)")
         print_table(columns, [_test(one) for one in found.tests()])
@@ -100,8 +100,8 @@ def _print(found: Any, *, tests: bool) -> None:
 
 def _test(test: "MetricTest") -> tuple[str, ...]:
     p = "–" if test.p is None else f"{test.p:.2g}"
-    ends = interval(test.low, test.high, "+.3f")
-    return test.metric, test.method, test.other, figure(test.difference, "+.3f"), ends, p
+    ends = format_interval(test.low, test.high, "+.3f")
+    return test.metric, test.method, test.other, format_number(test.difference, "+.3f"), ends, p
 
 
 def _sentences(parts: Iterable[str]) -> str:
@@ -111,5 +111,5 @@ def _sentences(parts: Iterable[str]) -> str:
 def _cell(row: "MetricRow", narrow: bool) -> str:
     if not row.rows:
         return "–"
-    mean = figure(row.value, ".3f")
-    return mean if narrow else f"{mean} {interval(row.low, row.high, '.3f')}"
+    mean = format_number(row.value, ".3f")
+    return mean if narrow else f"{mean} {format_interval(row.low, row.high, '.3f')}"

@@ -21,12 +21,12 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def going_on(hint: str = "Stopped. Give the same command again to go on.") -> Iterator[None]:
+def exit_on_interrupt(hint: str = "Stopped. Give the same command again to go on.") -> Iterator[None]:
     """Ctrl-C ends the command with 130, and says what was kept or how to go on."""
     try:
         yield
     except KeyboardInterrupt as stopped:
-        say(f"didact: {str(stopped) or hint}")
+        echo_stderr(f"didact: {str(stopped) or hint}")
         raise typer.Exit(130) from None
 
 
@@ -88,14 +88,14 @@ def _narrowest(column: str) -> int:
     return max((len(word) for word in column.split()), default=0)
 
 
-def figure(value: float | None, form: str) -> str:
+def format_number(value: float | None, form: str) -> str:
     """A number for people; a dash where there is none."""
     return "–" if value is None or not math.isfinite(value) else format(value, form)
 
 
-def interval(low: float | None, high: float | None, form: str) -> str:
+def format_interval(low: float | None, high: float | None, form: str) -> str:
     """An interval for people; a dash where there is none, as of one row alone."""
-    ends = figure(low, form), figure(high, form)
+    ends = format_number(low, form), format_number(high, form)
     return "–" if "–" in ends else f"[{ends[0]}, {ends[1]}]"
 
 
@@ -105,15 +105,15 @@ def console(width: int | None = None) -> Any:
     return Console(soft_wrap=False, highlight=False, width=width)
 
 
-def say(message: str) -> None:
+def echo_stderr(message: str) -> None:
     """A line for people, on stderr."""
     typer.echo(message, err=True)
 
 
-def say_notes(notes: Iterable[str]) -> None:
+def echo_notes(notes: Iterable[str]) -> None:
     """What a reader should know about the data, on stderr: `note: …`, one to a line."""
     for note in notes:
-        say(f"note: {note}")
+        echo_stderr(f"note: {note}")
 
 
 def print_metrics(metrics: Mapping[str, Any]) -> None:

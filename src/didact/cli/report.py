@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from didact.cli.options import Json, configured
-from didact.cli.output import print_json, say
+from didact.cli.output import echo_stderr, print_json
 from didact.config import Config, Group, Option
 from didact.errors import RecordError
 from didact.field_types import Switch
@@ -66,7 +66,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
         return
     typer.echo(verdict.text)
     charts = "" if config.figures is None else f"; charts and tables are in {config.figures}"
-    say(f"\nThe page is {path}{charts}.")
+    echo_stderr(f"\nThe page is {path}{charts}.")
 
 
 def _uploaded(page: Path, run: str) -> str:

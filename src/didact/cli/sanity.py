@@ -8,7 +8,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.configs import SanityConfig
 from didact.cli.options import Json, configured
-from didact.cli.output import figure, interval, print_json, print_table, say
+from didact.cli.output import echo_stderr, format_interval, format_number, print_json, print_table
 from didact.results.sanity import FooledMetric, Sanity, SanityStep
 
 EXAMPLES: Final = (
@@ -28,9 +28,9 @@ def sanity(config: SanityConfig, as_json: Json = False) -> None:
 
     from didact.evaluation.sanity import sanity as checked
 
-    loaded = inputs.loaded_data(config, seed=config.seed)
+    loaded = inputs.open_data(config, seed=config.seed)
     result = checked(
-        inputs.teacher_of(config), loaded, config.methods, checks=config.checks or None,
+        inputs.open_teacher(config), loaded, config.methods, checks=config.checks or None,
         classes=config.classes or None, progress=True, **config.pick("split", "rows", "seed", "epochs"),
     )  # fmt: skip
     if as_json:
@@ -50,7 +50,7 @@ def _print(result: Sanity, methods: Sequence[str]) -> None:
             "Trivial explanations mark a place for each class. A metric that prefers them to random ones is fooled."
         )
     for note in result.notes:
-        say(f"note: {note}")
+        echo_stderr(f"note: {note}")
 
 
 def _print_steps(title: str, lines: Sequence[SanityStep], methods: Sequence[str]) -> None:
@@ -66,8 +66,8 @@ def _print_steps(title: str, lines: Sequence[SanityStep], methods: Sequence[str]
 
 
 def _step(line: SanityStep, known: bool) -> str:
-    similarity = figure(line.similarity, ".2f")
-    return f"{similarity} ({figure(line.roc_auc, '.2f')})" if known else similarity
+    similarity = format_number(line.similarity, ".2f")
+    return f"{similarity} ({format_number(line.roc_auc, '.2f')})" if known else similarity
 
 
 def _fooled(line: FooledMetric) -> tuple[str, ...]:
@@ -76,6 +76,6 @@ def _fooled(line: FooledMetric) -> tuple[str, ...]:
         f"{line.trivial:.3f}",
         f"{line.random:.3f}",
         f"{line.difference:+.3f}",
-        interval(line.low, line.high, "+.3f"),
+        format_interval(line.low, line.high, "+.3f"),
         "yes" if line.fooled else "no",
     )

@@ -11,7 +11,7 @@ import typer
 from didact.cli import inputs, study_answers
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
-from didact.cli.output import print_json, say, say_notes
+from didact.cli.output import echo_notes, echo_stderr, print_json
 from didact.errors import OptionError, RecordError
 from didact.study.config import LOCAL, InviteConfig, ServeConfig, StudyConfig
 
@@ -50,13 +50,13 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
     inputs.check_study_extra()
     files = [*config.explanations, *config.more]
     inputs.check_files(files, has_data=True)
-    from didact.explaining.read_explanations import opened
+    from didact.explaining.read_explanations import open_sets
     from didact.results.explanations import Explanations
     from didact.study.create import create_study
 
-    data = inputs.data_of(config, config.split, seed=0)
-    sets, notes = opened(files, data)
-    say_notes(notes)
+    data = inputs.data_for_files(config, config.split, seed=0)
+    sets, notes = open_sets(files, data)
+    echo_notes(notes)
     maps = [item if isinstance(item, Explanations) else Explanations.load(item) for item in sets]
     if not config.about and sys.stdin.isatty() and not as_json:
         config = config.with_fields(about=_ask_about(maps[0].task, maps[0].classes or data.classes))
@@ -89,7 +89,7 @@ def _show_new(config: StudyConfig, *, as_json: bool) -> None:
     typer.echo(f"{facts['items']} items{f' ({answers})' if answers else ''}{wrong}")
     typer.echo(f"{facts['people']} people{cohorts}; their links are in {facts['invites']}")
     typer.echo(f"participants read: {facts['about']}")
-    say(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(config.out), *serve_flags(config.url)])}")
+    echo_stderr(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(config.out), *serve_flags(config.url)])}")
 
 
 @command(app, "serve", "didact study serve runs/study", "didact study serve runs/study --host 0.0.0.0 --port 8080")
@@ -102,15 +102,15 @@ def serve(config: ServeConfig) -> None:
     inputs.check_study_extra()
     from didact.study.serve import serve as run
 
-    _, answers = inputs.opened_study(config)
+    _, answers = inputs.open_study(config)
     invited, synthetic = _invited(answers, config.folder), sum(one.is_synthetic for one in answers.people())
     answers.close()
 
     def ready(address: str) -> None:
-        say(f"The study is at {address}{config.root}/")
+        echo_stderr(f"The study is at {address}{config.root}/")
         _print_links(config, f"{address}{config.root}", invited)
         if synthetic:
-            say(
+            echo_stderr(
                 f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
                 "answers would be analysed together with those of real people. Make a new study for real people."
             )
@@ -129,23 +129,25 @@ def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitatio
     links = links_for(folder, address, is_proxied=is_proxied)
     organiser = f"{links.base if is_proxied else address}/o/{read_keys(folder).organiser}"
     if sys.stderr.isatty():
-        say(f"The organiser's page: {organiser}")
+        echo_stderr(f"The organiser's page: {organiser}")
         if invited:
-            say("Links for participants:")
+            echo_stderr("Links for participants:")
         for invitation in invited[:SHOWN]:
-            say(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
+            echo_stderr(f"  {person_name(invitation.number)}  {invitation.link(links.base)}")
         if len(invited) > SHOWN:
-            say(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
+            echo_stderr(f"  … and {len(invited) - SHOWN} more: didact study invite {folder} prints all.")
     else:
         try:
             write_private(folder / ORGANISER, f"{organiser}\n")
-            say(f"The organiser's link is in {folder / ORGANISER}, those of participants in {folder / INVITES}.")
+            echo_stderr(
+                f"The organiser's link is in {folder / ORGANISER}, those of participants in {folder / INVITES}."
+            )
         except RecordError as error:  # a folder that is only read, with the answers in another database
-            say(f"warning: {error} The organiser's link is printed if you serve the study from a terminal.")
+            echo_stderr(f"warning: {error} The organiser's link is printed if you serve the study from a terminal.")
     if links.warning:
-        say(f"warning: {links.warning}")
+        echo_stderr(f"warning: {links.warning}")
     if not is_loopback(config.host):
-        say(
+        echo_stderr(
             "warning: the study is open to the network, and what people send is not encrypted. Put a server with "
             "https in front (--proxy, --https), or serve on a network you trust."
         )
@@ -163,7 +165,7 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
 
     Rewrites invites.csv, with --url for another address.
     """
-    design, answers = inputs.opened_study(config)
+    design, answers = inputs.open_study(config)
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
     from didact.study.links import INVITES, invitations, listed, written_base

@@ -5,7 +5,7 @@ import typer
 from didact.cli import inputs
 from didact.cli.help import command
 from didact.cli.options import Json, configured
-from didact.cli.output import figure, print_json, print_table, say
+from didact.cli.output import echo_stderr, format_number, print_json, print_table
 from didact.errors import OptionError
 from didact.files.atomic import check_new_file, check_output_folder, ensure_parent, write_bytes
 from didact.study.config import (
@@ -24,7 +24,7 @@ app = typer.Typer()  # its commands are among those of `didact study`
 @configured(FolderOptions)
 def status(config: FolderOptions, as_json: Json = False) -> None:
     """Show progress, time per page, and answers that look odd."""
-    design, answers = inputs.opened_study(config)
+    design, answers = inputs.open_study(config)
     from didact.study.progress import overview
 
     found = overview(design, answers) | {"is_closed": answers.is_closed}
@@ -38,7 +38,7 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
     )
     rows = [
         (
-            row["person"], row["cohort"], f"{row['done']} of {row['total']}", figure(row["median_seconds"], ".1f"),
+            row["person"], row["cohort"], f"{row['done']} of {row['total']}", format_number(row["median_seconds"], ".1f"),
             "; ".join(row["flags"]),
         )
         for row in found["rows"]
@@ -50,9 +50,9 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
 @configured(CloseConfig)
 def close(config: CloseConfig) -> None:
     """Stop accepting answers, or accept them again (--open)."""
-    _, answers = inputs.opened_study(config)
+    _, answers = inputs.open_study(config)
     answers.set_closed(not config.reopen)
-    say(f"The study is {'open' if config.reopen else 'closed'}.")
+    echo_stderr(f"The study is {'open' if config.reopen else 'closed'}.")
 
 
 @command(
@@ -67,7 +67,7 @@ def simulate(config: SimulateConfig) -> None:
 
     Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
     """
-    design, answers = inputs.opened_study(config)
+    design, answers = inputs.open_study(config)
     from didact.study.synthetic_annotators import simulated
 
     real = sum(not answer.is_synthetic for answer in answers.read())
@@ -81,7 +81,7 @@ def simulate(config: SimulateConfig) -> None:
         **config.pick("worths", "accuracies", "means", "ties", "spread", "item_spread", "seed"),
     )  # fmt: skip
     answers.add_synthetic(design, made)
-    say(
+    echo_stderr(
         f"{len({answer.person for answer in made})} synthetic people gave {len(made):,} answers. "
         f"Read them with: didact study analyze {config.folder}"
     )
@@ -122,7 +122,7 @@ def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
         typer.echo(f"\n{analysis.power_for(config.difference)}")
     for note in analysis.notes:
         typer.echo(f"note: {note}")
-    say(f"\nThe page is {page}.")
+    echo_stderr(f"\nThe page is {page}.")
 
 
 @command(
@@ -144,11 +144,11 @@ def export(config: ExportConfig) -> None:
     if kind not in FORMATS:
         raise OptionError(f"Answers are exported as {', '.join(FORMATS)}, by the name of the file, not {out.name!r}.")
     check_new_file(out, overwrite=config.overwrite)
-    design, answers = inputs.opened_study(config)
+    design, answers = inputs.open_study(config)
     names = {person.id: person.name for person in answers.people()} if config.names else None
     stored = answers.read()
     write_bytes(ensure_parent(out), exported(design, stored, kind, names))
-    say(f"{len(stored):,} answers are in {out}.")
+    echo_stderr(f"{len(stored):,} answers are in {out}.")
 
 
 @command(app, "erase", "didact study erase runs/study p07", "didact study erase runs/study p07 --yes")
@@ -158,7 +158,7 @@ def erase(config: EraseConfig) -> None:
 
     Their link stops working.
     """
-    _, answers = inputs.opened_study(config)
+    _, answers = inputs.open_study(config)
     from didact.study.database import number_of
 
     person = config.person
@@ -166,4 +166,6 @@ def erase(config: EraseConfig) -> None:
     if not config.yes and not typer.confirm(f"Remove all {answers.done(number)} answers of {person} for good?"):
         raise typer.Exit(1)
     removed = answers.erase(number)
-    say(f"{removed} answers of {person} are removed. Analyses and exports made before still hold them: make them anew.")
+    echo_stderr(
+        f"{removed} answers of {person} are removed. Analyses and exports made before still hold them: make them anew."
+    )

@@ -6,7 +6,7 @@ from typing import Final
 
 from didact.cli import inputs
 from didact.cli.options import Json, configured
-from didact.cli.output import print_json, print_metrics, say
+from didact.cli.output import echo_stderr, print_json, print_metrics
 from didact.learning.config import TrainConfig
 
 EXAMPLES: Final = (
@@ -28,7 +28,7 @@ def train(config: TrainConfig, as_json: Json = False) -> None:
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    loaded = inputs.loaded_data(config, seed=config.seed)
+    loaded = inputs.open_data(config, seed=config.seed)
     folder = config.out or Path("runs") / f"teacher-{loaded.name.replace('/', '-')}"
     training = config.pick("epochs", "batch_size", "learning_rate", "weight_decay", "warmup", "clip", "patience")
     loading = config.pick("max_length", "truncate", "device", "precision", "revision", "trust_remote_code")
@@ -39,4 +39,4 @@ def train(config: TrainConfig, as_json: Json = False) -> None:
         print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
         return
     print_metrics(metrics)
-    say(f"Kept in {folder} after {seconds:.0f} s. Open it with didact.load_teacher({str(folder)!r}).")
+    echo_stderr(f"Kept in {folder} after {seconds:.0f} s. Open it with didact.load_teacher({str(folder)!r}).")

@@ -14,10 +14,10 @@ from didact.core.seeds import seed_from
 from didact.core.threads import torch_threads
 from didact.data.subset import subset
 from didact.errors import DidactError
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.explaining.cache import batch_size_for
 from didact.explaining.explain import explain
-from didact.explaining.score_checks import unjudged
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.learning.fit import Examples, predict_examples
 from didact.learning.teach import teach
 from didact.results.explanations import Explanations
@@ -105,7 +105,7 @@ def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: boo
 
     def per_row(chosen: Sequence[Row]) -> float:
         began = time.perf_counter()
-        with unjudged():
+        with ignore_score_warnings():
             explain(setup.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
         return (time.perf_counter() - began) / len(chosen)
 
@@ -147,6 +147,6 @@ def _evaluate_cost(setup: Setup, explaining: Mapping[str, float], rows: Sequence
     chosen = rows[:_EVALUATED]
     try:
         maps = explain(setup.teacher, chosen, "random")
-        return _seconds(lambda: evaluated([maps], setup.teacher, chosen, control=False)) / len(chosen)
+        return _seconds(lambda: run_evaluation([maps], setup.teacher, chosen, control=False)) / len(chosen)
     except DidactError:
         return 0.0

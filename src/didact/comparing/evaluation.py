@@ -21,7 +21,7 @@ from didact.data.subset import subset
 from didact.errors import DidactError, RecordError
 from didact.evaluation.agree import agreements
 from didact.evaluation.cost import cost_of
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.explaining.cache import ExplanationCache, Method
 from didact.explaining.dataset import FillStore
 from didact.files.atomic import ensure_parent, write_bytes
@@ -164,7 +164,7 @@ class MethodEvaluation:
             return MetricTable()
         teacher = None if self.setup.teacher.reads_labels else self.setup.teacher
         with self._noted("Metrics"):
-            return evaluated(list(maps.values()), teacher, self.setup.data, progress=self.progress).table
+            return run_evaluation(list(maps.values()), teacher, self.setup.data, progress=self.progress).table
         return MetricTable()
 
     def _agreement(self, maps: Mapping[str, Explanations]) -> list[Agreement]:

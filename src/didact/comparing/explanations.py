@@ -14,7 +14,7 @@ from didact.execution.run_dir import RunDirectory
 from didact.explainers.combine import combine_components
 from didact.explainers.learned import name_of
 from didact.explainers.mix import ComponentMix
-from didact.explaining.cache import CachedFile, ExplanationCache, Method, is_whole, slug
+from didact.explaining.cache import CachedFile, ExplanationCache, Method, is_readable_file, slug
 from didact.explaining.dataset import FillStore
 from didact.files.store import Store
 from didact.learned.smat_spec import Learner
@@ -125,7 +125,7 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
             error = f"Its explainer could not be learned: {record.error}"
             TrainingRecord(run.plain(), error=error, key=run.key).save(store)
             continue
-        if is_whole(folder / file):
+        if is_readable_file(folder / file):
             continue
         source = by_key[derived.source]
         assert source.parts is not None

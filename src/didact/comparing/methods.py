@@ -16,7 +16,7 @@ from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.learned import LearnedExplainer, load_explainer
 from didact.explainers.mix import ComponentMix
 from didact.explaining.cache import Method
-from didact.explaining.method_options import resolve
+from didact.explaining.method_options import resolve_method
 from didact.learned.smat_spec import Learner, is_learner, parse_learner
 from didact.learning.defaults import default_methods
 from didact.registry import Spec, parse_spec
@@ -181,7 +181,7 @@ def _compared(
         return ComparedMethod(label, None, False, role=Role.FRESH, learner=parse_learner(str(method)))
     resample = False
     if is_spec(method):
-        _, built = resolve(teacher, str(method), {})
+        _, built = resolve_method(teacher, str(method), {})
         is_drawn = bool(getattr(built.explainer, "resample_per_seed", False))
         resample = is_drawn and "seed" not in parse_spec(str(method)).options and knows_option(built.name, "seed")
     return ComparedMethod(label, method, is_spec(method) and method in CONTROLS, resample)

@@ -9,9 +9,9 @@ from didact.comparing.methods import ComparedMethod, Findings, MethodChoice, Rol
 from didact.comparing.setup import Setup
 from didact.core.row import Row
 from didact.errors import DidactError
-from didact.explaining.cache import as_explanations, chosen
+from didact.explaining.cache import as_explanations, select_rows
 from didact.explaining.explain import explain
-from didact.explaining.score_checks import unjudged
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy, strategy_options
 
@@ -49,11 +49,11 @@ def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Ex
     assert instance is not None
     given = as_explanations(instance)
     if given is not None:
-        return chosen(chosen(given, setup.used, label=method.label), rows, label=method.label)
+        return select_rows(select_rows(given, setup.used, label=method.label), rows, label=method.label)
     outputs = (
         setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
     )  # they may cost something
-    with unjudged():
+    with ignore_score_warnings():
         return explain(setup.teacher, rows, instance, background_rows=rows, outputs=outputs)
 
 
@@ -92,7 +92,7 @@ def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], find
     learner = method.learner
     assert learner is not None
     try:
-        with unjudged():
+        with ignore_score_warnings():
             explain(setup.teacher, rows, learner.explainer(), background_rows=rows)
     except DidactError as error:
         findings.faults.append(f"explainers: {method.label}: {error}")

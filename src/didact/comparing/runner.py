@@ -31,7 +31,7 @@ from didact.execution.base import Executor, JobKind, Manifest
 from didact.execution.in_process import InProcess
 from didact.execution.run_dir import RunDirectory
 from didact.explaining.dataset import FillStore
-from didact.explaining.shard_jobs import SharedExplaining
+from didact.explaining.shard_jobs import ShardDistributor
 from didact.files.atomic import atomic_folder, remove_stale_drafts, write_text
 from didact.files.checksummed import write_json
 from didact.files.store import Store, UnreadableError, canonical_json, key_of
@@ -68,7 +68,7 @@ class ComparisonRunner:
             remove_stale_drafts(self.folder, inside=_FOLDERS)
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
-            with SharedExplaining(executor, self.folder) as sharing:
+            with ShardDistributor(executor, self.folder) as sharing:
                 fill = sharing.fill if executor.shares_explaining else None
                 files = self.explain(labelled, fill)
                 grid = build_grid(self.setup, labelled.fingerprint, files)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError, ShapeError
-from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched
+from didact.explaining.align_sets import LEVELS, ExplanationSet, check_sets, label_sets, match_rows
 from didact.metrics.agreement import AGREEMENT, agreement, missing_teacher_message, parse_measure, resolve_by
 from didact.registry import Spec
 from didact.results.agreement import Agreement
@@ -21,7 +21,7 @@ from didact.results.explanations_parquet import is_ours
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.probe import Probe
 
-TOGETHER: Final = "all"  # the name of the one group of everything
+SINGLE_GROUP: Final = "all"  # the name of the one group of everything
 
 
 def agree(
@@ -66,14 +66,14 @@ def agreements(
     batch_size: int = 64,
 ) -> list[Agreement]:
     """`agree` for several measures: sets are read and matched once."""
-    asked = check_asked(measures, by=by, level=level, has_teacher=teacher is not None)
+    asked = check_measures(measures, by=by, level=level, has_teacher=teacher is not None)
     given = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if len(given) < 2:
         raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(given)}.")
-    check_given(given)
+    check_sets(given)
     read, said = _opened(given, data, teacher)
-    sets = [Set.of(one, level) for one in read]
-    parts = {name: matched(part) for name, part in labelled(_grouped(sets, groups)).items()}
+    sets = [ExplanationSet.of(one, level) for one in read]
+    parts = {name: match_rows(part) for name, part in label_sets(_grouped(sets, groups)).items()}
     methods = tuple(dict.fromkeys(label for part in parts.values() for label in part))
     unsigned = list(dict.fromkeys(one.maps.method for one in sets if one.maps.kind != "signed"))
     notes = {"size": (*said, *_notes(parts))}
@@ -102,7 +102,7 @@ def agreements(
     return found
 
 
-def check_asked(
+def check_measures(
     measures: Sequence[str], *, by: str = "auto", level: str | None = None, has_teacher: bool = False
 ) -> list[tuple[Spec, str]]:
     """Each measure with what it compares (`signed` or `size`), if all that is asked for is known and at hand."""
@@ -122,11 +122,11 @@ def _opened(given: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any
     if all(isinstance(one, Explanations) or is_ours(Path(one)) for one in given):
         return given, []
     from didact.data.load import load_data
-    from didact.explaining.read_explanations import opened
+    from didact.explaining.read_explanations import open_sets
     from didact.models.load import load_teacher
 
     loaded = load_data(data) if isinstance(data, str | Path) else data
-    return opened(given, loaded, None if teacher is None else load_teacher(teacher))
+    return open_sets(given, loaded, None if teacher is None else load_teacher(teacher))
 
 
 def _values(
@@ -170,7 +170,7 @@ def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
 # -- which sets belong together, and what they are called -------------------------------------------------------------
 
 
-def _grouped(sets: Sequence[Set], groups: str | Sequence[str] | None) -> dict[str, list[Set]]:
+def _grouped(sets: Sequence[ExplanationSet], groups: str | Sequence[str] | None) -> dict[str, list[ExplanationSet]]:
     """Sets by the name of their group: what explains one teacher on one task, unless told otherwise."""
     if isinstance(groups, str):
         groups = [groups] * len(sets)
@@ -180,7 +180,7 @@ def _grouped(sets: Sequence[Set], groups: str | Sequence[str] | None) -> dict[st
         names = [str(name) for name in groups]
     else:
         raise OptionError(f"{len(sets)} sets of explanations need {len(sets)} names of groups, not {len(groups)}.")
-    found: dict[str, list[Set]] = {}
+    found: dict[str, list[ExplanationSet]] = {}
     for one, name in zip(sets, names, strict=True):
         found.setdefault(name, []).append(one)
     for name, part in found.items():
@@ -188,12 +188,12 @@ def _grouped(sets: Sequence[Set], groups: str | Sequence[str] | None) -> dict[st
             raise ShapeError(
                 f"{part[0].maps!r} is the only set of group {name!r}, so there is nothing to compare it with; the "
                 f"groups are {', '.join(found)}. A group is what explains one teacher on one task. To compare across "
-                f"them, say groups={TOGETHER!r} (--together)."
+                f"them, say groups={SINGLE_GROUP!r} (--together)."
             )
     return found
 
 
-def _teachers(sets: Sequence[Set]) -> list[str]:
+def _teachers(sets: Sequence[ExplanationSet]) -> list[str]:
     """The teacher of each set, with its task or fingerprint where names alone do not tell teachers apart.
 
     A set of another tool that does not tell whose it is goes with the one teacher that the others of its task explain.

@@ -17,8 +17,8 @@ import torch
 
 from didact.core.teacher import Differentiable, Teacher
 from didact.explaining.explain import explain
-from didact.explaining.input_rows import asks_for_gold, labelled_rows, rows_of
-from didact.explaining.score_checks import unjudged
+from didact.explaining.input_rows import explains_gold_label, labelled_rows, rows_for
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.models.load import load_teacher
 from didact.results.measured import Cost
 
@@ -38,12 +38,12 @@ def cost_of(
     `classes` names the data's classes in the teacher's order, where names differ and gold labels are explained.
     """
     known: Teacher = load_teacher(teacher)
-    rows = labelled_rows(known, data, rows_of(known, data), classes=classes, required=asks_for_gold(*methods))
+    rows = labelled_rows(known, data, rows_for(known, data), classes=classes, required=explains_gold_label(*methods))
     found = []
     for method in methods:
-        with unjudged():
+        with ignore_score_warnings():
             explain(known, rows[:1], method, background_rows=rows, batch_size=batch_size)
-        with unjudged(), _counting(known) as passes, _watching(known) as peak:
+        with ignore_score_warnings(), _counting(known) as passes, _watching(known) as peak:
             began = time.perf_counter()
             explain(known, rows, method, background_rows=rows, batch_size=batch_size)
             spent = time.perf_counter() - began

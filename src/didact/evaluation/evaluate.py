@@ -18,9 +18,9 @@ from didact.data.load import load_data
 from didact.errors import DataError, OptionError
 from didact.evaluation.metrics_frame import metrics_frame
 from didact.evaluation.metrics_job import RANDOM, MetricsJob
-from didact.explaining.align_sets import LEVELS, Set, check_given, labelled, matched, without_special
-from didact.explaining.input_rows import named_rows
-from didact.explaining.read_explanations import opened
+from didact.explaining.align_sets import LEVELS, ExplanationSet, check_sets, label_sets, match_rows, without_special
+from didact.explaining.input_rows import rows_with_ids
+from didact.explaining.read_explanations import open_sets
 from didact.metrics import METRICS
 from didact.metrics.probe import PRESETS
 from didact.models.load import load_teacher
@@ -44,10 +44,10 @@ def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options
     where the names differ, for a metric of your own that reads labels. `value` is the mean over rows, `low` and `high`
     its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
     """
-    return metrics_frame(evaluated(explanations, teacher, data, **options))
+    return metrics_frame(run_evaluation(explanations, teacher, data, **options))
 
 
-def evaluated(
+def run_evaluation(
     explanations: Any,
     teacher: Any = None,
     data: Any = None,
@@ -85,7 +85,7 @@ def evaluated(
         job.notes.append(note)
     if special:
         job.notes.append(f"Scores of special tokens were left out: {', '.join(special)}.")
-    return job.run(job.possible() if asked is None else asked, progress)
+    return job.run(job.applicable_metrics() if asked is None else asked, progress)
 
 
 # -- what is asked for ------------------------------------------------------------------------------------------------
@@ -144,9 +144,9 @@ def _sets(
     several = [explanations] if is_one else list(explanations)
     if not several:
         raise OptionError("There is nothing to measure: give explanations, or files of them.")
-    check_given(several)
-    found, said = opened(several, data, teacher)
-    return matched(labelled({"all": [Set.of(one, level) for one in found]})["all"]), said
+    check_sets(several)
+    found, said = open_sets(several, data, teacher)
+    return match_rows(label_sets({"all": [ExplanationSet.of(one, level) for one in found]})["all"]), said
 
 
 def _rows(maps: Explanations, data: Any) -> list[Row]:
@@ -155,7 +155,7 @@ def _rows(maps: Explanations, data: Any) -> list[Row]:
         images = maps.images or (None,) * len(maps)
         return [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
     known: dict[str, list[Row]] = {}
-    for row in data.iter_rows() if isinstance(data, Dataset) else named_rows(data):
+    for row in data.iter_rows() if isinstance(data, Dataset) else rows_with_ids(data):
         known.setdefault(row.id, []).append(row)
     missing = [name for name in maps.ids if name not in known]
     if missing:

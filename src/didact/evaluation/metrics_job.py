@@ -52,12 +52,12 @@ class MetricsJob:
     def first(self) -> Explanations:
         return next(iter(self.maps.values()))
 
-    def possible(self) -> dict[str, object]:
+    def applicable_metrics(self) -> dict[str, object]:
         """Every metric whose needs are met."""
         found = {}
         for name, entry in METRICS.items():
             metric = METRICS.build(name, {})
-            if self.lacks(entry.needs, metric) is None:
+            if self.find_obstacle(entry.needs, metric) is None:
                 found[name] = metric
         if not found:
             raise OptionError(
@@ -66,7 +66,7 @@ class MetricsJob:
             )
         return found
 
-    def lacks(self, needs: Sequence[str], metric: Any) -> str | None:
+    def find_obstacle(self, needs: Sequence[str], metric: Any) -> str | None:
         """What stands in the way of a metric; None if nothing does."""
         if ("teacher" in needs or isinstance(metric, Faithfulness)) and self.teacher is None:
             return "asks the teacher: give it (--model)"
@@ -92,7 +92,7 @@ class MetricsJob:
         faults = [
             f"{name}: it {fault}."
             for name, metric in metrics.items()
-            if (fault := self.lacks(entry_of(name, metric).needs, metric)) is not None
+            if (fault := self.find_obstacle(entry_of(name, metric).needs, metric)) is not None
         ]
         if faults:
             raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))

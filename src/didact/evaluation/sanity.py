@@ -24,13 +24,13 @@ from didact.core.seeds import numpy_generator, seed_from
 from didact.core.teacher import Teacher
 from didact.data.load import load_data
 from didact.errors import OptionError
-from didact.evaluation.evaluate import evaluated
+from didact.evaluation.evaluate import run_evaluation
 from didact.evaluation.metrics_job import row_means
 from didact.explainers import is_learned
 from didact.explaining.align_sets import without_special
 from didact.explaining.explain import explain
-from didact.explaining.input_rows import asks_for_gold
-from didact.explaining.score_checks import unjudged
+from didact.explaining.input_rows import explains_gold_label
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.learning.fit import Examples, Training, fit
 from didact.learning.train import default_training
 from didact.metrics import METRICS
@@ -43,7 +43,7 @@ from didact.results.explanations import Explanations
 from didact.results.sanity import CHECKS, FooledMetric, Sanity, SanityStep
 
 _NEEDS: Final = {"weights": "weights", "labels": "training", "trivial": "classes"}  # of each check
-WHOLE: Final = "as it is"
+ORIGINAL: Final = "as it is"
 SHUFFLED: Final = "shuffled labels"
 
 
@@ -78,7 +78,7 @@ def sanity(
         require(known, _NEEDS[name], f"The check {name!r}", advice=f"Choose {', '.join(map(repr, able))}.")
     loaded = data if isinstance(data, Dataset) else load_data(data)
     before = loaded.notes
-    loaded = align_labels(loaded, known, classes=classes, required="labels" in checks or asks_for_gold(*methods))
+    loaded = align_labels(loaded, known, classes=classes, required="labels" in checks or explains_gold_label(*methods))
     work = _Work(known, loaded, list(loaded[split][:rows]), list(methods), seed, batch_size, progress)
     work.notes += loaded.notes[len(before) :]
     return Sanity(
@@ -113,7 +113,7 @@ class _Work:
 
     def weights(self) -> Iterator[SanityStep]:
         """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
-        yield from self._compared(WHOLE, self.whole)
+        yield from self._compared(ORIGINAL, self.whole)
         twin = deepcopy(require_model(self.teacher, "weights"))
         for step, names in _steps(twin):
             _redraw(twin, names, self.seed)
@@ -122,13 +122,13 @@ class _Work:
     def labels(self, epochs: int | None) -> Iterator[SanityStep]:
         """Explanations of a twin that was taught shuffled labels, beside those of the teacher."""
         twin = self._taught_nonsense(epochs)
-        yield from self._compared(WHOLE, self.whole)
+        yield from self._compared(ORIGINAL, self.whole)
         yield from self._compared(SHUFFLED, {method: self._explained(twin, method) for method in self.methods})
 
     def trivial(self) -> Iterator[FooledMetric]:
         """What every metric says of explanations that mark the class by a place in the row."""
         maps = explain(self.teacher, self.rows, "trivial", batch_size=self.batch_size)
-        found = evaluated(maps, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
+        found = run_evaluation(maps, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
         means = {(row.metric, row.method): row.value for row in found.summary()}
         for test in found.tests():
             entry = METRICS[test.metric]
@@ -156,11 +156,11 @@ class _Work:
             return explain(teacher, self.rows, method, **asked)
         target = self.whole[method].targets
         if self.teacher.classes is None or not set(target) <= set(self.teacher.classes):
-            with unjudged():
+            with ignore_score_warnings():
                 return explain(teacher, self.rows, method, **asked)
         order = {name: number for number, name in enumerate(self.teacher.classes)}
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
-        with unjudged():  # of a model with random weights
+        with ignore_score_warnings():  # of a model with random weights
             return explain(teacher, rows, method, target="gold", **asked)
 
     def _taught_nonsense(self, epochs: int | None) -> Model:

@@ -18,14 +18,14 @@ LEVELS: Final = ("token", "word")
 
 
 @dataclass(frozen=True, eq=False)
-class Set:
+class ExplanationSet:
     """Explanations, and where they came from."""
 
     maps: Explanations
     file: str  # its name without ending; empty for one in memory
 
     @classmethod
-    def of(cls, one: Explanations | str | Path, level: str | None) -> "Set":
+    def of(cls, one: Explanations | str | Path, level: str | None) -> "ExplanationSet":
         maps = one if isinstance(one, Explanations) else Explanations.load(one)
         file = "" if isinstance(one, Explanations) else Path(one).stem
         if level == "word":
@@ -38,7 +38,7 @@ class Set:
         return cls(maps, file)
 
 
-def check_given(several: Sequence[object]) -> None:
+def check_sets(several: Sequence[object]) -> None:
     """An error for what is neither a set nor a file of one."""
     for one in several:
         if not isinstance(one, Explanations | str | Path):
@@ -48,7 +48,7 @@ def check_given(several: Sequence[object]) -> None:
             )
 
 
-def labelled(groups: Mapping[str, Sequence[Set]]) -> dict[str, dict[str, Explanations]]:
+def label_sets(groups: Mapping[str, Sequence[ExplanationSet]]) -> dict[str, dict[str, Explanations]]:
     """Each set under its method, with what tells it from others of that method in its group.
 
     That is the options in which they differ; then the teacher, the file, or a number.
@@ -76,11 +76,11 @@ def _spec(maps: Explanations, names: set[str]) -> str:
     return str(Spec(maps.method, {name: value for name, value in maps.options.items() if name in names}))
 
 
-def _alike(part: Sequence[Set], labels: Sequence[str], label: str) -> list[Set]:
+def _alike(part: Sequence[ExplanationSet], labels: Sequence[str], label: str) -> list[ExplanationSet]:
     return [one for one, name in zip(part, labels, strict=True) if name == label]
 
 
-def _told_apart(one: Set, label: str, alike: Sequence[Set]) -> str:
+def _told_apart(one: ExplanationSet, label: str, alike: Sequence[ExplanationSet]) -> str:
     if len({other.maps.teacher for other in alike}) == len(alike):
         return f"{label}, {one.maps.teacher}"
     if one.file and [other.file for other in alike].count(one.file) == 1:
@@ -88,7 +88,7 @@ def _told_apart(one: Set, label: str, alike: Sequence[Set]) -> str:
     return f"{label} #{alike.index(one) + 1}"
 
 
-def matched(part: Mapping[str, Explanations]) -> dict[str, Explanations]:
+def match_rows(part: Mapping[str, Explanations]) -> dict[str, Explanations]:
     """The sets of a group with the rows of its first, in its order."""
     name, first = next(iter(part.items()))
     if not len(first):

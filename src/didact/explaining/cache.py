@@ -17,10 +17,10 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.combine import stack_members
 from didact.explainers.learned import name_of
 from didact.explainers.mix import ComponentMix
-from didact.explaining.component_scores import parts_of
+from didact.explaining.component_scores import compute_component_scores
 from didact.explaining.dataset import DatasetJob, FillStore
 from didact.explaining.job import ExplainJob
-from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.score_checks import warn_about_scores
 from didact.explaining.to_columns import gold_labels
 from didact.files.store import key_of
 from didact.results.component_scores import ComponentScores
@@ -76,7 +76,7 @@ class CacheLookup:
             rows = [row for row in self.rows if row.id not in have and texts.get(row.id) == row.texts]
             have |= {row.id for row in rows}
             if rows:
-                parts.append(chosen(explanations, rows, label=other.name))
+                parts.append(select_rows(explanations, rows, label=other.name))
         return parts, [row for row in self.rows if row.id not in have]
 
 
@@ -100,10 +100,10 @@ class ExplanationCache:
         """The explanations of these rows in a file: those there are, and the missing ones computed now."""
         explanations = as_explanations(method)
         if explanations is not None:
-            return self._save_as_is(chosen(explanations, rows, label=label), label, whole=explanations)
+            return self._save_as_is(select_rows(explanations, rows, label=label), label, whole=explanations)
         job = self._job(method)
         cached = self._lookup(job, rows, label) if job.method.is_reproducible else None
-        if cached is not None and is_whole(cached.path):
+        if cached is not None and is_readable_file(cached.path):
             return cached.file
         known, missing = ([], rows) if cached is None else cached.parts()
         if cached is not None and not missing:
@@ -121,14 +121,14 @@ class ExplanationCache:
             new = work.explain(store, progress=progress, fill=self.fill)
             self._save(cached.path, rows, [*known, new])
             store.clear()
-        warn_of_scores(job.method, new.residuals, new.cautions, stacklevel=2)
+        warn_about_scores(job.method, new.residuals, new.cautions, stacklevel=2)
         return file
 
     def lookup(self, method: Method, rows: Sequence[Row], *, label: str) -> CacheLookup | None:
         """Where the explanations by a method belong; None for a method whose making is not known."""
         explanations = as_explanations(method)
         if explanations is not None:
-            file = _content_key(chosen(explanations, rows, label=label), label, whole=explanations)
+            file = _content_key(select_rows(explanations, rows, label=label), label, whole=explanations)
             return CacheLookup(self.folder / file.name, file.key)
         job = self._job(method)
         return self._lookup(job, rows, label) if job.method.is_reproducible else None
@@ -137,13 +137,13 @@ class ExplanationCache:
         """What a learned explainer weighs, in two files; `members` are the explanations that a blend is made of."""
         file = self.lookup_components(explainer, rows, members)
         path = self.folder / file.name
-        if not ComponentScores.is_whole(path):
+        if not ComponentScores.is_readable_file(path):
             if members:
                 stack_members(
                     [(label, Explanations.load(self.folder / member.name)) for label, member in members]
                 ).save(path)
             else:
-                parts_of(
+                compute_component_scores(
                     self.teacher, rows, explainer, batch_size=batch_size_for(self.teacher), outputs=self.outputs,
                     background_rows=self.background, progress=self.progress,
                 ).save(path)  # fmt: skip
@@ -174,12 +174,12 @@ class ExplanationCache:
         alike = [replace(part, fingerprints=fingerprints, teacher=self.teacher.name, images=None) for part in parts]
         explanations = alike[0] if len(alike) == 1 else Explanations.joined(alike)
         # The same text may have got another label since.
-        replace(chosen(explanations, rows, label=path.name), labels=gold_labels(self.teacher, rows)).save(path)
+        replace(select_rows(explanations, rows, label=path.name), labels=gold_labels(self.teacher, rows)).save(path)
 
     def _save_as_is(self, maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
         """Explanations whose making is not known, in a file: their content is their key."""
         file = _content_key(maps, label, whole=whole)
-        if not is_whole(self.folder / file.name):
+        if not is_readable_file(self.folder / file.name):
             replace(maps, images=None).save(self.folder / file.name)
         return file
 
@@ -193,7 +193,7 @@ def batch_size_for(teacher: Teacher) -> int | None:
     return _ON_CPU if teacher.pretrained == "everything" and teacher.device.type == "cpu" else None
 
 
-def chosen(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
+def select_rows(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
     """The explanations of these rows, found by id; all must be there and be about the same texts."""
     index = {name: number for number, name in enumerate(maps.ids)}
     missing = [row.id for row in rows if row.id not in index]
@@ -227,7 +227,7 @@ def _hash(maps: Explanations) -> str:
     return hashlib.sha256(to_parquet(maps)).hexdigest()[:16]
 
 
-def is_whole(path: Path) -> bool:
+def is_readable_file(path: Path) -> bool:
     """Whether a file holds explanations that can be read."""
     return _loaded(path) is not None
 

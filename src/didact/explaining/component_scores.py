@@ -20,7 +20,7 @@ from didact.results.component_scores import ComponentScores as Parts
 from didact.results.explanations import Explanations
 
 
-def parts_of(teacher: Teacher, rows: Sequence[Row], explainer: ComponentMix, **options: Any) -> Parts:
+def compute_component_scores(teacher: Teacher, rows: Sequence[Row], explainer: ComponentMix, **options: Any) -> Parts:
     """The scores of the explainer's parts for these rows. `options` are those of `explain`."""
     recorder = Recorder(explainer)
     maps = explain(teacher, rows, recorder, **options)

@@ -15,10 +15,10 @@ from didact.errors import OptionError
 from didact.explainers.build import knows_option
 from didact.explainers.default import default_method
 from didact.explaining.dataset import DatasetJob
-from didact.explaining.input_rows import labelled_rows, rows_of
+from didact.explaining.input_rows import labelled_rows, rows_for
 from didact.explaining.job import ExplainJob
 from didact.explaining.method_options import COMMON
-from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.score_checks import warn_about_scores
 from didact.files.atomic import check_new_file
 from didact.results.by_class import ByClass
 from didact.results.explanations import Explanations
@@ -65,7 +65,7 @@ def explain(
     Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
     """
     teacher = as_teacher(teacher)
-    rows = rows_of(teacher, data)
+    rows = rows_for(teacher, data)
     method = _chosen_method(teacher, rows, options) if method is None else method
     resolving: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}
     if options.get("target") == ALL and ALL not in (teacher.classes or ()):
@@ -73,11 +73,11 @@ def explain(
         return _every_class(teacher, rows, method, out, given)
     job = ExplainJob.of(teacher, method, options, **resolving)
     rows = labelled_rows(teacher, data, rows, classes=classes, required=job.common.target == "gold")
-    job.background = rows if background_rows is None else rows_of(teacher, background_rows)
+    job.background = rows if background_rows is None else rows_for(teacher, background_rows)
     work = DatasetJob(job, rows, outputs)
     work.check()
     explanations = work.explain(progress=progress) if out is None else _saved(work, out, overwrite, progress)
-    warn_of_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
+    warn_about_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
     return explanations
 
 

@@ -16,9 +16,9 @@ _LOG = logging.getLogger(__name__)
 _GOLD = re.compile(r"\btarget\s*=\s*['\"]?gold\b")
 
 
-def rows_of(teacher: Teacher, data: Any) -> Sequence[Row]:
+def rows_for(teacher: Teacher, data: Any) -> Sequence[Row]:
     """Rows from rows, a split, a text, texts, pairs of texts, or images: as this teacher reads them."""
-    rows = named_rows(data)
+    rows = rows_with_ids(data)
     expected = "images" if not teacher.task.is_text else "texts"
     if any((row.image is None) == (expected == "images") for row in rows):
         raise ShapeError(f"Teacher {teacher.name!r} does {teacher.task} and reads {expected}, but rows hold none.")
@@ -41,12 +41,12 @@ def labelled_rows(
     return found
 
 
-def asks_for_gold(*methods: Any) -> bool:
+def explains_gold_label(*methods: Any) -> bool:
     """Whether one of these methods, by name and options, explains the gold label."""
     return any(_GOLD.search(str(method)) for method in methods if isinstance(method, str | Mapping))
 
 
-def named_rows(data: Any) -> Sequence[Row]:
+def rows_with_ids(data: Any) -> Sequence[Row]:
     """Rows from whatever was given, each with an id of its own."""
     if isinstance(data, Dataset) and data.all_rows is not None:
         data = data.all_rows

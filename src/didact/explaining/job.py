@@ -26,9 +26,9 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.build import ResolvedMethod
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import LearnedExplainer
-from didact.explaining.input_rows import rows_of
-from didact.explaining.method_options import CommonOptions, resolve
-from didact.explaining.to_columns import Answers, columns_of
+from didact.explaining.input_rows import rows_for
+from didact.explaining.method_options import CommonOptions, resolve_method
+from didact.explaining.to_columns import BatchAnswers, batch_to_columns
 from didact.results.explanations import Explanations
 from didact.results.origin import check_same_origin
 from didact.results.transforms import absolute_of, normalised
@@ -65,7 +65,7 @@ class ExplainJob:
         **given: Any,
     ) -> "ExplainJob":
         """The job for a method as users give it. More options are those of `resolve`."""
-        common, built = resolve(teacher, method, options or {}, batch_size=batch_size, **given)
+        common, built = resolve_method(teacher, method, options or {}, batch_size=batch_size, **given)
         return cls(teacher, common, built, batch_size or _BATCH, background)
 
     @property
@@ -165,7 +165,7 @@ class ExplainJob:
 
     def explain(self, rows: Sequence[Row], outputs: Outputs | None = None, bar: Progress | None = None) -> Explanations:
         """Explain the rows in batches of similar length. `outputs` are the teacher's answers to them, in order."""
-        self.check(rows_of(self.teacher, rows))
+        self.check(rows_for(self.teacher, rows))
         groups = row_batches(rows, self.batch_size)
         parts = []
         teacher = in_precision(self.teacher, self.common.precision, method=self.method.name)  # of a model a copy
@@ -192,13 +192,13 @@ class ExplainJob:
     def _batch(self, teacher: Teacher, rows: Sequence[Row], batch: Batch, outputs: Outputs | None) -> Explanations:
         if self.common.special:
             batch = replace(batch, units=batch.mask)
-        answers = Answers.of(teacher, rows, batch, outputs)
+        answers = BatchAnswers.of(teacher, rows, batch, outputs)
         target = resolve_target(
             teacher, rows, batch, answers.logits, target=self.common.target, scale=self.common.scale
         )
         explanation = self.method.explainer(teacher, batch, target)
         _check_scores(explanation, rows, batch, method=self.method.name)
-        return columns_of(
+        return batch_to_columns(
             teacher,
             rows,
             batch,

@@ -48,7 +48,7 @@ def split_options(options: Mapping[str, Any]) -> tuple[CommonOptions, dict[str, 
     return CommonOptions(**common), {name: value for name, value in options.items() if name not in COMMON}
 
 
-def resolve(
+def resolve_method(
     teacher: Teacher,
     method: str | Explainer | Callable[..., Any],
     options: Mapping[str, Any],
@@ -82,7 +82,7 @@ def resolve(
     if isinstance(method, str):
         wanted = {"level": common.level} | shared
         given = {name: value for name, value in wanted.items() if knows_option(method, name)} | given
-    check_types(shared, resolve, of="explain")
+    check_types(shared, resolve_method, of="explain")
     return common, build_explainer(method, **given)
 
 

@@ -14,7 +14,7 @@ from didact.core.task import task_named
 from didact.core.teacher import Predictor
 from didact.core.words import word_index
 from didact.errors import DataError, OptionError
-from didact.explaining.input_rows import named_rows
+from didact.explaining.input_rows import rows_with_ids
 from didact.files.paths import check_readable, kind_at, shorten_path
 from didact.importers import FORMATS
 from didact.importers.align_rows import AlignedRows, align_rows
@@ -130,12 +130,12 @@ def _with_targets(maps: Explanations, teacher: Predictor | None) -> Explanations
     )
 
 
-def opened(sources: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
+def open_sets(sources: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
     """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
     several = list(sources)
-    foreign = [one for one in several if is_foreign(one)]
+    foreign = [one for one in several if is_foreign_file(one)]
     if foreign and data is None:
-        raise without_data(foreign)
+        raise missing_data_error(foreign)
     found, said = [], []
     for one in several:
         maps = _brought(one, data, teacher=teacher) if one in foreign else one
@@ -145,12 +145,12 @@ def opened(sources: Iterable[Any], data: Any, teacher: Predictor | None = None) 
     return found, said
 
 
-def is_foreign(one: Any) -> bool:
+def is_foreign_file(one: Any) -> bool:
     """Whether this is a file or folder of another tool."""
     return not isinstance(one, Explanations) and kind_at(one) != "nothing" and not is_ours(Path(one))
 
 
-def without_data(files: Iterable[Any]) -> OptionError:
+def missing_data_error(files: Iterable[Any]) -> OptionError:
     """What to say of files of other tools, where the data that they are about were not given."""
     return OptionError(
         f"Not written by didact, or damaged: {', '.join(map(str, files))}. Explanations of another tool are read onto "
@@ -184,7 +184,7 @@ def _rows(data: Any) -> tuple[Sequence[Row], bool]:
     if isinstance(data, Dataset):
         rows = list(_merged(data) if data.all_rows is None else data.all_rows)
     else:
-        rows = named_rows(data)
+        rows = rows_with_ids(data)
     if any(row.image is not None for row in rows):
         raise OptionError(
             "Explanations of images cannot be brought along: scores are placed by the characters of texts."

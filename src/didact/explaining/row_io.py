@@ -15,7 +15,7 @@ _ROWS: Final = {"facts": "string", "image": "binary", "shape": "list int64"}
 _ANSWERS: Final = {"answer": "list float64"}
 
 
-def write_whole_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row value"] | None = None) -> None:
+def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row value"] | None = None) -> None:
     """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them.
 
     `answers` are the teacher's, where they are known.
@@ -32,7 +32,7 @@ def write_whole_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray,
     write_table(path, Table(columns, {}), types=_ROWS if answers is None else _ROWS | _ANSWERS)
 
 
-def read_whole_rows(path: Path) -> tuple[Row, ...]:
+def load_rows(path: Path) -> tuple[Row, ...]:
     """What `write_whole_rows` kept."""
     columns = read_table(path).columns
     return tuple(map(_row, columns["facts"], columns["image"], columns["shape"]))

@@ -13,7 +13,7 @@ from didact.explainers.build import ResolvedMethod
 from didact.viz.marks import INCOMPLETE
 
 
-def warn_of_scores(
+def warn_about_scores(
     method: ResolvedMethod, residuals: Float[np.ndarray, " row"], cautions: Iterable[str], *, stacklevel: int
 ) -> None:
     """Warn once where the median residual exceeds 5 %, and once for each caution of the explainer.
@@ -35,7 +35,7 @@ def warn_of_scores(
 
 
 @contextmanager
-def unjudged() -> Iterator[None]:
+def ignore_score_warnings() -> Iterator[None]:
     """Silence these warnings: for trial runs whose scores are not used."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExplanationWarning)

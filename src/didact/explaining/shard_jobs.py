@@ -27,7 +27,7 @@ from didact.explainers.learned import LearnedExplainer, load_explainer, save_exp
 from didact.explaining.dataset import DatasetJob
 from didact.explaining.job import ExplainJob
 from didact.explaining.method_options import CommonOptions
-from didact.explaining.row_io import read_answers, read_whole_rows, write_whole_rows
+from didact.explaining.row_io import load_rows, read_answers, save_rows
 from didact.explaining.saved_teacher import TeacherSource, save_copy
 from didact.explaining.shard_store import Shard, ShardStore
 from didact.files.atomic import ensure_parent
@@ -65,7 +65,7 @@ class ExplainRunner:
     def run(self, key: str) -> JobResult:
         """Explain a shard and keep it, or say what stands in the way."""
         try:
-            rows = read_whole_rows(self.folder / key)
+            rows = load_rows(self.folder / key)
             values = read_answers(self.folder / key)
             ids = tuple(row.id for row in rows)
             outputs = None if values is None else Outputs(self.job.teacher.task, ids, values)
@@ -85,7 +85,7 @@ class ExplainRunner:
         source = TeacherSource(**content["teacher"])
         teacher = source.open(self.folder)
         built = ExplainerSource(**content["explainer"]).build(self.folder)
-        background = None if content["background"] is None else read_whole_rows(self.folder / content["background"])
+        background = None if content["background"] is None else load_rows(self.folder / content["background"])
         job = ExplainJob(teacher, CommonOptions(**content["common"]), built, content["batch_size"], background)
         if key_of(job.settings) != content["settings"]:
             raise DidactError(
@@ -121,7 +121,7 @@ class ShardQueue:
         job, settings = self.job, self.job.settings
         path = ensure_parent(self.folder / "manifest.json")
         if job.background is not None:
-            write_whole_rows(self.folder / "background.parquet", job.background)
+            save_rows(self.folder / "background.parquet", job.background)
         content = {
             "kind": JobKind.EXPLAIN,
             "teacher": asdict(self.teacher),
@@ -151,7 +151,7 @@ class ShardQueue:
         """The job that explains a shard into its file of the store."""
         common, file = self._inputs, self.store.file(shard)
         rows_file = self.folder / file.name
-        write_whole_rows(rows_file, shard.rows, None if shard.outputs is None else shard.outputs.values)
+        save_rows(rows_file, shard.rows, None if shard.outputs is None else shard.outputs.values)
         self.waiting[file.name] = shard
         return Job(file.name, (*common, self._relative(rows_file)), (self._relative(file),))
 
@@ -187,7 +187,7 @@ class ShardQueue:
         return ExplainerSource(built.name, dict(built.options), folder)
 
 
-class SharedExplaining:
+class ShardDistributor:
     """Lets an executor explain the shards of a comparison. The teacher is saved once, for all methods.
 
     What is as fast here, or cannot be given by name or folder, is left to this process.
@@ -200,7 +200,7 @@ class SharedExplaining:
         self._teachers: dict[str, TeacherSource | None] = {}
         self._count = 0
 
-    def __enter__(self) -> "SharedExplaining":
+    def __enter__(self) -> "ShardDistributor":
         return self
 
     def __exit__(self, *_: object) -> None:

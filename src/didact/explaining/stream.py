@@ -16,10 +16,10 @@ from didact.data.stream import check_streamable, stream_rows
 from didact.errors import DataError, OptionError
 from didact.execution.process_pool import WORKER, ProcessPool
 from didact.explainers.default import default_method
-from didact.explaining.input_rows import rows_of
+from didact.explaining.input_rows import rows_for
 from didact.explaining.job import ExplainJob
 from didact.explaining.saved_teacher import TeacherSource
-from didact.explaining.score_checks import warn_of_scores
+from didact.explaining.score_checks import warn_about_scores
 from didact.explaining.shard_jobs import ShardQueue
 from didact.explaining.shard_store import Shard, ShardStore
 from didact.files.atomic import atomic_file, check_new_file
@@ -68,7 +68,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class StreamResult:
     """What was written: how many rows and shards, and how many shards had been kept by a run before."""
 
     path: Path
@@ -88,7 +88,7 @@ def explain_stream(
     batch_size: int | None = None,
     seed: int | None = None,
     **options: Any,
-) -> Streamed:
+) -> StreamResult:
     """Explain rows as they are read, and write them to one Parquet file in their order. Memory does not grow with rows.
 
     `data` is a Parquet or JSON-lines file, a `split` ("train") of a data set that didact knows or the hub has, or
@@ -129,7 +129,7 @@ def explain_stream(
         if not stream.overwrite:
             job.check_origin(path, job.fingerprints)
         streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
-    warn_of_scores(job.method, residuals_in(path), cautions_in(path), stacklevel=2)
+    warn_about_scores(job.method, residuals_in(path), cautions_in(path), stacklevel=2)
     return streamed
 
 
@@ -148,7 +148,7 @@ def _job(
     teacher: Teacher, method: Any, options: Mapping[str, Any], background_rows: Any, **resolving: Any
 ) -> ExplainJob:
     """What is done to every shard."""
-    background = None if background_rows is None else rows_of(teacher, background_rows)
+    background = None if background_rows is None else rows_for(teacher, background_rows)
     method = default_method(teacher) if method is None else method
     job = ExplainJob.of(teacher, method, options, background=background, **resolving)
     if background is None and isinstance(job.method.explainer, Explainer) and job.method.explainer.needs_background:
@@ -169,7 +169,7 @@ class _Shards:
         self._files: list[Path] = []
         self._data = Fingerprint()
 
-    def explain(self, data: Any, teacher: str, seed: int) -> Streamed:
+    def explain(self, data: Any, teacher: str, seed: int) -> StreamResult:
         """Explain what no earlier run finished, here or by workers that open the `teacher`, and write the file."""
         options, job = self.options, self.job
         source = stream_rows(
@@ -209,7 +209,7 @@ class _Shards:
             self._files.append(self.store.file(shard))
             yield shard
 
-    def joined(self) -> Streamed:
+    def joined(self) -> StreamResult:
         """All shards become one file; then they are removed.
 
         Only now all data are known. If a file of other data is there, the shards stay.
@@ -223,7 +223,7 @@ class _Shards:
         with atomic_file(path) as draft:
             join_files(self._files, draft, data=str(self._data))
         self.store.clear_all()
-        return Streamed(path, self.rows, len(self._files), self.store.reused)
+        return StreamResult(path, self.rows, len(self._files), self.store.reused)
 
 
 def _first(source: Iterator[list[Row]], most: int | None) -> Iterator[list[Row]]:

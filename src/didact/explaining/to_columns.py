@@ -20,14 +20,14 @@ from didact.results.ragged import bounds_of
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class BatchAnswers:
     """What the teacher answers to a batch: as tensors, and in words."""
 
     logits: Float[Tensor, "batch *output"]
     words: Sequence[str]
 
     @classmethod
-    def of(cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known: Outputs | None = None) -> "Answers":
+    def of(cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known: Outputs | None = None) -> "BatchAnswers":
         """Those that are `known`, else asked for now. Known spans are of characters, so a reading teacher is asked."""
         if known is not None and not teacher.task.is_per_token:
             values = torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype())
@@ -36,12 +36,12 @@ class Answers:
         return cls(logits, teacher.task.format_answers(outputs, teacher.classes))
 
 
-def columns_of(
+def batch_to_columns(
     teacher: Teacher,
     rows: Sequence[Row],
     batch: Batch,
     explanation: Explanation,
-    answers: Answers,
+    answers: BatchAnswers,
     targets: Sequence[str],
     *,
     method: str,

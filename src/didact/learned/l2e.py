@@ -31,10 +31,10 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer
 from didact.explainers.l2e import L2E, check_teacher, scored_units
 from didact.explainers.learned import load_explainer, name_of
-from didact.explaining.cache import ExplanationCache, chosen
+from didact.explaining.cache import ExplanationCache, select_rows
 from didact.explaining.explain import explain
-from didact.explaining.input_rows import asks_for_gold
-from didact.explaining.score_checks import unjudged
+from didact.explaining.input_rows import explains_gold_label
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.files.atomic import check_new_folder, write_text
 from didact.files.checksummed import read_json, write_json
 from didact.learned.smat import METRICS_FILE, checked_training
@@ -102,7 +102,7 @@ def learn_l2e(
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
     loaded = data if isinstance(data, Dataset) else load_data(data)
-    loaded = align_labels(loaded, known, classes=classes, required=asks_for_gold(*methods))
+    loaded = align_labels(loaded, known, classes=classes, required=explains_gold_label(*methods))
     work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
     with _place(folder) as place:
         done, metrics = work.learn(place, initialisations, progress)
@@ -320,7 +320,7 @@ class _Work:
         given = {number: self._given(one) for number, one in enumerate(self.methods) if isinstance(one, Explanations)}
         for method in self.methods:
             if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
-                with unjudged():
+                with ignore_score_warnings():
                     trial = _at_level(method, self.explainer.level)
                     explain(self.teacher, self.rows[:1], trial, background_rows=self.rows)
         cache = ExplanationCache(place, self.teacher, self.fingerprint, self.rows, outputs, progress)
@@ -353,7 +353,7 @@ class _Work:
                 f"They are of the split {self.split!r} of {self.data.name!r}: explain all of it. The first are:",
                 missing,
             )
-        found = chosen(maps, self.rows, label=maps.method)
+        found = select_rows(maps, self.rows, label=maps.method)
         if not self.teacher.is_identified_by_answers and maps.fingerprints.get("teacher") != self.fingerprint:
             self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")
         return found

@@ -22,8 +22,8 @@ from didact.data.subset import subset
 from didact.errors import OptionError, RecordError
 from didact.explainers import EXPLAINERS
 from didact.explainers.mix import ComponentMix
-from didact.explaining.component_scores import parts_of
-from didact.explaining.input_rows import asks_for_gold
+from didact.explaining.component_scores import compute_component_scores
+from didact.explaining.input_rows import explains_gold_label
 from didact.files.atomic import check_new_folder, write_bytes, write_text
 from didact.files.store import key_of
 from didact.learned.smat_spec import Learner, learner_of
@@ -87,7 +87,7 @@ def learn_smat(
     loaded = data if isinstance(data, Dataset) else load_data(data)
     check_smat(loaded, learner, student=student, size=size, training=asked)
     known = load_teacher(teacher, trust_remote_code=trust_remote_code)
-    loaded = align_labels(loaded, known, classes=classes, required=asks_for_gold(family, options))
+    loaded = align_labels(loaded, known, classes=classes, required=explains_gold_label(family, options))
     work = _Work(
         known, loaded, learner, student, size, seed, None if base is None else str(base), soft, asked, trust_remote_code
     )
@@ -263,7 +263,7 @@ class _Work:
             except RecordError:
                 pass
         background: Sequence[Row] = self.data[self.split].rows
-        found = parts_of(
+        found = compute_component_scores(
             self.teacher, self.rows, explainer, outputs=outputs, background_rows=background, progress=progress
         )
         if path is not None:

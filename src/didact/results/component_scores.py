@@ -51,7 +51,7 @@ class ComponentScores:
         self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
 
     @staticmethod
-    def is_whole(path: Path) -> bool:
+    def is_readable_file(path: Path) -> bool:
         """Whether both files are there, intact, and fit each other."""
         try:
             return bool(ComponentScores.load(path).names)
