@@ -17,10 +17,10 @@ import numpy as np
 from recipe_tools import print_table, say
 
 from didact.study.analyze import analyze
-from didact.study.analyze_ranking import compared
+from didact.study.analyze_ranking import compare_methods
 from didact.study.design import Design, Item
 from didact.study.findings import Settings
-from didact.study.synthetic_annotators import simulated
+from didact.study.synthetic_annotators import simulate_answers
 
 METHODS = ("smat", "attention_all", "integrated_gradients", "gradient_input")
 SIZES = ((3, 60), (5, 40), (10, 20))
@@ -80,10 +80,10 @@ def rankings(studies: int, people: int, items: int, gap: float, spread: float, i
     truth = np.array([worths[one] - worths[other] for one, other in combinations(METHODS, 2)])
     held, together, right, apart, wrong = [], [], [], [], []
     for study in range(studies):
-        answers = simulated(
+        answers = simulate_answers(
             design, people=people, worths=worths, spread=spread, item_spread=item_spread, seed=1000 + study
         )
-        fitted, found = compared(answers, METHODS, Settings(REPLICATES, 0.95, study))
+        fitted, found = compare_methods(answers, METHODS, Settings(REPLICATES, 0.95, study))
         held.append((found.each.low <= truth) & (truth <= found.each.high))
         together.append(bool(((found.sure.low <= truth) & (truth <= found.sure.high)).all()))
         right.append(bool((np.diff(fitted.log_worths) < 0).all()))
@@ -104,7 +104,7 @@ def simulation(asked: Any) -> None:
             reached = {name: accuracy(one, np.hypot(spread, item_spread)) for name, one in accuracies.items()}
             held, helped, alarm = [], [], []
             for study in range(asked.studies):
-                answers = simulated(design, people=3 * people, accuracies=accuracies, spread=spread,
+                answers = simulate_answers(design, people=3 * people, accuracies=accuracies, spread=spread,
                                     item_spread=item_spread, seed=1000 + study)  # fmt: skip
                 pairs = analyze(design, answers, replicates=REPLICATES, seed=study).to_document()["pairs"]
                 held += [_holds(row, reached[row["better"]] - reached[row["worse"]]) for row in pairs]
@@ -127,7 +127,7 @@ def rating(asked: Any) -> None:
             design = design_of("rating", items)
             held, apart = [], []
             for study in range(asked.studies):
-                answers = simulated(design, people=people, means=means, spread=spread, item_spread=item_spread,
+                answers = simulate_answers(design, people=people, means=means, spread=spread, item_spread=item_spread,
                                     seed=1000 + study)  # fmt: skip
                 pairs = analyze(design, answers, replicates=REPLICATES, seed=study).to_document()["pairs"]
                 held += [_holds(row, reached[row["better"]] - reached[row["worse"]]) for row in pairs]

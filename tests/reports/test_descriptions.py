@@ -6,8 +6,8 @@ import pytest
 
 from didact.errors import RecordError
 from didact.explainers import EXPLAINERS
-from didact.reports.build import page, parts_of, report
-from didact.reports.describe import OWN, method_text, student_text
+from didact.reports.build import page, report, report_sections
+from didact.reports.describe import OWN_METHOD, method_text, student_text
 from didact.reports.sections import provenance
 from didact.results.comparison import Comparison
 from reports.folders import change, write_run
@@ -16,7 +16,7 @@ from reports.reading import Page
 
 def page_of(folder) -> Page:
     run = Comparison.load(folder)
-    return Page(page(run, parts_of(run)))
+    return Page(page(run, report_sections(run)))
 
 
 def whole(text):
@@ -27,7 +27,7 @@ def whole(text):
 class TestMethods:
     def test_every_registered_method_has_its_own_line(self):
         texts = [method_text(name) for name in EXPLAINERS]
-        assert OWN not in texts
+        assert OWN_METHOD not in texts
         assert len(set(texts)) == len(texts)
 
     @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ class TestMethods:
             ("attention_all(sharpened)", "attention_all with its marks made sharper"),
             ("scores.parquet", "read from a file"),
             ("runs/l2e", "a learned explainer"),
-            ("mine", OWN),
+            ("mine", OWN_METHOD),
         ],
     )
     def test_labels(self, label, part):
@@ -56,7 +56,7 @@ class TestMethods:
         found = page_of(write_run(tmp_path / "run", methods=("gradient_norm", "mine"), controls=("trivial",)))
         for name in ("none", "trivial", "gradient_norm"):
             assert f"{name} {method_text(name)}" in whole(found.text)
-        assert f"mine {OWN}" in found.text
+        assert f"mine {OWN_METHOD}" in found.text
         titles = [attributes.get("title") for tag, attributes in found.elements if tag == "th"]
         assert method_text("gradient_norm") in titles
 

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
-from didact.reports.build import parts_of, study_page
+from didact.reports.build import report_sections, study_page
 from didact.reports.sections import people
 from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 from didact.study.analyze import analyze
 from didact.study.design import Design, Item
-from didact.study.synthetic_annotators import simulated
+from didact.study.synthetic_annotators import simulate_answers
 from reports.folders import HOSTILE, write_run
 from reports.reading import Page
 
@@ -36,7 +36,7 @@ def write_study(folder: Path, kind: str, *, methods=METHODS, people=6, items=12,
         for one in range(items)
     )  # fmt: skip
     design = Design(kind, title, f"{title}?", "classification", ("no", "yes"), tuple(methods), listed, people)
-    answers = [replace(one, is_synthetic=False) for one in simulated(design, people=people, **options)]
+    answers = [replace(one, is_synthetic=False) for one in simulate_answers(design, people=people, **options)]
     folder.mkdir(parents=True)
     found = analyze(design, answers, replicates=100, difference=0.3).to_document()
     (folder / "analysis.json").write_text(json.dumps(found))
@@ -122,7 +122,7 @@ def test_in_the_report_of_a_run(studies, tmp_path):
     ids = [attributes.get("id") for name, attributes in found.elements if name == "section"]
     assert ids[-3:] == ["people", "people-2", "provenance"]
     assert "Mean ratings" in found.text
-    assert not {"people", "people-2"} & {part.id for part in parts_of(Comparison.load(folder))}
+    assert not {"people", "people-2"} & {part.id for part in report_sections(Comparison.load(folder))}
     done = CliRunner().invoke(app, ["report", str(folder), "--study", str(tmp_path)])
     assert isinstance(done.exception, OptionError)
     with pytest.raises(OptionError, match="was not analysed yet"):

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import didact
 from didact.cli.main import app
 from didact.errors import OptionError, RecordError
-from didact.reports.build import export, page, parts_of, report
+from didact.reports.build import export, page, report, report_sections
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from reports import folders
@@ -29,7 +29,7 @@ LIMIT = 5_000_000
 
 def page_of(folder) -> Page:
     run = Comparison.load(folder)
-    return Page(page(run, parts_of(run)))
+    return Page(page(run, report_sections(run)))
 
 
 def cell(table, row, column):
@@ -91,7 +91,7 @@ class TestNumbers:
         methods = json.loads((folder / "measured.json").read_text())["methods"]
         file = next(folder / one["file"] for one in methods if one["label"] == "gradient_norm")
         maps = Explanations.load(file)
-        assert "§" not in page(Comparison.load(folder), parts_of(Comparison.load(folder)))
+        assert "§" not in page(Comparison.load(folder), report_sections(Comparison.load(folder)))
         replace(maps, residuals=np.linspace(0.2, 0.4, len(maps))).save(file)
         found = page_of(folder)
         ranking = next(rows for caption, rows in found.tables.items() if caption.startswith("Gain over none"))
@@ -330,7 +330,7 @@ class TestSafety:
             tmp_path / "run", methods=[f"method{n}" for n in range(6)], rows=200,
             texts=[(f"{n} {text}",) for n in range(40)],
         )  # fmt: skip
-        assert len(page(Comparison.load(folder), parts_of(Comparison.load(folder))).encode()) < LIMIT
+        assert len(page(Comparison.load(folder), report_sections(Comparison.load(folder))).encode()) < LIMIT
 
 
 class TestFiles:
@@ -396,7 +396,7 @@ class TestFiles:
     def test_names_that_are_no_file_names(self, tmp_path):
         folder = write_run(tmp_path / "run", students=("../../etc/passwd",), methods=("lime",), controls=())
         run = Comparison.load(folder)
-        export(parts_of(run), tmp_path / "figures")
+        export(report_sections(run), tmp_path / "figures")
         assert all(one.parent == tmp_path / "figures" for one in (tmp_path / "figures").rglob("*"))
 
     def test_it_is_built_without_torch(self, tmp_path):

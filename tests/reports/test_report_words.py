@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from didact.reports.build import page, parts_of
+from didact.reports.build import page, report_sections
 from didact.reports.sections.words import top_words
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
@@ -46,7 +46,7 @@ def test_words_without_a_score_and_images_show_nothing():
 
 def page_of(folder) -> Page:
     run = Comparison.load(folder)
-    return Page(page(run, parts_of(run)))
+    return Page(page(run, report_sections(run)))
 
 
 def test_the_page_has_a_table_by_class_without_chance(tmp_path):

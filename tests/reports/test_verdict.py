@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from didact.reports.leaders import leaders, winners
-from didact.reports.standing import more_data
+from didact.reports.standing import more_data_advice
 from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
 from didact.results.contrast import Contrast
@@ -101,7 +101,7 @@ def test_few_seeds_are_not_called_sure(tmp_path):
     few = verdict(tmp_path / "few", gains=gains, seeds=3)
     many = verdict(tmp_path / "many", gains=gains, seeds=8)
     assert "With 3 seeds it is hardly known how much students differ, so intervals are wide. Use 8" in few.text
-    assert "The interval lies above 0 (p = 0.03, Holm-corrected for the number of methods)." in many.sure
+    assert "The interval lies above 0 (p = 0.03, Holm-corrected for the number of methods)." in many.confidence_notes
     assert "not chance" not in few.text + many.text
 
 
@@ -179,16 +179,16 @@ def test_a_tie_names_all_and_tells_which_of_them_leads_elsewhere(tmp_path):
     found = verdict_of(tied_run(tmp_path / "run", values=values, tests=tests))
     assert found.title == "“lime” and “lrp” lead, too close to call"  # lrp is better than random: no word in the title
     assert found.tied == ("lime", "lrp")
-    assert "Of those tied, “lrp” also leads in faithfulness (best in 2 of 2 metrics)." in found.beside
-    assert "By faithfulness “lime” is no better than random marks (2 of 2 metrics)." in found.beside
-    assert all(line in found.text for line in found.beside)
+    assert "Of those tied, “lrp” also leads in faithfulness (best in 2 of 2 metrics)." in found.other_notes
+    assert "By faithfulness “lime” is no better than random marks (2 of 2 metrics)." in found.other_notes
+    assert all(line in found.text for line in found.other_notes)
 
 
 def test_a_tie_tells_the_difference_and_its_interval(tmp_path):
     run = tied_run(tmp_path / "run", values={})
     found = verdict_of(run)
     contrast = run.contrasts.get("lime", "lrp", ("same/attention", 250))
-    (text,) = [line for line in found.against if line.startswith("Not told apart from it: lrp (gain ")]
+    (text,) = [line for line in found.comparison_notes if line.startswith("Not told apart from it: lrp (gain ")]
     assert f"difference {run.format.signed(contrast.difference)}, " in text
     assert text.endswith("It is clearly ahead of occlusion.")
 
@@ -287,13 +287,13 @@ class TestAdvice:
     def test_one_seed_claims_nothing(self, tmp_path):
         found = verdict(tmp_path, methods=("A", "B"), controls=(), gains=TWO, seeds=1, measured=False)
         assert found.level == "unsure"
-        assert "There is one seed, so nothing can be claimed about others. Use 8 (--seeds 8)." in found.sure
+        assert "There is one seed, so nothing can be claimed about others. Use 8 (--seeds 8)." in found.confidence_notes
         assert "--test-rows" not in found.text
 
     def test_the_numbers_advised_would_do(self):
         """With the advised number of seeds, everything else as measured, a lead is claimed four times in five."""
         contrast = Contrast(0.01, 0.01, 7.0, 8, 2000, 1e-4, 0.0, 0.0)
-        seeds = int(re.search(r"--seeds (\d+)", more_data(contrast, what="x"))[1])
+        seeds = int(re.search(r"--seeds (\d+)", more_data_advice(contrast, what="x"))[1])
         dice = np.random.default_rng(0)
         gaps = dice.normal(0.01, 0.01 * np.sqrt(8), (2000, seeds))
         claimed = abs(gaps.mean(1)) / (gaps.std(1, ddof=1) / np.sqrt(seeds)) > 1.99
@@ -376,7 +376,7 @@ def test_an_interval_that_begins_near_0_is_barely_above_it(tmp_path):
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
     for low, text in ((0.001, "The interval barely lies above 0 (p"), (0.1, "The interval lies above 0 (p")):
         change(folder / "comparison.json", rows=[row | {"low": low, "gain": row["gain"] and 0.2} for row in rows])
-        assert verdict_of(Comparison.load(folder)).sure[0].startswith(text)
+        assert verdict_of(Comparison.load(folder)).confidence_notes[0].startswith(text)
 
 
 def test_a_gain_that_is_not_claimed_is_not_taught(tmp_path):
@@ -424,7 +424,7 @@ def test_columns_that_did_not_learn_are_left_out_of_the_verdict(tmp_path):
     run = Comparison.load(folder)
     found = verdict_of(run)
     assert (found.level, found.best) == ("clear", "attention_all")
-    assert "Left out, because their students did not learn: b, 250 rows." in found.sure
+    assert "Left out, because their students did not learn: b, 250 rows." in found.confidence_notes
     assert run.gain("gradient_norm") == pytest.approx(0.1, abs=0.01)
     assert "over 2 combinations" not in found.summary.lower()
 
@@ -440,7 +440,7 @@ def test_balanced_agreement_and_the_share_of_one_answer(tmp_path):
     gains = CONTROLS | {"attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     found = verdict(tmp_path, gains=gains, about={"measure": "balanced_accuracy", "majority": 0.5}, seeds=6)
     assert "reach a balanced agreement with the model of " in found.summary
-    assert "Always giving the same answer reaches 50.0 %." in found.against
+    assert "Always giving the same answer reaches 50.0 %." in found.comparison_notes
 
 
 # -- who leads by other measures --------------------------------------------------------------------------------------
@@ -477,9 +477,9 @@ def test_no_leader_is_named_where_the_best_is_best_in_few_metrics(tmp_path):
     run = tied_run(tmp_path / "run", values=values)
     text = "no method leads in faithfulness (none is best in more than 1 of 3 metrics)"
     assert [leader.text for leader in leaders(run)] == [text, "truth is led by lime (best in 1 of 1 metric)"]
-    beside = " ".join(verdict_of(run).beside)
-    assert text in beside
-    assert "point the same way" not in beside
+    other_notes = " ".join(verdict_of(run).other_notes)
+    assert text in other_notes
+    assert "point the same way" not in other_notes
 
 
 def test_a_metric_that_one_method_has_is_no_lead(tmp_path):

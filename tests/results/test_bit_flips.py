@@ -37,7 +37,7 @@ from didact.results.training_record import TrainingRecord
 from didact.study.analyze import analyze
 from didact.study.design import read_design
 from didact.study.stimuli import read_stimuli
-from didact.study.synthetic_annotators import simulated
+from didact.study.synthetic_annotators import simulate_answers
 from explainers.test_mix import prepared
 from study.people import study_of
 
@@ -60,7 +60,7 @@ def written(tmp_path_factory):
     mix.save_pretrained(root / "explainer")
     study_of(root / "study")
     design = read_design(root / "study")
-    document = analyze(design, simulated(design, people=3), replicates=20).to_document()
+    document = analyze(design, simulate_answers(design, people=3), replicates=20).to_document()
     write_json(root / "study" / "analysis.json", document, indent=1)  # as `analyze_study` does
     rows = [replace(row, rationale=None) for row in data["test"]]
     lines = [json.dumps({"id": row.id, "text": row.texts[0]}) for row in rows]

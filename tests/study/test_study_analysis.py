@@ -15,11 +15,11 @@ from didact.stats.crossed import CrossedAnswers
 from didact.stats.ranking import kendall
 from didact.study import analyze_simulation
 from didact.study.analyze import analyze
-from didact.study.analyze_ranking import taus_of
+from didact.study.analyze_ranking import tau_by_person
 from didact.study.analyze_rating import adjusted_means
 from didact.study.answers import Answer
 from didact.study.design import Design, Item
-from didact.study.synthetic_annotators import simulated
+from didact.study.synthetic_annotators import simulate_answers
 
 pytest.importorskip("trueskill")
 METHODS = ("a", "b", "c")
@@ -78,7 +78,9 @@ class TestRanking:
     def test_planted_worths_come_back(self):
         design = design_of("ranking", items=80)
         worths = {"a": 1.0, "b": 0.0, "c": -1.0}
-        document = analyze(design, simulated(design, people=8, worths=worths, seed=2), replicates=300).to_document()
+        document = analyze(
+            design, simulate_answers(design, people=8, worths=worths, seed=2), replicates=300
+        ).to_document()
         rows = by_method(document)
         for method, worth in worths.items():
             assert rows[method]["low"] < worth < rows[method]["high"]
@@ -91,7 +93,7 @@ class TestRanking:
 
     def test_equal_methods_cannot_be_told_apart(self):
         design = design_of("ranking", items=40)
-        answers = simulated(design, people=4, worths={}, seed=3)
+        answers = simulate_answers(design, people=4, worths={}, seed=3)
         document = analyze(design, answers, replicates=300).to_document()
         assert {row["rank"] for row in document["methods"]} == {1}
         assert document["order"][0]["alike"]
@@ -99,7 +101,7 @@ class TestRanking:
 
     def test_one_person_is_about_items_only(self):
         design = design_of("ranking", items=60)
-        document = analyze(design, simulated(design, people=1, worths={"a": 2.0}), replicates=200).to_document()
+        document = analyze(design, simulate_answers(design, people=1, worths={"a": 2.0}), replicates=200).to_document()
         assert any("one person alone: intervals are about items only" in note for note in document["notes"])
         assert by_method(document)["a"]["low"] is not None
         assert document["agreement"]["alpha"] is None
@@ -154,7 +156,7 @@ class TestRanking:
         ranks = dice.integers(1, 4, (15, 3)).astype(float)
         ranks[3, 1] = ranks[7, 2] = np.nan
         answers = [ranked(f"p{place % 3}", f"r{place // 3}") for place in range(15)]
-        found = taus_of(answers, ranks)
+        found = tau_by_person(answers, ranks)
         for person in range(3):
             own = []
             for item in range(5):
@@ -166,7 +168,7 @@ class TestRanking:
 
     def test_somebody_who_disagrees_is_told_and_kept(self):
         design = design_of("ranking", items=40)
-        answers = simulated(design, people=5, worths={"a": 2.0, "c": -2.0})
+        answers = simulate_answers(design, people=5, worths={"a": 2.0, "c": -2.0})
         turned = [
             replace(one, ranks={m: 4 - place for m, place in one.ranks.items()}) if one.person == "p03" else one
             for one in answers
@@ -186,7 +188,7 @@ class TestRanking:
 
     def test_of_two_people_who_disagree_neither_is_odd(self):
         design = design_of("ranking", items=40)
-        answers = simulated(design, people=2, worths={"a": 2.0, "c": -2.0})
+        answers = simulate_answers(design, people=2, worths={"a": 2.0, "c": -2.0})
         turned = [
             replace(one, ranks={m: 4 - place for m, place in one.ranks.items()}) if one.person == "p02" else one
             for one in answers
@@ -284,7 +286,7 @@ class TestSimulation:
 
     def test_holm_is_over_cohorts(self):
         design = design_of("simulation", items=40)
-        answers = simulated(design, people=24, accuracies={"none": 0.4, "a": 0.9, "b": 0.9, "c": 0.5}, seed=1)
+        answers = simulate_answers(design, people=24, accuracies={"none": 0.4, "a": 0.9, "b": 0.9, "c": 0.5}, seed=1)
         rows = analyze(design, answers, replicates=100).to_document()["pairs"]
         control = sorted((row for row in rows if row["with_control"]), key=lambda row: row["p"])
         assert len(control) == 3
@@ -294,7 +296,7 @@ class TestSimulation:
 
     def test_planted_difference_is_held(self):
         design = design_of("simulation", items=80, methods=("a",))
-        answers = simulated(design, people=24, accuracies={"none": 0.5, "a": 0.8}, seed=4)
+        answers = simulate_answers(design, people=24, accuracies={"none": 0.5, "a": 0.8}, seed=4)
         (pair,) = analyze(design, answers, replicates=300).to_document()["pairs"]
         assert pair["low"] < 0.3 < pair["high"]
         assert pair["low"] > 0
@@ -316,7 +318,7 @@ class TestRating:
     def test_means_by_least_squares(self):
         """As with dummies of people and items; the means are those of a full table."""
         design = design_of("rating", items=30)
-        answers = simulated(design, people=6, spread=0.5, item_spread=0.5)
+        answers = simulate_answers(design, people=6, spread=0.5, item_spread=0.5)
         document = analyze(design, answers, replicates=100).to_document()
         people, items = sorted({one.person for one in answers}), [item.id for item in design.items]
         columns = np.array(
@@ -351,7 +353,7 @@ class TestRating:
 
     def test_planted_means_come_back(self):
         design = design_of("rating", items=60)
-        answers = simulated(design, people=9, means={"a": 3.5, "b": 3.0, "c": 2.5}, spread=0.2, seed=1)
+        answers = simulate_answers(design, people=9, means={"a": 3.5, "b": 3.0, "c": 2.5}, spread=0.2, seed=1)
         document = analyze(design, answers, replicates=200).to_document()
         rows = by_method(document)
         assert [rows[m]["estimate"] for m in METHODS] == pytest.approx([3.5, 3.0, 2.5], abs=0.3)
@@ -397,7 +399,7 @@ class TestRating:
     @pytest.mark.parametrize("scale", [1.0, 3.0])
     def test_influences_sum_to_nothing_and_scale_with_ratings(self, scale):
         design = design_of("rating", items=30)
-        answers = simulated(design, people=5)
+        answers = simulate_answers(design, people=5)
         cells = CrossedAnswers.of([one.person for one in answers], [one.item for one in answers])
         method = np.array([METHODS.index(one.shown[0]) for one in answers])
         ratings = np.array([float(one.rating) for one in answers])
@@ -409,7 +411,7 @@ class TestRating:
 @pytest.mark.parametrize("kind", KINDS)
 class TestEveryKind:
     def answers(self, kind, people=8, **options):
-        return simulated(design_of(kind), people=people, spread=0.3, **options)
+        return simulate_answers(design_of(kind), people=people, spread=0.3, **options)
 
     def test_is_plain_data_and_repeats_itself(self, kind):
         answers = self.answers(kind)

@@ -16,8 +16,8 @@ from didact.study.app import create_app
 from didact.study.auth import Keys, Limiter, read_keys
 from didact.study.database import open_answers
 from didact.study.design import Design, Item, read_design
-from didact.study.export import exported
-from didact.study.security_middleware import LARGEST
+from didact.study.export import export_answers
+from didact.study.security_middleware import MAX_REQUEST_BYTES
 from study.people import METHODS, Someone, study_of
 
 SQL = (
@@ -76,7 +76,7 @@ def test_a_persons_cookie_does_not_open_the_organisers_page_nor_the_other_way(fo
 def test_an_old_cookie_is_refused(folder, monkeypatch):
     someone = Someone(folder).agree()
     fields = someone.fields(1)
-    monkeypatch.setattr("didact.study.auth.KEPT", -1)
+    monkeypatch.setattr("didact.study.auth.COOKIE_LIFETIME", -1)
     assert someone.send(1, fields).status_code == 403
     assert someone.stored() == []
 
@@ -195,7 +195,7 @@ def test_a_rating_of_thousands_of_digits_is_refused(tmp_path):
 def test_a_body_that_is_too_large_is_refused_unread(folder):
     someone = Someone(folder).agree()
     fields = someone.fields(1)
-    assert someone.send(1, {**fields, "rank-a": "1" * (LARGEST + 1)}).status_code == 413
+    assert someone.send(1, {**fields, "rank-a": "1" * (MAX_REQUEST_BYTES + 1)}).status_code == 413
     headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
     def endless():  # no length told: counted as it comes
@@ -401,9 +401,9 @@ def test_a_sheet_finds_no_formula_in_an_export_and_numbers_as_they_are(text, wri
     items = (Item("r1", text),)
     design = Design("rating", "t", "q", "regression", (), ("m",), items, 1)
     answer = Answer("p01", "", 1, "rating", "r1", ("m",), rating=3)
-    lines = csv.DictReader(io.StringIO(exported(design, [answer], "csv").decode()))
+    lines = csv.DictReader(io.StringIO(export_answers(design, [answer], "csv").decode()))
     assert [line["prediction"] for line in lines] == [written]
-    assert json.loads(exported(design, [answer], "json"))[0]["prediction"] == text
+    assert json.loads(export_answers(design, [answer], "json"))[0]["prediction"] == text
 
 
 def test_methods_are_nowhere_in_what_a_browser_loads(folder):

@@ -7,7 +7,7 @@ import pytest
 
 from didact.errors import DataError, OptionError, RecordError
 from didact.study.design import Design, Item, read_design
-from didact.study.item_sampling import chosen, chosen_for_simulation
+from didact.study.item_sampling import sample_items, sample_simulation_items
 from didact.study.schedule import steps_of
 from didact.study.stimuli import read_stimuli
 from study.people import study_of
@@ -36,21 +36,21 @@ def design_of(kind: str, items: int = 12, methods: tuple[str, ...] = ("a", "b", 
 
 
 def test_items_are_even_over_the_answers_as_far_as_rows_reach():
-    picked = chosen(items_of({"good": 50, "bad": 4}), count=20, seed=0)
+    picked = sample_items(items_of({"good": 50, "bad": 4}), count=20, seed=0)
     assert Counter(item.prediction for item in picked) == {"good": 16, "bad": 4}
     assert len({item.id for item in picked}) == 20
 
 
 def test_items_depend_on_ids_and_seed_and_not_on_the_order_of_rows():
     rows = items_of({"good": 30, "bad": 30})
-    assert chosen(rows, count=10, seed=1) == chosen(rows[::-1], count=10, seed=1)
-    assert chosen(rows, count=10, seed=1) != chosen(rows, count=10, seed=2)
+    assert sample_items(rows, count=10, seed=1) == sample_items(rows[::-1], count=10, seed=1)
+    assert sample_items(rows, count=10, seed=1) != sample_items(rows, count=10, seed=2)
 
 
 def test_where_every_answer_is_another_rows_are_drawn_from_all_of_them():
     """A regression has as many answers as rows: those that come first as words are no better than others."""
     rows = [Item(f"r{number}", f"{number / 1000:.3f}") for number in range(1000)]
-    picked = [float(item.prediction) for item in chosen(rows, count=60, seed=0)]
+    picked = [float(item.prediction) for item in sample_items(rows, count=60, seed=0)]
     assert min(picked) < 0.2
     assert max(picked) > 0.8
     assert 0.35 < sum(picked) / 60 < 0.65
@@ -58,13 +58,13 @@ def test_where_every_answer_is_another_rows_are_drawn_from_all_of_them():
 
 def test_too_few_rows_are_told_with_their_number():
     with pytest.raises(OptionError, match=r"60 items .* only 8 different rows.*--items 8"):
-        chosen(items_of({"good": 8}), count=60, seed=0)
+        sample_items(items_of({"good": 8}), count=60, seed=0)
 
 
 @pytest.mark.parametrize(("count", "learn", "errors"), [(60, 40, 0.5), (20, 10, 0.2), (9, 6, 0.5), (12, 6, 1.0)])
 def test_both_phases_of_a_simulation_have_their_share_of_errors_and_of_every_answer(count, learn, errors):
     rows = items_of({"good": 40, "bad": 40}, {"good": 40, "bad": 40})
-    picked = chosen_for_simulation(rows, count=count, learn=learn, errors=errors, seed=0)
+    picked = sample_simulation_items(rows, count=count, learn=learn, errors=errors, seed=0)
     for phase, size in (("learning", learn), ("test", count - learn)):
         own = [item for item in picked if item.phase == phase]
         assert len(own) == size
@@ -80,26 +80,26 @@ def test_too_few_errors_are_refused_with_counts_and_a_share_that_would_do():
     with pytest.raises(
         OptionError, match=r"needs 30 rows that the model has wrong, and there are 6 \(1 'bad', 5 'good'\)"
     ):
-        chosen_for_simulation(rows, count=60, learn=40, errors=0.5, seed=0)
+        sample_simulation_items(rows, count=60, learn=40, errors=0.5, seed=0)
     with pytest.raises(OptionError, match=r"--errors 0.1 "):
-        chosen_for_simulation(rows, count=60, learn=40, errors=0.5, seed=0)
-    assert len(chosen_for_simulation(rows, count=60, learn=40, errors=0.1, seed=0)) == 60
+        sample_simulation_items(rows, count=60, learn=40, errors=0.5, seed=0)
+    assert len(sample_simulation_items(rows, count=60, learn=40, errors=0.1, seed=0)) == 60
 
 
 @pytest.mark.parametrize(("count", "learn", "wrong"), [(1000, 667, 237), (62, 43, 31), (60, 40, 7), (30, 20, 0)])
 def test_the_share_that_would_do_does(count, learn, wrong):
     rows = items_of({"good": 1000, "bad": 1000}, {"good": wrong})
     with pytest.raises(OptionError, match="--errors") as told:
-        chosen_for_simulation(rows, count=count, learn=learn, errors=0.5, seed=0)
+        sample_simulation_items(rows, count=count, learn=learn, errors=0.5, seed=0)
     share = float(str(told.value).split("--errors ")[1].split()[0])
-    picked = chosen_for_simulation(rows, count=count, learn=learn, errors=share, seed=0)
+    picked = sample_simulation_items(rows, count=count, learn=learn, errors=share, seed=0)
     assert wrong - count / 100 - 1 <= sum(item.is_error for item in picked) <= wrong
 
 
 def test_a_simulation_without_gold_labels_is_refused():
     rows = [Item("r1", "good", None), Item("r2", "good", "bad")]
     with pytest.raises(OptionError, match="1 of 2 rows have no gold label"):
-        chosen_for_simulation(rows, count=2, learn=1, errors=0.5, seed=0)
+        sample_simulation_items(rows, count=2, learn=1, errors=0.5, seed=0)
 
 
 @pytest.mark.parametrize("methods", [("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d", "e")])

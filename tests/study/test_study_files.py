@@ -7,7 +7,7 @@ import pytest
 
 from didact.errors import DidactError
 from didact.study.app import create_app
-from didact.study.links import written_base
+from didact.study.links import invites_base_url
 from study.people import study_of
 
 
@@ -61,6 +61,6 @@ def test_a_database_without_the_study_is_refused(folder, tmp_path):
 def test_a_sheet_of_links_that_cannot_be_read_is_named(folder):
     (folder / "invites.csv").write_bytes(b"\xff\xfe")
     with pytest.raises(DidactError, match=r"invites\.csv cannot be read .* --url ADDRESS"):
-        written_base(folder)
+        invites_base_url(folder)
     (folder / "invites.csv").write_text("person,link\np01\n")
-    assert written_base(folder) == ""
+    assert invites_base_url(folder) == ""

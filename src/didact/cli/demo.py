@@ -302,7 +302,7 @@ def _show_row(screen: _Screen, folder: Path) -> None:
 
 def _show_ranking(screen: _Screen, result: "Comparison", folder: Path) -> tuple[Path, str]:
     """The table and the verdict. Gives the report and the verdict in words."""
-    from didact.reports.verdict import CAUTION, verdict_of
+    from didact.reports.verdict import CAUTIONS, verdict_of
     from didact.results.comparison import Comparison
 
     screen.heading("The ranking")
@@ -310,5 +310,5 @@ def _show_ranking(screen: _Screen, result: "Comparison", folder: Path) -> tuple[
     page, verdict = didact.report(folder), verdict_of(Comparison.load(folder)).text
     screen.heading("What it means")
     screen.text(verdict)
-    screen.text(CAUTION[0].partition(". ")[0] + ".")
+    screen.text(CAUTIONS[0].partition(". ")[0] + ".")
     return page, verdict

@@ -12,7 +12,7 @@ from didact.registry import parse_spec
 from didact.study.config import FolderOptions
 
 if TYPE_CHECKING:
-    from didact.study.database import Answers
+    from didact.study.database import AnswerStore
     from didact.study.design import Design
 
 
@@ -116,7 +116,7 @@ def open_teacher(config: ModelOptions) -> Any:
     return load_teacher(config.model, **config.loading())
 
 
-def open_study(config: FolderOptions) -> "tuple[Design, Answers]":
+def open_study(config: FolderOptions) -> "tuple[Design, AnswerStore]":
     """The design and the answers of a study."""
     check_study_extra()
     from didact.study.database import open_answers

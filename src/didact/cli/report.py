@@ -43,15 +43,15 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
     """
     from didact.files.remote import is_url
-    from didact.reports.build import parts_of, write
+    from didact.reports.build import report_sections, write_report
     from didact.reports.verdict import verdict_of
     from didact.results.comparison import Comparison
     from didact.results.study_analysis import StudyAnalysis
 
     began = time.monotonic()
     comparison = Comparison.load(config.run)
-    parts = parts_of(comparison, [StudyAnalysis.load(folder) for folder in config.study])
-    written = write(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
+    parts = report_sections(comparison, [StudyAnalysis.load(folder) for folder in config.study])
+    written = write_report(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
     path = _uploaded(written, config.run) if config.out is None and is_url(config.run) else str(written)
     verdict = verdict_of(comparison)
     if as_json:

@@ -16,7 +16,7 @@ from didact.errors import OptionError, RecordError
 from didact.study.config import LOCAL, InviteConfig, ServeConfig, StudyConfig
 
 if TYPE_CHECKING:
-    from didact.study.database import Answers
+    from didact.study.database import AnswerStore
     from didact.study.links import Invitation
 
 NEW: Final = (
@@ -73,11 +73,11 @@ def _ask_about(task: str, classes: Sequence[str] | None) -> str:
 
 
 def _show_new(config: StudyConfig, *, as_json: bool) -> None:
-    from didact.study.create import facts_of
+    from didact.study.create import study_summary
     from didact.study.design import read_design
     from didact.study.links import serve_flags
 
-    facts = facts_of(config.out, read_design(config.out))
+    facts = study_summary(config.out, read_design(config.out))
     if as_json:
         print_json(facts)
         return
@@ -168,11 +168,11 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
     design, answers = inputs.open_study(config)
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
-    from didact.study.links import INVITES, invitations, listed, written_base
+    from didact.study.links import INVITES, invitations, invitations_csv, invites_base_url
 
     keys = read_keys(config.folder)
     answers.check_keys(keys)
-    url = config.url or written_base(config.folder) or str(design.facts.get("url", LOCAL))
+    url = config.url or invites_base_url(config.folder) or str(design.facts.get("url", LOCAL))
     names = config.names
     if len(names) > config.more:
         raise OptionError(
@@ -183,7 +183,7 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
         more = invitations(keys, range(first, first + config.more))
         answers.invite(design, more, names)
     invited = _invited(answers, config.folder)
-    write_private(config.folder / INVITES, listed(invited, url))
+    write_private(config.folder / INVITES, invitations_csv(invited, url))
     links = {person_name(invitation.number): invitation.link(url) for invitation in invited}
     if as_json:
         print_json({"rows": [{"person": person, "link": link} for person, link in links.items()]})
@@ -192,7 +192,7 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
         typer.echo(f"{person}  {link}")
 
 
-def _invited(answers: "Answers", folder: Path) -> "list[Invitation]":
+def _invited(answers: "AnswerStore", folder: Path) -> "list[Invitation]":
     """The invitations of people who can answer."""
     from didact.study.auth import read_keys
     from didact.study.links import invitations

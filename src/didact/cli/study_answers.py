@@ -68,7 +68,7 @@ def simulate(config: SimulateConfig) -> None:
     Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
     """
     design, answers = inputs.open_study(config)
-    from didact.study.synthetic_annotators import simulated
+    from didact.study.synthetic_annotators import simulate_answers
 
     real = sum(not answer.is_synthetic for answer in answers.read())
     if real:
@@ -76,7 +76,7 @@ def simulate(config: SimulateConfig) -> None:
             f"{config.folder} holds {real} answers of real people, and synthetic ones would be mixed with them. Make "
             "another study with the same options, and simulate there."
         )
-    made = simulated(
+    made = simulate_answers(
         design, people=config.people or design.people * len(design.cohorts), first=answers.next_number(),
         **config.pick("worths", "accuracies", "means", "ties", "spread", "item_spread", "seed"),
     )  # fmt: skip
@@ -137,7 +137,7 @@ def export(config: ExportConfig) -> None:
 
     One line for each method that was judged.
     """
-    from didact.study.export import FORMATS, exported
+    from didact.study.export import FORMATS, export_answers
 
     out = config.out
     kind = out.suffix.removeprefix(".")
@@ -147,7 +147,7 @@ def export(config: ExportConfig) -> None:
     design, answers = inputs.open_study(config)
     names = {person.id: person.name for person in answers.people()} if config.names else None
     stored = answers.read()
-    write_bytes(ensure_parent(out), exported(design, stored, kind, names))
+    write_bytes(ensure_parent(out), export_answers(design, stored, kind, names))
     echo_stderr(f"{len(stored):,} answers are in {out}.")
 
 
@@ -159,10 +159,10 @@ def erase(config: EraseConfig) -> None:
     Their link stops working.
     """
     _, answers = inputs.open_study(config)
-    from didact.study.database import number_of
+    from didact.study.database import person_number
 
     person = config.person
-    number = number_of(answers.people(), person)
+    number = person_number(answers.people(), person)
     if not config.yes and not typer.confirm(f"Remove all {answers.done(number)} answers of {person} for good?"):
         raise typer.Exit(1)
     removed = answers.erase(number)

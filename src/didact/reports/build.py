@@ -80,14 +80,14 @@ def report(
             "didact.compare(…, out='runs/first')."
         )
     comparison = Comparison.load(folder)
-    sections = parts_of(comparison, [StudyAnalysis.load(study) for study in studies])
-    target = write(comparison, sections, path, figures=figures, title=title, overwrite=overwrite)
+    sections = report_sections(comparison, [StudyAnalysis.load(study) for study in studies])
+    target = write_report(comparison, sections, path, figures=figures, title=title, overwrite=overwrite)
     if path is None and is_url(folder):
         RemoteFolder(str(folder)).upload(target, FILE)
     return target
 
 
-def write(
+def write_report(
     run: Comparison,
     sections: Sequence[Section],
     path: Path | str | None = None,
@@ -109,7 +109,7 @@ def write(
     return target
 
 
-def parts_of(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Section]:
+def report_sections(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Section]:
     """All sections; what people said stands before what was run."""
     sections = [section for module in SECTIONS if (section := module.section(run)) is not None]
     by_people = [people.section(study, place=place) for place, study in enumerate(studies, 1)]

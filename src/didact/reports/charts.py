@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, DataRow, calm, values
+from didact.reports.figure import BLUE, GREY, INK, NARROW, PAGE, QUIET, DataRow, apply_theme, values
 from didact.viz.chart import altair
 
 
@@ -84,7 +84,7 @@ def dot_plot(
     if is_narrow:
         above = plot.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20)
         layers.append(above.encode(text="name:N"))
-    return calm(alt.layer(*layers), width, (44 if is_narrow else 30) * len(rows) + (40 if title is None else 56))
+    return apply_theme(alt.layer(*layers), width, (44 if is_narrow else 30) * len(rows) + (40 if title is None else 56))
 
 
 def _domain(dots: Sequence[Dot], base: float | None, *, is_narrow: bool) -> list[float]:
@@ -105,7 +105,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Field:
+class ChartCell:
     """One field of the chart. `told` is read by pointing at it."""
 
     row: str
@@ -118,7 +118,7 @@ class Field:
 
 
 def cell_chart(
-    fields: Sequence[Field],
+    fields: Sequence[ChartCell],
     rows: Sequence[str],
     columns: Sequence[str],
     size: tuple[int, int],
@@ -141,4 +141,4 @@ def cell_chart(
         words = plot.transform_filter(f"datum.is_best == {str(is_best).lower()}")
         words = words.mark_text(fontSize=font_size, fontWeight="bold" if is_best else "normal")
         layers.append(words.encode(text="text:N", color=alt.Color("ink:N", scale=None)))
-    return calm(alt.layer(*layers), *size)
+    return apply_theme(alt.layer(*layers), *size)

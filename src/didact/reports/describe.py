@@ -10,7 +10,7 @@ from didact.results.documents import number
 from didact.results.gains import NONE
 from didact.students import STRATEGIES
 
-OWN: Final = "a method of your own"
+OWN_METHOD: Final = "a method of your own"
 # What a comparison adds beside the methods that were asked for.
 _ROLES: Final = {
     "cotrained": "the students that {name} learned with, not new ones: how much it fits its own students",
@@ -41,12 +41,12 @@ def method_text(label: str) -> str:
     if role is not None:
         return _ROLES[role].format(name=name)
     if name in EXPLAINERS:
-        return EXPLAINERS[name].about or OWN
+        return EXPLAINERS[name].about or OWN_METHOD
     if name in _OTHERS:
         return _OTHERS[name]
     if name.endswith(".parquet"):
         return "explanations that were read from a file"
-    return "a learned explainer that was read from a folder" if "/" in name else OWN
+    return "a learned explainer that was read from a folder" if "/" in name else OWN_METHOD
 
 
 def student_text(run: Comparison, student: str) -> str:

@@ -37,7 +37,7 @@ class Layout:
     outside: Sequence[tuple[int, str]]
 
 
-class HeatMap(NamedTuple):
+class EncodedHeatMap(NamedTuple):
     """What one method says of a row: a sign for each level and a word for each score, in the order of the layout."""
 
     layout: int
@@ -59,7 +59,7 @@ class EncodedRow:
     sure: float | None
     texts: Sequence[Text]
     layouts: Sequence[Layout]
-    maps: Sequence[HeatMap | None]
+    maps: Sequence[EncodedHeatMap | None]
     picture: str
     size: tuple[int, int] | None
     frames: Sequence[Sequence[int]]
@@ -134,8 +134,8 @@ def _cover(owners: Sequence[tuple[int, int]], layout: int) -> int | list[int]:
     return units if len(units) > 1 else units[0] if units else -1
 
 
-def _map(example: Example, shown: _Shown, layout: int) -> HeatMap:
+def _map(example: Example, shown: _Shown, layout: int) -> EncodedHeatMap:
     heat = shown.heat
     levels = "".join(DIGITS[heat.shade(unit.score).level] for unit in shown.units)
     scores = " ".join(number(unit.score, heat.kind) for unit in shown.units) if heat.kind != "binary" else ""
-    return HeatMap(layout, levels, scores, example.strongest(heat), example.target(heat))
+    return EncodedHeatMap(layout, levels, scores, example.strongest(heat), example.target(heat))

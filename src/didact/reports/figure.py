@@ -21,7 +21,7 @@ BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d95f02", "#009e73", "#9a5fa8", 
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE)
 _COLOURS: Final = (INK, QUIET, LINE, PAGE, *SERIES, GREY)
 _CLASSES: Final = ("ink", "quiet", "line", "page", "blue", "orange", "green", "purple", "grey")
-NAMES: Final = dict(zip(_COLOURS, _CLASSES, strict=True))
+COLOUR_CLASSES: Final = dict(zip(_COLOURS, _CLASSES, strict=True))
 DataRow: TypeAlias = Mapping[str, object]  # a row of the data of a chart
 _SVG: Final = "http://www.w3.org/2000/svg"
 _KEPT: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
@@ -70,7 +70,7 @@ def label(text: str, longest: int = 60) -> str:
     return cut(" ".join(plain(text).split()) or "(no name)", longest)
 
 
-def calm(chart: Any, width: int, height: int | None = None) -> Any:
+def apply_theme(chart: Any, width: int, height: int | None = None) -> Any:
     """What all charts share: size, faint lines, no frame."""
     sized = chart.properties(width=width, autosize={"type": "fit", "contains": "padding"}, background="transparent")
     if height is not None:
@@ -113,9 +113,9 @@ def _clean(element: ElementTree.Element, name: str) -> None:
         value = element.attrib[key]
         if key.startswith(("aria-", "on", "{")) or key in _DROPPED:
             del element.attrib[key]
-        elif key in ("fill", "stroke") and value.lower() in NAMES:
+        elif key in ("fill", "stroke") and value.lower() in COLOUR_CLASSES:
             del element.attrib[key]
-            look = f"{key[0]}-{NAMES[value.lower()]}"
+            look = f"{key[0]}-{COLOUR_CLASSES[value.lower()]}"
             element.set("class", f"{element.get('class', '')} {look}".strip())
         elif key == "id":
             element.set(key, f"{name}-{value}")

@@ -71,14 +71,14 @@ def winners(run: Comparison) -> dict[str, list[str]]:
     A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
     """
     measured = _measured(run)
-    beyond = beyond_chance(measured)
+    beyond = better_than_random(measured)
     found: dict[str, list[str]] = {}
     for metric, better in _directions(measured).items():
         values = competitors(run, metric)
         found[metric] = []
         if len(values) > 1:
             best = min(values.values()) if better == "lower" else max(values.values())
-            same = [name for name, value in values.items() if written(value) == written(best)]
+            same = [name for name, value in values.items() if metric_text(value) == metric_text(best)]
             found[metric] = [name for name in same if beyond.get((metric, name), True)]
     return found
 
@@ -99,13 +99,13 @@ def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[in
     measured = _measured(run)
     known = [
         is_better
-        for (metric, name), is_better in beyond_chance(measured).items()
+        for (metric, name), is_better in better_than_random(measured).items()
         if name == method and family_of(metric, measured.metrics.heading) == family
     ]
     return known.count(False), len(known)
 
 
-def written(value: float) -> str:
+def metric_text(value: float) -> str:
     """The value of a metric as the page prints it."""
     return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")
 
@@ -119,7 +119,7 @@ def _directions(measured: Measured) -> Mapping[str, str]:
     return {line.metric: line.better for line in measured.metrics.rows}
 
 
-def told_apart(measured: Measured) -> dict[tuple[str, str, str], int]:
+def claimed_differences(measured: Measured) -> dict[tuple[str, str, str], int]:
     """By metric and two methods: 1 if the first is claimed better, −1 if worse, 0 if the interval includes 0."""
     better = _directions(measured)
     signs = {}
@@ -131,10 +131,12 @@ def told_apart(measured: Measured) -> dict[tuple[str, str, str], int]:
     return signs
 
 
-def beyond_chance(measured: Measured) -> dict[tuple[str, str], bool]:
+def better_than_random(measured: Measured) -> dict[tuple[str, str], bool]:
     """By metric and method: whether it is claimed better than random explanations."""
     return {
-        (metric, first): sign > 0 for (metric, first, second), sign in told_apart(measured).items() if second == RANDOM
+        (metric, first): sign > 0
+        for (metric, first, second), sign in claimed_differences(measured).items()
+        if second == RANDOM
     }
 
 
@@ -145,7 +147,7 @@ def more_faithful(run: Comparison, method: str) -> list[str]:
     """
     heading = _measured(run).metrics.heading
     signs: dict[str, list[int]] = {}
-    for (metric, first, second), sign in told_apart(_measured(run)).items():
+    for (metric, first, second), sign in claimed_differences(_measured(run)).items():
         if second == method and family_of(metric, heading) == FAITHFULNESS and first in competitors(run, metric):
             signs.setdefault(first, []).append(sign)
     wins = {name: own.count(1) for name, own in signs.items() if 2 * own.count(1) > len(own)}
@@ -181,7 +183,7 @@ def faithfulness_text(run: Comparison, tied: Sequence[str]) -> str:
     return f"; {quoted(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
 
 
-def other_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
+def other_measures_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
     """What faithfulness and the other measures say about the methods of a headline."""
     said = []
     for name in tied:

@@ -12,7 +12,9 @@ from didact.viz.html import cut
 from didact.viz.page import Scale
 from didact.viz.tables import Table
 
-AGAIN = "Give the same didact compare command again with --eval-rows 200: nothing that is done is computed twice."
+MEASURE_HINT = (
+    "Give the same didact compare command again with --eval-rows 200: nothing that is done is computed twice."
+)
 _FLAG: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 
 

@@ -40,7 +40,7 @@ class Standing:
         return 0 < self.columns == self.ahead
 
     @property
-    def open_claim(self) -> Claim | None:
+    def undecided_claim(self) -> Claim | None:
         """The first claim that tells nothing, of more than one seed."""
         return next((one for one in self.claims.values() if not one.claimed and one.p is not None), None)
 
@@ -69,7 +69,7 @@ def gap_text(run: Comparison, standing: Standing) -> str:
     return gap if claim.low is None else f"{gap}, {run.format.signed(claim.low)} to {run.format.signed(claim.high)}"
 
 
-def more_data(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:
+def more_data_advice(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:
     """How many seeds or test rows would show a difference of the measured size, with a power of 80 %.
 
     From the parts of the variance: what differs between seeds shrinks with seeds, what differs between rows with rows.

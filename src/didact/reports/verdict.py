@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from didact.reports.leaders import CHANCE, faithfulness_text, leading_texts, other_texts, quoted
-from didact.reports.standing import SEEDS, Standing, gap_text, more_data, standings
+from didact.reports.leaders import CHANCE, faithfulness_text, leading_texts, other_measures_texts, quoted
+from didact.reports.standing import SEEDS, Standing, gap_text, more_data_advice, standings
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.results.gains import FEW, NONE, GainRow, column_name
@@ -27,19 +27,21 @@ class Verdict:
     level: str
     title: str
     summary: str
-    sure: tuple[str, ...] = ()
-    against: tuple[str, ...] = ()
+    confidence_notes: tuple[str, ...] = ()
+    comparison_notes: tuple[str, ...] = ()
     best: str | None = None
     tied: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    other_notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """One paragraph."""
-        return " ".join([f"{self.title}.", self.summary, *self.sure, *self.against, *self.beside])
+        return " ".join(
+            [f"{self.title}.", self.summary, *self.confidence_notes, *self.comparison_notes, *self.other_notes]
+        )
 
 
-CAUTION: Final = (
+CAUTIONS: Final = (
     "It does not mean that the explanation is a faithful account of what the model computes, nor that people learn "
     "from it. The other measures below look at it from other sides.",
     "It holds for these students, these rows and this size of training set. With enough rows every student does well, "
@@ -75,12 +77,12 @@ def _unlearned(run: Comparison) -> Verdict:
         "unlearned",
         "The students did not learn; this run says nothing about the explanations",
         f"No student learned to predict the model, with explanations or without, so gains are chance.{known}",
-        sure=(
+        confidence_notes=(
             "No gain, rank or interval of this run can be read as a result.",
             "Try more rows (--train-sizes), more epochs (--epochs), another student (--students), or a pretrained base "
             "for the students (--base).",
         ),
-        beside=leading_texts(run, ()),
+        other_notes=leading_texts(run, ()),
     )
 
 
@@ -94,9 +96,11 @@ def _of(run: Comparison, best: str, others: Sequence[str]) -> Verdict:
     if level in ("clear", "close", "alone", "mixed"):
         title += faithfulness_text(run, tied)
     tied = tied if level == "close" else (best,)
-    against = _against(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
-    sure, beside = tuple(_sure(run, rows, rivals, tied)), other_texts(run, tied)
-    return Verdict(level, title, _summary(run, best, rows), sure, tuple(against), best, tied, beside)
+    comparison_notes = _against(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
+    confidence_notes, other_notes = tuple(_sure(run, rows, rivals, tied)), other_measures_texts(run, tied)
+    return Verdict(
+        level, title, _summary(run, best, rows), confidence_notes, tuple(comparison_notes), best, tied, other_notes
+    )
 
 
 def _title(
@@ -225,13 +229,13 @@ def _advice(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Stand
         contrast = run.contrasts.get(row.explainer, NONE, row.column)
         if not row.claimed and contrast is not None and contrast.difference > 0:
             alpha = ALPHA if row.level is None else 1 - row.level
-            return more_data(contrast, alpha=alpha, what=f"the gain of {row.explainer}")
+            return more_data_advice(contrast, alpha=alpha, what=f"the gain of {row.explainer}")
     undecided = [*tied[1:], *(name for name in rivals if name not in tied)]
-    claim = next((claim for name in undecided if (claim := rivals[name].open_claim)), None)
+    claim = next((claim for name in undecided if (claim := rivals[name].undecided_claim)), None)
     if claim is None or claim.level is None:
         return ""
-    rival = next(name for name in undecided if rivals[name].open_claim is claim)
-    return more_data(claim.contrast, alpha=1 - claim.level, what=f"{tied[0]} against {rival}")
+    rival = next(name for name in undecided if rivals[name].undecided_claim is claim)
+    return more_data_advice(claim.contrast, alpha=1 - claim.level, what=f"{tied[0]} against {rival}")
 
 
 def _against(run: Comparison, best: str, controls: Mapping[str, Standing], rivals: Mapping[str, Standing]) -> list[str]:

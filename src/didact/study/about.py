@@ -6,7 +6,7 @@ from typing import Final
 from didact.core.task import CLASSIFICATION, TASKS
 
 TITLE: Final = "A study about explanations of a computer model"
-LISTED: Final = 8  # with more classes than this, only a few are named
+MAX_NAMED_CLASSES: Final = 8  # with more classes than this, only a few are named
 
 
 def default_about(task: str, classes: Sequence[str] | None) -> str:
@@ -15,6 +15,6 @@ def default_about(task: str, classes: Sequence[str] | None) -> str:
     reads = kind.about
     if not classes or not kind.has_classes:
         return f"A computer model {reads}."
-    if len(classes) > LISTED:
+    if len(classes) > MAX_NAMED_CLASSES:
         return f"A computer model {reads} and chooses one of {len(classes)} answers, such as {', '.join(classes[:3])}."
     return f"A computer model {reads} and answers one of: {', '.join(classes)}."

@@ -15,8 +15,8 @@ from didact.study.answers import Answer, median_seconds
 from didact.study.database import open_answers
 from didact.study.design import Design, read_design
 from didact.study.findings import Settings
-from didact.study.quality_checks import doubts_of
-from didact.study.summary_text import few_notes, power_of
+from didact.study.quality_checks import quality_flags
+from didact.study.summary_text import power_analysis, sample_size_notes
 
 _PHASES: Final = {"ranking": ("ranking",), "simulation": ("learning", "test"), "rating": ("rating",)}
 
@@ -44,7 +44,7 @@ def analyze(
         raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
     counted = _counted(design, answers, leave_out)
     kind = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[design.kind]
-    findings = kind.analyzed(design, counted, Settings(replicates, level, seed))
+    findings = kind.compute_findings(design, counted, Settings(replicates, level, seed))
     people = _people(design, counted, findings.taus)
     counts = _counts(design, counted, people, leave_out)
     found = findings.contrasts
@@ -53,8 +53,8 @@ def analyze(
         "version": NEWEST, "kind": design.kind, "title": design.title, "question": design.question,
         "level": level, "replicates": replicates, "seed": seed, "counts": counts,
         "people": people, **findings.to_document(),
-        "headline": f"{start}{findings.headline}", "power": power_of(found, difference=difference, level=level),
-        "notes": [*_cautions(counts, people), *few_notes(found.cells), *findings.notes],
+        "headline": f"{start}{findings.headline}", "power": power_analysis(found, difference=difference, level=level),
+        "notes": [*_cautions(counts, people), *sample_size_notes(found.cells), *findings.notes],
     }  # fmt: skip
     return StudyAnalysis.from_document(plain(document))
 
@@ -134,7 +134,7 @@ def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
 
 
 def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[Participant]:
-    doubts = doubts_of(answers)
+    doubts = quality_flags(answers)
     steps = sum(design.kind != "simulation" or item.phase in ("learning", "test") for item in design.items)
     rows = []
     for person in sorted({answer.person for answer in answers}):

@@ -16,19 +16,19 @@ from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import Design
 from didact.study.findings import Findings, Settings
-from didact.study.summary_text import order_said
+from didact.study.summary_text import order_text
 from didact.study.trueskill_ranking import skills
 
 
-def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
+def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
     """What rankings say."""
     methods = design.methods
     if len(methods) < 2:
         raise UnsupportedError(
             f"A ranking compares methods, and this study has {len(methods)}. Make one with at least two."
         )
-    ranks = places_of(answers, methods)
-    fitted, found = compared(answers, methods, settings)
+    ranks = rank_matrix(answers, methods)
+    fitted, found = compare_methods(answers, methods, settings)
     firsts, means, counts = _first_places(ranks), _mean_ranks(ranks), (~np.isnan(ranks)).sum(0)
     rows = [
         MethodEstimate(
@@ -41,13 +41,13 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     games = [answer.ranks or {} for answer in answers]
     return Findings(
         measure="log-worth",
-        headline=order_said(found, found.cells, what="prefer", noun="explanations"),
+        headline=order_text(found, found.cells, what="prefer", noun="explanations"),
         methods=rows,
         contrasts=found,
         pairs=found.pair_rows(),
         agreement=agreement_of(answers, ranks),
         notes=[f"Nobody ranked {', '.join(unseen)}: its worth of 0 means nothing."] if unseen else [],
-        taus=taus_of(answers, ranks),
+        taus=tau_by_person(answers, ranks),
         more={
             "ties": {str(size): value for size, value in fitted.ties.items()},
             "tied_share": _tied_share(ranks),
@@ -59,10 +59,10 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
     )
 
 
-def compared(answers: Sequence[Answer], methods: Sequence[str], settings: Settings) -> tuple[Worths, Contrasts]:
+def compare_methods(answers: Sequence[Answer], methods: Sequence[str], settings: Settings) -> tuple[Worths, Contrasts]:
     """Worths of the methods, and how sure their differences are."""
     cells = CrossedAnswers.of([answer.person for answer in answers], [answer.item for answer in answers])
-    rankings = Rankings.of(places_of(answers, methods))
+    rankings = Rankings.of(rank_matrix(answers, methods))
     fitted = fit_worths(rankings)
     weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
     draws = centred(refit(rankings, weights, start=fitted.parameters), len(methods))
@@ -70,7 +70,7 @@ def compared(answers: Sequence[Answer], methods: Sequence[str], settings: Settin
     return fitted, contrasts(estimates, level=settings.level)
 
 
-def places_of(answers: Sequence[Answer], methods: Sequence[str]) -> Float[np.ndarray, "answer method"]:
+def rank_matrix(answers: Sequence[Answer], methods: Sequence[str]) -> Float[np.ndarray, "answer method"]:
     """Places by method, NaN where it was not on the page."""
     return np.array([[float((one.ranks or {}).get(method, np.nan)) for method in methods] for one in answers])
 
@@ -96,7 +96,7 @@ def agreement_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer met
     }
 
 
-def taus_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer method"]) -> dict[str, float]:
+def tau_by_person(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer method"]) -> dict[str, float]:
     """By person the mean over items of Kendall's τ-b with the mean ranks that all others gave to that item."""
     items = np.unique([one.item for one in answers], return_inverse=True)[1]
     places = _middle(ranks)

@@ -14,7 +14,7 @@ from didact.study.answers import Answer
 from didact.study.contrasts import Estimates, contrasts
 from didact.study.design import Design
 from didact.study.findings import Findings, Settings
-from didact.study.summary_text import order_said
+from didact.study.summary_text import order_text
 
 _BOTH: Final = "people and items"
 _ONE: Final = "people"
@@ -30,7 +30,7 @@ class Means:
     cleared: str
 
 
-def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
+def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
     """What ratings say."""
     names = [method for method in design.methods if any(answer.shown[0] == method for answer in answers)]
     ratings = np.array([float(answer.rating or 0) for answer in answers])
@@ -50,7 +50,7 @@ def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> F
         )
     return Findings(
         measure=f"mean rating, 1 to {design.points}",
-        headline=order_said(found, cells, what="rate higher", noun="explanations"),
+        headline=order_text(found, cells, what="rate higher", noun="explanations"),
         methods=rows,
         contrasts=found,
         pairs=found.pair_rows(),

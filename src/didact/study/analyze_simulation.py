@@ -19,10 +19,10 @@ from didact.study.answers import Answer
 from didact.study.contrasts import Contrasts, Estimates, contrasts
 from didact.study.design import CONTROL, Design
 from didact.study.findings import Findings, Settings
-from didact.study.summary_text import counted
+from didact.study.summary_text import count_text
 
 
-def analyzed(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
+def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
     """What a simulation says. A person is right who says what the model says."""
     tests = [answer for answer in answers if answer.phase == "test"]
     if not tests:
@@ -140,8 +140,8 @@ def _test(
 
 def _headline(found: Contrasts, pairs: Sequence[TestedPair], cells: CrossedAnswers) -> str:
     """What is claimed against the control: the interval of all pairs at once excludes 0, and the test confirms it."""
-    cohorts = counted(len(found.names), "cohort", "cohorts")
-    who = f"{counted(cells.people, 'person', 'people')} in {cohorts}"
+    cohorts = count_text(len(found.names), "cohort", "cohorts")
+    who = f"{count_text(cells.people, 'person', 'people')} in {cohorts}"
     control = [pair for pair in pairs if pair.with_control]
     if not control:
         missing = "but the control" if CONTROL in found.names else "of the control"

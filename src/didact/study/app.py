@@ -9,18 +9,18 @@ from starlette.exceptions import HTTPException
 
 from didact.errors import OptionError
 from didact.study import organiser, participant, task
-from didact.study.database import GoneError
+from didact.study.database import ErasedPersonError
 from didact.study.links import is_root
 from didact.study.request_context import (
     UNKNOWN,
     CodeError,
-    ElsewhereError,
     Participant,
     ProblemError,
+    RedirectError,
     Study,
     wants_json,
 )
-from didact.study.security_middleware import HEADERS, TooLargeError, Wall
+from didact.study.security_middleware import HEADERS, SecurityMiddleware, TooLargeError
 
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -43,7 +43,7 @@ def create_app(folder: Path | str, *, database: str | None = None, root: str = "
         app.include_router(pages.router)
     _add_files(app, study)
     _add_problems(app, study)
-    app.add_middleware(Wall, root=study.root)
+    app.add_middleware(SecurityMiddleware, root=study.root)
     return app
 
 
@@ -90,13 +90,13 @@ def _add_problems(app: FastAPI, study: Study) -> None:
             return study.page("welcome.html", status=error.status, error=error.message)
         return told(request, error.status, error.message, error.next)
 
-    @app.exception_handler(GoneError)
-    async def gone(request: Request, _: GoneError) -> Response:
+    @app.exception_handler(ErasedPersonError)
+    async def gone(request: Request, _: ErasedPersonError) -> Response:
         return told(request, 403, UNKNOWN, f"{study.root}/")
 
-    @app.exception_handler(ElsewhereError)
-    async def elsewhere(_: Request, error: ElsewhereError) -> Response:
-        return study.goto(error.path)
+    @app.exception_handler(RedirectError)
+    async def elsewhere(_: Request, error: RedirectError) -> Response:
+        return study.redirect(error.path)
 
     @app.exception_handler(TooLargeError)
     async def too_large(request: Request, _: TooLargeError) -> Response:

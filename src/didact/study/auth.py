@@ -15,7 +15,7 @@ from didact.errors import RecordError
 from didact.files.atomic import write_bytes
 
 FILE: Final = "secret.key"
-KEPT: Final = 30 * 24 * 3600  # seconds for which a cookie is good
+COOKIE_LIFETIME: Final = 30 * 24 * 3600  # seconds for which a cookie is good
 
 
 class Keys:
@@ -43,16 +43,16 @@ class Keys:
         """Cookies of one host know no ports: each study has names of its own, so that two do not meet."""
         return f"didact_{purpose}_{self._derived(f'cookie/{purpose}')[:8]}"
 
-    def cookie(self, who: int | str) -> str:
+    def cookie(self, cookie_owner: int | str) -> str:
         """A signed cookie for a person's number, or for the organiser."""
-        return self._signer.dumps(who)
+        return self._signer.dumps(cookie_owner)
 
-    def who(self, cookie: str | None) -> int | str | None:
+    def cookie_owner(self, cookie: str | None) -> int | str | None:
         """Whom a cookie is of; None if it is forged, changed or too old."""
         from itsdangerous import BadData
 
         try:
-            found: Any = self._signer.loads(cookie or "", max_age=KEPT)
+            found: Any = self._signer.loads(cookie or "", max_age=COOKIE_LIFETIME)
         except BadData:
             return None
         return found if isinstance(found, int | str) and not isinstance(found, bool) else None
@@ -69,7 +69,7 @@ class Keys:
         return base64.b32encode(digest)[:26].decode().lower()
 
 
-def hashed(code: str) -> str:
+def code_hash(code: str) -> str:
     """What is kept of a code. Codes are random to 130 bits: no salt or slow hash makes guessing harder."""
     return hashlib.sha256(code.encode()).hexdigest()
 

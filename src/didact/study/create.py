@@ -16,8 +16,8 @@ from didact.study.config import StudyFields, StudyOptions
 from didact.study.database import open_answers
 from didact.study.design import QUESTIONS, Design, Item
 from didact.study.example import example_for
-from didact.study.item_sampling import chosen, chosen_for_simulation
-from didact.study.links import INVITES, invitations, listed
+from didact.study.item_sampling import sample_items, sample_simulation_items
+from didact.study.links import INVITES, invitations, invitations_csv
 from didact.study.stimuli import Stimuli, frozen
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from didact.results.explanations import Explanations
 
 _LOG = logging.getLogger(__name__)
-MOST: Final = 26  # methods of a ranking: each has a letter on the page
+MAX_RANKED_METHODS: Final = 26  # methods of a ranking: each has a letter on the page
 CONSENT: Final = (
     "You are invited to take part in a study about explanations of a machine learning model.",
     "Taking part is voluntary. You can stop at any time, without giving a reason.",
@@ -106,17 +106,17 @@ def _design(
 
 def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
     if config.kind != "simulation":
-        return chosen(candidates, count=config.items, seed=config.seed)
+        return sample_items(candidates, count=config.items, seed=config.seed)
     _check_simulation(first, candidates)
     learn = round(config.items * 2 / 3) if config.learn is None else config.learn
-    return chosen_for_simulation(candidates, count=config.items, learn=learn, **config.pick("errors", "seed"))
+    return sample_simulation_items(candidates, count=config.items, learn=learn, **config.pick("errors", "seed"))
 
 
 def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
     invited = invitations(new_keys(folder), range(1, design.people * len(design.cohorts) + 1))
     with closing(open_answers(folder, design, config.database, is_new=True)) as answers:
         answers.invite(design, invited)
-    write_private(folder / INVITES, listed(invited, config.url))
+    write_private(folder / INVITES, invitations_csv(invited, config.url))
 
 
 def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
@@ -134,9 +134,9 @@ def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, 
         raise OptionError(f"The same method is given twice: {', '.join(twice)}. People would rank it against itself.")
     if "none" in names:
         raise OptionError("A method is called 'none', which is the name of the control. Rename it (method=…).")
-    if kind == "ranking" and not 2 <= len(names) <= MOST:
+    if kind == "ranking" and not 2 <= len(names) <= MAX_RANKED_METHODS:
         raise OptionError(
-            f"A ranking orders 2 to {MOST} methods on a page, and {len(names)} "
+            f"A ranking orders 2 to {MAX_RANKED_METHODS} methods on a page, and {len(names)} "
             f"{'was' if len(names) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
         )
     return dict(zip(names, explanations, strict=True))
@@ -230,7 +230,7 @@ def _freeze(
     Stimuli(items, example_for(design.task, folder)).save(folder)
 
 
-def facts_of(folder: Path, design: Design) -> dict[str, Any]:
+def study_summary(folder: Path, design: Design) -> dict[str, Any]:
     """What `didact study new` tells: the study in numbers."""
     errors = Counter(item.is_error for item in design.items)
     return {

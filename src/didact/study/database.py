@@ -16,14 +16,14 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from didact.errors import OptionError, RecordError
 from didact.study.answers import Answer
 from didact.study.auth import FILE as SECRET
-from didact.study.auth import Keys, hashed
+from didact.study.auth import Keys, code_hash
 from didact.study.design import Design, person_name
 from didact.study.schedule import Step
 from didact.study.tables import (
     ANSWERS,
     METADATA,
+    PAGE_VIEWS,
     PEOPLE,
-    SIGHTS,
     STATE,
     first_line,
     open_engine,
@@ -56,11 +56,11 @@ class RepeatedError(Exception):
     """The step was answered before; what was answered then stands."""
 
 
-class GoneError(Exception):
+class ErasedPersonError(Exception):
     """The person was erased; nothing of them is stored any more."""
 
 
-class Answers:
+class AnswerStore:
     """The people of a study and what they said. Every method is one transaction; any number of threads may call."""
 
     def __init__(self, url: str, study: str, *, is_new: bool = False) -> None:
@@ -104,7 +104,7 @@ class Answers:
     def invite(self, design: Design, codes: Sequence[tuple[int, str]], names: Sequence[str] = ()) -> None:
         """Let people in by their codes, (number, code) each, of which hashes are kept."""
         rows = [
-            _person_row(design, number, code=hashed(code), name=name)
+            _person_row(design, number, code=code_hash(code), name=name)
             for (number, code), name in zip_longest(codes, names[: len(codes)])
         ]
         try:
@@ -128,7 +128,7 @@ class Answers:
 
     def person_with(self, code: str) -> Person | None:
         """Whoever was invited by this code."""
-        return self._person(PEOPLE.c.code == hashed(code))
+        return self._person(PEOPLE.c.code == code_hash(code))
 
     def _person(self, condition: Any) -> Person | None:
         return next((Person(*row) for row in self._rows(_PERSON.where(condition, PEOPLE.c.is_erased.is_(False)))), None)
@@ -151,7 +151,7 @@ class Answers:
                 .values(code=None, name=None, consented=None, is_erased=True)
             )
             removed = connection.execute(sql.delete(ANSWERS).where(ANSWERS.c.person == number)).rowcount
-            connection.execute(sql.delete(SIGHTS).where(SIGHTS.c.person == number))
+            connection.execute(sql.delete(PAGE_VIEWS).where(PAGE_VIEWS.c.person == number))
         if self._engine.dialect.name == "sqlite":  # the log of changes holds what was removed until it is folded in
             with closing(self._engine.raw_connection()) as raw:
                 is_busy = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -164,16 +164,16 @@ class Answers:
 
     # Answers
 
-    def see(self, number: int, step: int) -> None:
+    def record_view(self, number: int, step: int) -> None:
         """Remember when a page was first shown."""
         try:
             with self._writer.begin() as connection:
                 _check_present(connection, number)
-                connection.execute(sql.insert(SIGHTS).values(person=number, step=step, at=time.time()))
+                connection.execute(sql.insert(PAGE_VIEWS).values(person=number, step=step, at=time.time()))
         except IntegrityError:
             pass  # a reload
 
-    def is_seen(self, number: int, step: int) -> bool:
+    def was_viewed(self, number: int, step: int) -> bool:
         """Whether a page was ever shown."""
         return self._scalar(_sight(number, step)) is not None
 
@@ -268,18 +268,18 @@ class Answers:
         return value
 
 
-def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new: bool = False) -> Answers:
+def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new: bool = False) -> AnswerStore:
     """The answers of the study in `folder`, or in the database that `url` names. Only a study `is_new` has none yet."""
     if url is None and not is_new and not (folder / FILE).is_file():
         raise RecordError(
             f"{folder / FILE} is missing. If the answers lie in another database, name it (--database URL, or "
             "DIDACT_STUDY_DATABASE); else restore the file."
         )
-    study = hashed(f"{design.seed}/{design.kind}/{'/'.join(item.id for item in design.items)}/{design.methods}")
-    return Answers(url or f"sqlite:///{(folder / FILE).absolute()}", study, is_new=is_new)
+    study = code_hash(f"{design.seed}/{design.kind}/{'/'.join(item.id for item in design.items)}/{design.methods}")
+    return AnswerStore(url or f"sqlite:///{(folder / FILE).absolute()}", study, is_new=is_new)
 
 
-def number_of(people: Sequence[Person], asked: str) -> int:
+def person_number(people: Sequence[Person], asked: str) -> int:
     """The number of the person who is called `asked`: p03 or 3."""
     known = {person.id: person.number for person in people}
     known |= {str(person.number): person.number for person in people}
@@ -294,12 +294,12 @@ def _check_present(connection: sql.Connection, number: int) -> None:
     """An error if the person was erased since the request began; until it ends they are not."""
     asked = sql.select(PEOPLE.c.is_erased).where(PEOPLE.c.number == number).with_for_update()
     if connection.execute(asked).scalar() is not False:
-        raise GoneError(f"person {number} was erased")
+        raise ErasedPersonError(f"person {number} was erased")
 
 
 def _sight(number: int, step: int) -> Any:
     """When a page was first shown."""
-    return sql.select(SIGHTS.c.at).where(SIGHTS.c.person == number, SIGHTS.c.step == step)
+    return sql.select(PAGE_VIEWS.c.at).where(PAGE_VIEWS.c.person == number, PAGE_VIEWS.c.step == step)
 
 
 def _person_row(design: Design, number: int, **known: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def lines_of(
+def export_rows(
     design: Design, answers: Sequence[Answer], names: Mapping[str, str | None] | None = None
 ) -> list[dict[str, Any]]:
     """A ranking has one line for each of its methods; `place` is where it stood. `names` are added if given."""
@@ -34,11 +34,11 @@ def lines_of(
     return found
 
 
-def exported(
+def export_answers(
     design: Design, answers: Sequence[Answer], kind: str, names: Mapping[str, str | None] | None = None
 ) -> bytes:
     """The answers as a file of this kind: csv, json or parquet."""
-    lines = lines_of(design, answers, names)
+    lines = export_rows(design, answers, names)
     columns = COLUMNS if names is None else ("name", *COLUMNS)
     if kind == "json":
         return (json.dumps(lines, ensure_ascii=False, indent=1) + "\n").encode()

@@ -16,18 +16,18 @@ class FormError(ValueError):
     """A form that is no answer to its page."""
 
 
-def codes_of(step: Step) -> dict[str, str]:
+def methods_by_code(step: Step) -> dict[str, str]:
     """The methods of a page by the codes that stand for them there: a, b, c … from the first to the last."""
     return dict(zip(ascii_lowercase, step.shown, strict=False))
 
 
-def given_in(design: Design, step: Step, fields: Mapping[str, str]) -> dict[str, Any]:
+def parse_answer(design: Design, step: Step, fields: Mapping[str, str]) -> dict[str, Any]:
     """The answer to this step."""
     if design.kind == "ranking":
-        codes = codes_of(step)
+        codes = methods_by_code(step)
         _check_names(fields, {f"rank-{code}" for code in codes})
         ranks = {method: _whole(fields.get(f"rank-{code}"), 1, len(codes)) for code, method in codes.items()}
-        return {"ranks": competition(ranks)}
+        return {"ranks": competition_ranks(ranks)}
     if design.kind == "simulation":
         _check_names(fields, {"choice"})
         return {"choice": design.classes[_whole(fields.get("choice"), 0, len(design.classes) - 1)]}
@@ -35,16 +35,16 @@ def given_in(design: Design, step: Step, fields: Mapping[str, str]) -> dict[str,
     return {"rating": _whole(fields.get("rating"), 1, design.points)}
 
 
-def draft_in(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
+def parse_draft(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
     """What a form holds that was not taken, for the page to show again."""
     if design.kind == "ranking":
-        return {code: fields.get(f"rank-{code}", "") for code in codes_of(step)}
+        return {code: fields.get(f"rank-{code}", "") for code in methods_by_code(step)}
     told = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no answer is longer
     number = whole_number(told)
     return told if design.kind == "simulation" or number is None else number
 
 
-def seconds_in(fields: Mapping[str, str]) -> float | None:
+def parse_seconds(fields: Mapping[str, str]) -> float | None:
     """For how long the page says it was seen; None where it cannot say."""
     told = fields.get("seconds", "")
     if not told:
@@ -58,7 +58,7 @@ def is_touched(fields: Mapping[str, str]) -> bool:
     return fields.get("touched") == "1"
 
 
-def competition(ranks: Mapping[str, int]) -> dict[str, int]:
+def competition_ranks(ranks: Mapping[str, int]) -> dict[str, int]:
     """Places as in a competition: equals share the better one, and the next is left out (1, 1, 3)."""
     return {method: 1 + sum(other < rank for other in ranks.values()) for method, rank in ranks.items()}
 

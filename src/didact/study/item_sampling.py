@@ -11,7 +11,7 @@ from didact.study.design import Item
 PHASES = ("learning", "test")
 
 
-def chosen(candidates: Sequence[Item], *, count: int, seed: int) -> list[Item]:
+def sample_items(candidates: Sequence[Item], *, count: int, seed: int) -> list[Item]:
     """`count` items, as evenly over the model's answers as there are rows, drawn by `seed` and their ids alone."""
     if count > len(candidates):
         raise OptionError(
@@ -21,7 +21,7 @@ def chosen(candidates: Sequence[Item], *, count: int, seed: int) -> list[Item]:
     return sorted(_evenly(candidates, count, seed), key=lambda item: _draw(item, seed))
 
 
-def chosen_for_simulation(
+def sample_simulation_items(
     candidates: Sequence[Item], *, count: int, learn: int, errors: float, seed: int
 ) -> list[Item]:
     """`learn` items to learn from and the others to be tested with; in both a share `errors` that the model has wrong.

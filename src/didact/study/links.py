@@ -42,7 +42,7 @@ def invitations(keys: Keys, numbers: Iterable[int]) -> list[Invitation]:
     return [Invitation(number, keys.code(number)) for number in numbers]
 
 
-def listed(several: Sequence[Invitation], url: str) -> str:
+def invitations_csv(several: Sequence[Invitation], url: str) -> str:
     """A sheet of links. Cohorts are left out: who hands out the links should not know them."""
     links = [(person_name(invitation.number), invitation.link(url)) for invitation in several]
     return csv_text([("person", "link"), *links])
@@ -64,7 +64,7 @@ def serve_flags(url: str) -> list[str]:
     return [*flags, "--root", path] if path else flags
 
 
-def written_base(folder: Path) -> str:
+def invites_base_url(folder: Path) -> str:
     """The address that the links in invites.csv begin with; "" if the file holds none."""
     path = folder / INVITES
     if not path.is_file():
@@ -84,7 +84,7 @@ def links_for(folder: Path, address: str, *, is_proxied: bool) -> Links:
     Behind a proxy, and on every network (0.0.0.0), the server does not know the address that people use. It then takes
     that of invites.csv, unless that is of this machine alone or has another port.
     """
-    written = written_base(folder)
+    written = invites_base_url(folder)
     rewrite = f"didact study invite {folder} --url"
     if is_proxied:
         if written and not is_loopback(urlsplit(written).hostname or ""):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from didact.core.task import task_named
 from didact.study.design import CONTROL, Design
 from didact.study.example import GOOD, WEAK
-from didact.study.forms import codes_of
+from didact.study.forms import methods_by_code
 from didact.study.schedule import Step
 from didact.study.stimuli import Stimulus, View
 
@@ -14,11 +14,11 @@ _SCALE: Final = (1, 4, 7, 10)
 _ENDS: Final = ("not at all", "completely")
 
 
-def sheet_of(
+def task_page(
     design: Design, step: Step, stimulus: Stimulus, total: int, *, root: str, given: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The page of a step. With `given` it was answered: shown as it was, and in a learning phase with the truth."""
-    codes = codes_of(step)
+    codes = methods_by_code(step)
     is_learning = step.phase == "learning"
     views = [] if is_learning else [_view(stimulus, stimulus.views[method], code) for code, method in codes.items()]
     return {
@@ -33,7 +33,7 @@ def sheet_of(
     }
 
 
-def example_of(design: Design, example: Stimulus, *, root: str, cohort: str = "") -> dict[str, Any]:
+def example_page(design: Design, example: Stimulus, *, root: str, cohort: str = "") -> dict[str, Any]:
     """The same for the made-up example of the instructions. The control of a simulation sees no explanation there."""
     names = [GOOD] if design.kind == "rating" else [WEAK, GOOD]
     views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
@@ -90,12 +90,12 @@ def _view(stimulus: Stimulus, view: View, code: str) -> dict[str, Any]:
 
 def _stored(design: Design, step: Step, given: dict[str, Any]) -> Any:
     if design.kind == "ranking":
-        return {code: given["ranks"][method] for code, method in codes_of(step).items()}
+        return {code: given["ranks"][method] for code, method in methods_by_code(step).items()}
     return str(design.classes.index(given["choice"])) if design.kind == "simulation" else given["rating"]
 
 
 def _feedback(step: Step, stimulus: Stimulus, given: dict[str, Any]) -> dict[str, Any]:
-    views = [_view(stimulus, stimulus.views[method], code) for code, method in codes_of(step).items()]
+    views = [_view(stimulus, stimulus.views[method], code) for code, method in methods_by_code(step).items()]
     return {
         "model": step.item.prediction,
         "chosen": given["choice"],

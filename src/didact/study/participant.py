@@ -5,13 +5,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from didact.study.page_context import example_of
+from didact.study.page_context import example_page
 from didact.study.request_context import (
+    CurrentStudy,
     Fields,
     Invited,
     Participant,
     ProblemError,
-    TheStudy,
     address_of,
     visit_of,
 )
@@ -21,7 +21,7 @@ router = APIRouter()
 
 
 @router.get("/")
-def home(request: Request, study: TheStudy) -> Response:
+def home(request: Request, study: CurrentStudy) -> Response:
     visit = visit_of(request, study)
     if visit is None:
         return study.page("welcome.html", error="")
@@ -33,7 +33,7 @@ def home(request: Request, study: TheStudy) -> Response:
         )  # fmt: skip
     done = visit.done
     if done >= len(steps):
-        return study.goto("/thanks")
+        return study.redirect("/thanks")
     return visit.page(
         "dashboard.html", phases=_phases(steps, done), done=done, total=len(steps),
         minutes_left=study.minutes(len(steps) - done, study.answers.seconds(person.number)),
@@ -42,12 +42,12 @@ def home(request: Request, study: TheStudy) -> Response:
 
 
 @router.get("/i/{code}")
-def invited(request: Request, study: TheStudy, code: str) -> Response:
+def invited(request: Request, study: CurrentStudy, code: str) -> Response:
     return study.enter(code, address_of(request))
 
 
 @router.post("/enter")
-def enter(request: Request, study: TheStudy, fields: Fields) -> Response:
+def enter(request: Request, study: CurrentStudy, fields: Fields) -> Response:
     origin = request.headers.get("origin")
     scheme = "https" if study.is_secure else request.scope["scheme"]
     if origin is not None and origin != f"{scheme}://{request.headers.get('host')}":
@@ -56,34 +56,34 @@ def enter(request: Request, study: TheStudy, fields: Fields) -> Response:
 
 
 @router.post("/consent")
-def consent(study: TheStudy, fields: Fields, visit: Invited) -> Response:
+def consent(study: CurrentStudy, fields: Fields, visit: Invited) -> Response:
     study.check_form(fields, visit.cookie)
     if fields.get("agree") != "yes":
         raise ProblemError(422, "You can take part only if you agree.", f"{study.root}/")
     study.answers.consent(visit.person.number)
-    return study.goto("/instructions")
+    return study.redirect("/instructions")
 
 
 @router.get("/instructions")
-def instructions(study: TheStudy, visit: Participant) -> Response:
+def instructions(study: CurrentStudy, visit: Participant) -> Response:
     design = study.design
     keys = len(design.classes) if design.kind == "simulation" else design.points  # answers that number keys choose from
     return visit.page(
         "instructions.html", kind=design.kind, question=design.question, pause=design.pause, keys=keys,
-        example=example_of(design, study.stimuli.example, root=study.root, cohort=visit.person.cohort),
+        example=example_page(design, study.stimuli.example, root=study.root, cohort=visit.person.cohort),
     )  # fmt: skip
 
 
 @router.get("/break")
-def pause(study: TheStudy, visit: Participant) -> Response:
+def pause(study: CurrentStudy, visit: Participant) -> Response:
     return study.page("break.html", done=visit.done, total=len(visit.steps), next=f"{study.root}/task")
 
 
 @router.get("/thanks")
-def thanks(study: TheStudy, visit: Participant) -> Response:
+def thanks(study: CurrentStudy, visit: Participant) -> Response:
     done, total = visit.done, len(visit.steps)
     if done < total:
-        return study.goto("/")
+        return study.redirect("/")
     return study.page("thanks.html", done=done, total=total, contact=study.design.contact, person=visit.person.id)
 
 

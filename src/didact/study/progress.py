@@ -5,19 +5,19 @@ import time
 from typing import Any
 
 from didact.study.answers import Answer, median_seconds
-from didact.study.database import Answers, Person
+from didact.study.database import AnswerStore, Person
 from didact.study.design import Design
-from didact.study.quality_checks import doubts_of
+from didact.study.quality_checks import quality_flags
 from didact.study.schedule import steps_of
 
 
-def overview(design: Design, answers: Answers) -> dict[str, Any]:
+def overview(design: Design, answers: AnswerStore) -> dict[str, Any]:
     """Plain values for the organiser's page and for `didact study status`."""
     people = [person for person in answers.people() if not person.is_erased]
     given: dict[str, list[Answer]] = {}
     for answer in answers.read():
         given.setdefault(answer.person, []).append(answer)
-    doubts = doubts_of([answer for own in given.values() for answer in own])
+    doubts = quality_flags([answer for own in given.values() for answer in own])
     rows = [_row(design, person, given.get(person.id, []), doubts.get(person.id, [])) for person in people]
     done, total = sum(row["done"] for row in rows), sum(row["total"] for row in rows)
     return {

@@ -14,7 +14,7 @@ SHARE: Final = 0.2  # of the others' median time
 ALIKE: Final = 0.8  # of the pages, from which on answers are suspiciously alike
 
 
-def doubts_of(answers: Sequence[Answer]) -> dict[str, list[str]]:
+def quality_flags(answers: Sequence[Answer]) -> dict[str, list[str]]:
     """What is odd about each person's answers; people with nothing odd are left out."""
     people: dict[str, list[Answer]] = {}
     for answer in answers:

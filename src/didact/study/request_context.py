@@ -11,8 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from didact.study.auth import KEPT, Keys, Limiter, read_keys
-from didact.study.database import Answers, Person, open_answers
+from didact.study.auth import COOKIE_LIFETIME, Keys, Limiter, read_keys
+from didact.study.database import AnswerStore, Person, open_answers
 from didact.study.design import Design, read_design
 from didact.study.schedule import Step, steps_of
 from didact.study.security_middleware import TooLargeError, is_too_large
@@ -33,7 +33,7 @@ class CodeError(ProblemError):
     """A code that lets nobody in; the page that asks for one says so."""
 
 
-class ElsewhereError(Exception):
+class RedirectError(Exception):
     """A request that belongs to another page."""
 
     def __init__(self, path: str) -> None:
@@ -47,7 +47,7 @@ class Study:
         self.design: Design = read_design(folder)
         self.stimuli: Stimuli = read_stimuli(folder)
         self.keys: Keys = read_keys(folder)
-        self.answers: Answers = open_answers(folder, self.design, database)
+        self.answers: AnswerStore = open_answers(folder, self.design, database)
         self.answers.check_keys(self.keys)
         self.cookie, self.organiser = self.keys.cookie_name("person"), self.keys.cookie_name("organiser")
         self.pictures = folder / PICTURES
@@ -69,13 +69,13 @@ class Study:
         common = {"root": self.root, "title": self.design.title, "about": self.design.about, "csrf": csrf}
         return HTMLResponse(self._pages.get_template(name).render(**common, **values), status_code=status)
 
-    def goto(self, path: str) -> RedirectResponse:
+    def redirect(self, path: str) -> RedirectResponse:
         return RedirectResponse(f"{self.root}{path}", status_code=303)
 
-    def with_cookie(self, name: str, who: int | str) -> RedirectResponse:
-        response = self.goto("/organiser" if name == self.organiser else "/")
+    def redirect_with_cookie(self, name: str, cookie_owner: int | str) -> RedirectResponse:
+        response = self.redirect("/organiser" if name == self.organiser else "/")
         response.set_cookie(
-            name, self.keys.cookie(who), max_age=KEPT, path=f"{self.root}/", httponly=True, samesite="lax",
+            name, self.keys.cookie(cookie_owner), max_age=COOKIE_LIFETIME, path=f"{self.root}/", httponly=True, samesite="lax",
             secure=self.is_secure,
         )  # fmt: skip
         return response
@@ -87,7 +87,7 @@ class Study:
             raise CodeError(
                 self.wrong_code(address), "This invitation is not known. Use the whole link that you were sent."
             )
-        return self.with_cookie(self.cookie, person.number)
+        return self.redirect_with_cookie(self.cookie, person.number)
 
     def wrong_code(self, address: str) -> int:
         """The status of a wrong code: 403, and 429 after ten from one address.
@@ -139,7 +139,7 @@ async def _study(request: Request) -> Study:
     return study
 
 
-TheStudy = Annotated[Study, Depends(_study)]
+CurrentStudy = Annotated[Study, Depends(_study)]
 
 
 @dataclass(frozen=True)
@@ -172,12 +172,12 @@ class Visit:
 def visit_of(request: Request, study: Study) -> Visit | None:
     """Whose request this is; None if its cookie is of nobody."""
     cookie = request.cookies.get(study.cookie, "")
-    who = study.keys.who(cookie)
-    person = study.answers.person(who) if isinstance(who, int) else None
+    cookie_owner = study.keys.cookie_owner(cookie)
+    person = study.answers.person(cookie_owner) if isinstance(cookie_owner, int) else None
     return None if person is None else Visit(study, person, cookie)
 
 
-def _invited(request: Request, study: TheStudy) -> Visit:
+def _invited(request: Request, study: CurrentStudy) -> Visit:
     visit = visit_of(request, study)
     if visit is None:
         raise ProblemError(403, UNKNOWN, f"{study.root}/")
@@ -190,7 +190,7 @@ Invited = Annotated[Visit, Depends(_invited)]
 async def _participant(request: Request, visit: Invited) -> Visit:
     if visit.person.consented is None:
         if request.method == "GET":
-            raise ElsewhereError("/")
+            raise RedirectError("/")
         raise ProblemError(403, "You have not agreed to take part yet.", f"{visit.study.root}/")
     return visit
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-LARGEST: Final = 64 * 1024  # bytes of a request; an answer has a few hundred
+MAX_REQUEST_BYTES: Final = 64 * 1024  # bytes of a request; an answer has a few hundred
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -30,7 +30,7 @@ class TooLargeError(Exception):
     """More was sent than any answer holds."""
 
 
-class Wall:
+class SecurityMiddleware:
     """ASGI middleware around the whole application, which lives below the path `root`."""
 
     def __init__(self, app: App, root: str = "") -> None:
@@ -57,7 +57,7 @@ class Wall:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > LARGEST:
+            if received > MAX_REQUEST_BYTES:
                 raise TooLargeError
             return message
 
@@ -84,4 +84,4 @@ async def _send(send: Send, status: int, headers: Mapping[str, str]) -> None:
 def is_too_large(headers: Any) -> bool:
     """Whether a request says of itself that it is too large: then not a byte of it is read."""
     told = headers.get("content-length", "0")
-    return not told.isdecimal() or len(told) > 9 or int(told) > LARGEST
+    return not told.isdecimal() or len(told) > 9 or int(told) > MAX_REQUEST_BYTES

@@ -14,9 +14,9 @@ POWER: Final = 0.8
 FEW: Final = 5  # people below which intervals are wide, and rightly so
 
 
-def order_said(found: Contrasts, cells: CrossedAnswers, *, what: str, noun: str) -> str:
+def order_text(found: Contrasts, cells: CrossedAnswers, *, what: str, noun: str) -> str:
     """The order in a sentence or two."""
-    who = f"{counted(cells.people, 'person', 'people')}, {counted(cells.items, 'item', 'items')}"
+    who = f"{count_text(cells.people, 'person', 'people')}, {count_text(cells.items, 'item', 'items')}"
     rows = found.order()
     if len(rows) < 2:
         return f"{who}: there is only {rows[0].method}, and nothing to compare it with."
@@ -36,7 +36,7 @@ def order_said(found: Contrasts, cells: CrossedAnswers, *, what: str, noun: str)
     return f"{who}: {claims}.{top}"
 
 
-def few_notes(cells: CrossedAnswers) -> list[str]:
+def sample_size_notes(cells: CrossedAnswers) -> list[str]:
     """What intervals do not say where one of the two samples is too small."""
     smallest = min((len(one) for one in cells.members()), default=0)
     several = len(cells.members()) > 1
@@ -57,7 +57,7 @@ def few_notes(cells: CrossedAnswers) -> list[str]:
     return []
 
 
-def power_of(found: Contrasts, *, difference: float | None, level: float) -> dict[str, Any]:
+def power_analysis(found: Contrasts, *, difference: float | None, level: float) -> dict[str, Any]:
     """People that the smallest difference takes, and the one that was asked for."""
     cells = found.cells
     people = int(np.mean([len(one) for one in cells.members()]).round())
@@ -82,5 +82,5 @@ def power_of(found: Contrasts, *, difference: float | None, level: float) -> dic
     }  # fmt: skip
 
 
-def counted(number: int, singular: str, plural: str) -> str:
+def count_text(number: int, singular: str, plural: str) -> str:
     return f"{number} {singular if number == 1 else plural}"

@@ -28,7 +28,7 @@ class _Crowd:
     by_item: Mapping[str, Mapping[str, float]]
 
 
-def simulated(
+def simulate_answers(
     design: Design,
     *,
     people: int,

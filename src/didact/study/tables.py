@@ -32,7 +32,7 @@ ANSWERS: Final = sql.Table(
     sql.Column("is_touched", sql.Boolean, nullable=False),
     sql.Column("at", sql.Float, nullable=False),
 )
-SIGHTS: Final = sql.Table(
+PAGE_VIEWS: Final = sql.Table(
     "sights",
     METADATA,
     sql.Column("person", sql.Integer, sql.ForeignKey("people.number"), primary_key=True),

@@ -7,37 +7,37 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from didact.study.database import RepeatedError
-from didact.study.forms import FormError, draft_in, given_in, is_touched, seconds_in, whole_number
-from didact.study.page_context import sheet_of
-from didact.study.request_context import Fields, Participant, ProblemError, TheStudy, Visit, wants_json
+from didact.study.forms import FormError, is_touched, parse_answer, parse_draft, parse_seconds, whole_number
+from didact.study.page_context import task_page
+from didact.study.request_context import CurrentStudy, Fields, Participant, ProblemError, Visit, wants_json
 from didact.study.schedule import Step
 
 router = APIRouter()
 
 
 @router.get("/task")
-def current(study: TheStudy, visit: Participant) -> Response:
+def current(study: CurrentStudy, visit: Participant) -> Response:
     done = visit.done
-    return study.goto("/thanks" if done >= len(visit.steps) else f"/task/{done + 1}")
+    return study.redirect("/thanks" if done >= len(visit.steps) else f"/task/{done + 1}")
 
 
 @router.get("/task/{page}")
-def task(study: TheStudy, visit: Participant, page: str) -> Response:
+def task(study: CurrentStudy, visit: Participant, page: str) -> Response:
     step, done, number = _step(visit, page), visit.done, visit.person.number
     if step.number > done + 1:
-        return study.goto("/task")
+        return study.redirect("/task")
     given = study.answers.given(number, step.number)
     if step.phase == "learning" and _is_tested(visit):
         raise ProblemError(403, "The learning part is over. Go on with the test.", f"{study.root}/task")
     if given is None:
         if study.answers.is_closed:
             raise ProblemError(410, "No more answers are taken. Thank you for those you gave.", f"{study.root}/")
-        study.answers.see(number, step.number)
+        study.answers.record_view(number, step.number)
     return _shown(visit, step, given=given, next="" if given is None else visit.after(done))
 
 
 @router.post("/task/{page}")
-def answer(request: Request, study: TheStudy, fields: Fields, visit: Participant, page: str) -> Response:
+def answer(request: Request, study: CurrentStudy, fields: Fields, visit: Participant, page: str) -> Response:
     study.check_form(fields, visit.cookie)
     step, done = _step(visit, page), visit.done
     if step.number <= done:
@@ -47,7 +47,7 @@ def answer(request: Request, study: TheStudy, fields: Fields, visit: Participant
     if study.answers.is_closed:
         raise ProblemError(410, "No more answers are taken. This one came too late.", f"{study.root}/")
     try:
-        given, seconds = given_in(study.design, step, fields), seconds_in(fields)
+        given, seconds = parse_answer(study.design, step, fields), parse_seconds(fields)
     except FormError as error:
         if wants_json(request):
             raise ProblemError(422, str(error)) from None
@@ -71,10 +71,10 @@ def _shown(
 ) -> Response:
     study = visit.study
     stimulus = study.stimuli.items[step.item.id]
-    page = sheet_of(study.design, step, stimulus, len(visit.steps), root=study.root, given=given)
+    page = task_page(study.design, step, stimulus, len(visit.steps), root=study.root, given=given)
     page |= {"next": next, "error": error}
     if fields is not None:
-        page["answer"] = draft_in(study.design, step, fields)
+        page["answer"] = parse_draft(study.design, step, fields)
     return visit.page(f"{study.design.kind}.html", status=422 if error else 200, page=page)
 
 
@@ -88,7 +88,7 @@ def _step(visit: Visit, page: str) -> Step:
 def _is_tested(visit: Visit) -> bool:
     """Whether the person has seen a page of the test: from then on no explanation is shown."""
     first = next((step.number for step in visit.steps if step.phase == "test"), None)
-    return first is not None and visit.study.answers.is_seen(visit.person.number, first)
+    return first is not None and visit.study.answers.was_viewed(visit.person.number, first)
 
 
 def _repeated(visit: Visit, step: Step) -> ProblemError:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from didact.reports.figure import BLUE, INK, ORANGE, DataRow, Figure, calm, label, values
+from didact.reports.figure import BLUE, INK, ORANGE, DataRow, Figure, apply_theme, label, values
 from didact.reports.section import Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
@@ -95,7 +95,7 @@ def _chart(run: Comparison, points: list[_Point], width: int) -> Any:
     dots = base.mark_point(filled=True, size=90, opacity=1, color=BLUE)
     names = base.mark_text(align="left", dx=9, fontSize=12, color=INK).encode(y="label:Q", text="name:N")
     zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=ORANGE, strokeDash=[4, 3]).encode(y="zero:Q")
-    return calm(alt.layer(zero, dots, names), width, 300)
+    return apply_theme(alt.layer(zero, dots, names), width, 300)
 
 
 def _apart(points: list[_Point], gains: list[float]) -> list[DataRow]:

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from didact.reports.figure import INK, NAMES, QUIET, SERIES, DataRow, Figure, calm, label, values
+from didact.reports.figure import COLOUR_CLASSES, INK, QUIET, SERIES, DataRow, Figure, apply_theme, label, values
 from didact.reports.section import Block, Group, Key, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.gains import NONE, GainRow, column_name
@@ -26,7 +26,7 @@ def section(run: Comparison) -> Section | None:
             "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % "
             "interval, corrected for the number of methods."
         ),
-        Key([(f"dash {NAMES[colour]}", cut(student)) for student, colour in students]),
+        Key([(f"dash {COLOUR_CLASSES[colour]}", cut(student)) for student, colour in students]),
         Group("panels", [_figure(run, name) for name in names]),
     ]
     if len(known) > len(SERIES):
@@ -68,7 +68,9 @@ def _chart(run: Comparison, name: str, width: int) -> Any:
     band = base.mark_area(opacity=0.16, line=False).encode(y=low, y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=gain, strokeDash=alt.StrokeDash("student:N", legend=None))
     points = base.mark_point(filled=True, size=45, opacity=1).encode(y=gain, description="told:N")
-    return calm(alt.layer(zero, band, line, points), width, 170).configure_axisX(labelColor=INK, titleColor=QUIET)
+    return apply_theme(alt.layer(zero, band, line, points), width, 170).configure_axisX(
+        labelColor=INK, titleColor=QUIET
+    )
 
 
 def _point(run: Comparison, row: GainRow, students: list[str]) -> DataRow:

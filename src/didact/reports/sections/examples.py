@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from didact.reports.example_json import EncodedRow, encode
 from didact.reports.example_rows import LONG, Example, Source, example
-from didact.reports.section import AGAIN, Browser, Notes, Section, lead, missing
+from didact.reports.section import MEASURE_HINT, Browser, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.measured import Measured, MeasuredRow
@@ -43,7 +43,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Kept:
+class EncodedExample:
     """A row of the page, the same for its script, and how many bytes that takes."""
 
     example: Example
@@ -58,7 +58,7 @@ def section(run: Comparison) -> Section | None:
     sources, reasons = _sources(run, run.measured)
     if not sources or not run.measured.rows:
         told = "No explanation of a row could be read." if run.measured.rows else "No row was explained."
-        return Section(_ID, _TITLE, [missing(f"{told} {AGAIN}"), Notes(reasons)])
+        return Section(_ID, _TITLE, [missing(f"{told} {MEASURE_HINT}"), Notes(reasons)])
     filters = _filters(run.measured, sources)
     kept = _kept(run, sources, filters, run.measured.rows)
     if not kept:
@@ -143,10 +143,10 @@ def _marked(row: Explained) -> set[tuple[int, ...]]:
 
 def _kept(
     run: Comparison, sources: Sequence[Source], filters: Sequence[Filter], rows: Sequence[MeasuredRow]
-) -> list[Kept]:
+) -> list[EncodedExample]:
     """As many rows as fit, in the order of the data."""
     room = BUDGET - _PLAIN_BYTES - _AROUND
-    kept: dict[int, Kept] = {}
+    kept: dict[int, EncodedExample] = {}
     misses = 0
     for place in _order(rows):
         names = [one.name for one in filters if rows[place].id in one.ids]
@@ -166,7 +166,9 @@ def _order(rows: Sequence[MeasuredRow]) -> Iterator[int]:
     return iter(dict.fromkeys(chain.from_iterable(zip(telling, range(len(rows)), strict=True))))
 
 
-def _fitted(run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str]) -> Kept | None:
+def _fitted(
+    run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str]
+) -> EncodedExample | None:
     """The row, its texts cut as far as needed; None where that is not enough, or nobody explains it."""
     most = BUDGET // 4
     longest: int | None = None
@@ -177,12 +179,12 @@ def _fitted(run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups
         encoded = encode(shown, groups)
         size = len(script_json(encoded).encode())
         if size <= most:
-            return Kept(shown, encoded, size)
+            return EncodedExample(shown, encoded, size)
         longest = int(0.9 * shown.length * most / size)
     return None
 
 
-def _left_out(kept: Sequence[Kept], measured: Measured) -> list[str]:
+def _left_out(kept: Sequence[EncodedExample], measured: Measured) -> list[str]:
     if len(kept) == len(measured.rows):
         return []
     return [
@@ -194,7 +196,9 @@ def _left_out(kept: Sequence[Kept], measured: Measured) -> list[str]:
 # -- what stands in the page ------------------------------------------------------------------------------------------
 
 
-def _browser(sources: Sequence[Source], filters: Sequence[Filter], kept: Sequence[Kept], measured: Measured) -> Browser:
+def _browser(
+    sources: Sequence[Source], filters: Sequence[Filter], kept: Sequence[EncodedExample], measured: Measured
+) -> Browser:
     methods = [source.about() for source in sources]
     counts = {one.name: sum(one.name in entry.row.groups for entry in kept) for one in filters}
     sorts = [("data", "As in the data")]
@@ -230,7 +234,7 @@ def _browser(sources: Sequence[Source], filters: Sequence[Filter], kept: Sequenc
     )
 
 
-def _static_rows(kept: Sequence[Kept]) -> list[Markup]:
+def _static_rows(kept: Sequence[EncodedExample]) -> list[Markup]:
     """The first rows, as far as there is room. Markup: a template with autoescape made them."""
     drawn: list[Markup] = []
     size = 0

@@ -2,7 +2,7 @@
 
 from didact.reports.describe import method_text, row_counts
 from didact.reports.section import Card, Header
-from didact.reports.verdict import CAUTION, verdict_of
+from didact.reports.verdict import CAUTIONS, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.gains import FEW
 from didact.viz.html import cut
@@ -15,9 +15,9 @@ def header(run: Comparison, title: str | None = None) -> Header:
     leaders = verdict.tied or (() if verdict.best is None else (verdict.best,))
     balance = run.about.get("balance")
     cards = [
-        Card("How sure is that?", verdict.sure, str(balance) if balance and run.rows else ""),
-        Card("Against what?", verdict.against),
-        Card("By other measures", verdict.beside),
+        Card("How sure is that?", verdict.confidence_notes, str(balance) if balance and run.rows else ""),
+        Card("Against what?", verdict.comparison_notes),
+        Card("By other measures", verdict.other_notes),
     ]
     return Header(
         over=question if title is None else (cut(title, 200), "", ""),
@@ -27,7 +27,7 @@ def header(run: Comparison, title: str | None = None) -> Header:
         when=_when(run),
         badges=_badges(run),
         cards=[card for card in cards if card.lines or card.small],
-        cautions=() if verdict.best is None else CAUTION,  # a run without a verdict needs no such warning
+        cautions=() if verdict.best is None else CAUTIONS,  # a run without a verdict needs no such warning
         facts=_facts(run),
     )
 

@@ -6,11 +6,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from didact.reports.charts import Field, cell_chart
+from didact.reports.charts import ChartCell, cell_chart
 from didact.reports.describe import incomplete_notes, marked_name, method_text
 from didact.reports.figure import Figure, label
-from didact.reports.leaders import beyond_chance, family_of, metric_entry, winners, written
-from didact.reports.section import AGAIN, Notes, Section, lead, missing
+from didact.reports.leaders import better_than_random, family_of, metric_entry, metric_text, winners
+from didact.reports.section import MEASURE_HINT, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.evaluation import MetricRow
 from didact.results.measured import Measured
@@ -44,7 +44,7 @@ def section(run: Comparison) -> Section:
     lines = [] if measured is None else _lines(measured)
     if measured is None or not lines:
         told = [] if measured is None else list(measured.notes)
-        return Section("metrics", title, [missing(f"No other measure was taken. {AGAIN}"), Notes(told)])
+        return Section("metrics", title, [missing(f"No other measure was taken. {MEASURE_HINT}"), Notes(told)])
     table = _table(run, measured, lines)
     count = measured.metrics.rows_asked or len(measured.rows)
     heading = measured.metrics.heading
@@ -85,7 +85,7 @@ def _table(run: Comparison, measured: Measured, lines: list[_Line]) -> Table:
     order = {name: place for place, name in enumerate(run.ranked)}
     names.sort(key=lambda name: (name in controls, order.get(name, len(order))))
     best = winners(run)
-    beyond = beyond_chance(measured)
+    beyond = better_than_random(measured)
     heads: list[Cell | str] = [
         "metric",
         *(Cell(marked_name(run, name), "control" if name in controls else "", method_text(name)) for name in names),
@@ -108,11 +108,13 @@ def _cell(line: _Line, name: str, best: list[str], beyond: Mapping[tuple[str, st
     if value is None:
         return Cell("–", title=f"{row.skipped or 'no'} rows, none with an answer")
     has_interval = row.low is not None and row.high is not None
-    interval = f"95 % interval {written(row.low or 0.0)} to {written(row.high or 0.0)}; " if has_interval else ""
+    interval = (
+        f"95 % interval {metric_text(row.low or 0.0)} to {metric_text(row.high or 0.0)}; " if has_interval else ""
+    )
     skipped = f", {row.skipped} skipped" if row.skipped else ""
     how = f"; {row.how}" if row.how else ""
-    title = f"{name}: {written(value)}; {interval}{row.rows} rows{skipped}{how}"
-    text = written(value)
+    title = f"{name}: {metric_text(value)}; {interval}{row.rows} rows{skipped}{how}"
+    text = metric_text(value)
     if beyond.get((line.metric, name)) is False:
         text, title = f"({text})", f"{title}; no better than random"
     return Cell(text, _shade(line, value), title, is_best=name in best)
@@ -127,7 +129,7 @@ def _chart(table: Table, width: int) -> Any:
         for method, cell in zip(methods, cells, strict=True):
             level = int("0" + "".join(filter(str.isdigit, cell.look)))  # strength7
             ground, ink = ("rgb({}, {}, {})".format(*colour) for colour in colours(Shade("strength", level)))
-            fields.append(Field(label(first.text, 44), method, cell.text, ground, ink, is_best=cell.is_best))
+            fields.append(ChartCell(label(first.text, 44), method, cell.text, ground, ink, is_best=cell.is_best))
     metrics = [label(row[0].text, 44) for row in known]
     return cell_chart(fields, metrics, methods, (width, _STEP * len(metrics) + 90), angle=-35, font_size=11)
 

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, Final
 
-from didact.reports.charts import Dot, Field, cell_chart, dot_plot
+from didact.reports.charts import ChartCell, Dot, cell_chart, dot_plot
 from didact.reports.figure import BLUE, GREY, INK, LINE, NARROW, ORANGE, PAGE, Figure, label
 from didact.reports.section import Block, Details, Heading, Notes, Section, lead, missing
 from didact.results.study_analysis import StudyAnalysis
@@ -110,6 +110,6 @@ def _square(study: StudyAnalysis, width: int) -> Any:
             word, ground, ink = (way, ground, PAGE) if pair.is_sure else ("cannot be told apart", LINE, INK)
             written = study.format.signed(sign * pair.difference)
             told = f"{label(row)} against {label(column)}: {written}, {word}"
-            fields.append(Field(rows[names.index(row)], columns[names.index(column)], written, ground, ink, told))
+            fields.append(ChartCell(rows[names.index(row)], columns[names.index(column)], written, ground, ink, told))
     size = (width if is_narrow else min(width, 230 + 76 * len(names)), 38 * len(names) + 40)
     return cell_chart(fields, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from didact.reports.describe import row_counts
-from didact.reports.section import AGAIN, Block, Code, Details, Heading, Notes, Paragraph, Section, lead
+from didact.reports.section import MEASURE_HINT, Block, Code, Details, Heading, Notes, Paragraph, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.gains import column_name
 from didact.viz.html import cut
@@ -99,9 +99,9 @@ def _left_out(run: Comparison) -> list[str]:
     ]
     if run.measured is not None:
         if len(run.measured.methods) > 1 and not run.measured.agreement:
-            said.append(f"Agreement between the methods was not measured. {AGAIN}")
+            said.append(f"Agreement between the methods was not measured. {MEASURE_HINT}")
         if not run.measured.cost:
-            said.append(f"The cost of the methods was not measured. {AGAIN}")
+            said.append(f"The cost of the methods was not measured. {MEASURE_HINT}")
         said += [f"{method.label} was not measured: {method.reason}" for method in run.measured.skipped]
         skipped: dict[tuple[str, int], list[str]] = {}
         for row in run.measured.metrics.rows:

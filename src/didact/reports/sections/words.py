@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from didact.reports.describe import method_text
-from didact.reports.leaders import CHANCE, written
+from didact.reports.leaders import CHANCE, metric_text
 from didact.reports.section import Group, Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
@@ -87,6 +87,6 @@ def _cell(words: Sequence[WordScore], place: int, kind: str) -> Cell:
     sign = "−" if kind == "signed" and word.mean < 0 else ""
     step = shade(word.mean_size, 2.0 * max(one.mean_size for one in words), "magnitude")
     times = f"{word.count} time{'s' * (word.count != 1)}"
-    size = written(word.mean_size)
-    title = f"mean |score| {size}, mean {written(word.mean)}, {times}"
+    size = metric_text(word.mean_size)
+    title = f"mean |score| {size}, mean {metric_text(word.mean)}, {times}"
     return Cell(readable(cut(word.word, _LONGEST)), step.look, title, f"{sign}{size}")
