@@ -23,7 +23,7 @@ from scipy import stats
 from didact.evaluation.agree import agreements
 from didact.metrics.agreement import AGREEMENT, agreement
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import count_of
+from didact.results.row_explanation import top_count
 
 METHODS, ROWS, FEW = 12, 1000, 50
 MEASURES = [name for name, entry in AGREEMENT.items() if not entry.needs_teacher]
@@ -56,12 +56,12 @@ def highest(scores: np.ndarray, size: int) -> list[int]:
 
 
 def overlap(first: np.ndarray, second: np.ndarray) -> float:
-    size = count_of(0.1, len(first))
+    size = top_count(0.1, len(first))
     return len(set(highest(first, size)) & set(highest(second, size))) / size
 
 
 def fagin(first: np.ndarray, second: np.ndarray) -> float:
-    size = count_of(0.1, len(first))
+    size = top_count(0.1, len(first))
     one, two = set(highest(first, size)), set(highest(second, size))
     distance = 0.0
     for i, j in combinations(sorted(one | two), 2):

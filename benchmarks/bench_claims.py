@@ -19,7 +19,7 @@ import numpy as np
 from didact.comparing.statistics import contrasts_of, gain_rows, ranking_agreement
 from didact.reports.verdict import Verdict, verdict_of
 from didact.results.comparison import Comparison
-from didact.results.run_record import RunFacts
+from didact.results.run_record import RunInfo
 
 SEEDS, ROWS = 8, 1000
 COLUMN = ("same/attention", 500)
@@ -62,7 +62,7 @@ def verdict(scores: Mapping[tuple[str, str, int], Mapping[int, np.ndarray]], fol
         scores, contrasts, explainers=names, controls=["none"], columns=[COLUMN], measure="accuracy", lost={},
         test_rows=len(next(iter(scores["none", *COLUMN].values()))),
     )  # fmt: skip
-    about = RunFacts(measure="accuracy", controls=("none",))
+    about = RunInfo(measure="accuracy", controls=("none",))
     agreement = ranking_agreement(rows, [COLUMN])
     found = Comparison(tuple(rows), (), (), about, agreement, folder, contrasts=contrasts)
     found.save(folder / "comparison.json")

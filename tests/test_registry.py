@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Optional
 import pytest
 
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
-from didact.option_types import check_types
+from didact.option_types import check_option_types
 from didact.registry import Entry, Registry, Spec, checked_options, parse_spec, split_list
 
 FRUIT = Registry(
@@ -187,7 +187,7 @@ class TestKindsOfOptions:
     )  # fmt: skip
     def test_taken(self, text):
         options = parse_spec(f"mine({text})").options
-        check_types(options, options_of_all_kinds, of="mine")
+        check_option_types(options, options_of_all_kinds, of="mine")
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -212,13 +212,13 @@ class TestKindsOfOptions:
     )
     def test_refused(self, text, message):
         with pytest.raises(OptionError, match=message):
-            check_types(parse_spec(f"mine({text})").options, options_of_all_kinds, of="mine")
+            check_option_types(parse_spec(f"mine({text})").options, options_of_all_kinds, of="mine")
 
     def test_annotations_that_cannot_be_resolved_are_no_obstacle(self):
         def method(*, device: "torch.device" = None, samples: "int" = 3):
             return device, samples
 
-        check_types({"device": "cpu", "samples": 4}, method, of="mine")
+        check_option_types({"device": "cpu", "samples": 4}, method, of="mine")
 
 
 class TestSpecs:

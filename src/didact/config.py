@@ -22,16 +22,16 @@ from didact.field_types import (
     Columns,
     Epochs,
     Integer,
+    Name,
+    Names,
     Positive,
     Switch,
     Threads,
-    Word,
-    Words,
     parse_classes,
     parse_columns,
 )
-from didact.limits import MOST_LENGTH, shown
-from didact.registry import unknown
+from didact.limits import MAX_LENGTH, shown
+from didact.registry import unknown_name_message
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Config(BaseModel):
         def __init__(self, **entries: Any) -> None:
             faults: list[str] = []
             try:
-                super().__init__(**self.current(entries, faults))
+                super().__init__(**self.current_entries(entries, faults))
             except ValidationError as error:
                 faults += [fault for item in error.errors() for fault in self._faults_of(item)]
             if faults:
@@ -108,7 +108,7 @@ class Config(BaseModel):
     ) -> C:
         """The config of these entries, complete for a call. `objects` stand in for fields; `faults` are added."""
         collected: list[str] = []
-        fields = cls.current(entries, collected)
+        fields = cls.current_entries(entries, collected)
         missing = [name for name in cls.NEEDED if name not in fields and name not in objects]
         faults = [*faults, *(f"{name}: missing; give {cls.NEEDED[name]} ({flag_of(name)})." for name in missing)]
         try:
@@ -131,7 +131,9 @@ class Config(BaseModel):
         cls.RENAMED = {old: new for base in reversed(cls.__mro__) for old, new in getattr(base, "RENAMED", {}).items()}
 
     @classmethod
-    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, object]:
+    def current_entries(
+        cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True
+    ) -> dict[str, object]:
         """The entries under their present names, without those that are None or retired."""
         fields = {name: value for name, value in entries.items() if value is not None}
         for old, new in cls.RENAMED.items():
@@ -152,7 +154,7 @@ class Config(BaseModel):
         """A copy with some fields changed, which are not checked."""
         return self.model_copy(update=changes)
 
-    def given(self) -> dict[str, object]:
+    def explicit_fields(self) -> dict[str, object]:
         """The fields that were given, by name."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
@@ -179,7 +181,7 @@ class Config(BaseModel):
             return [f"{name}: missing ({flag_of(name)}). {cls.model_fields[name].description}"]
         if item["type"] == "literal_error":
             choices = re.findall(r"'(.*?)'", item["ctx"]["expected"])
-            return [f"{name}: {unknown(name.replace('_', ' '), str(value), choices)}"]
+            return [f"{name}: {unknown_name_message(name.replace('_', ' '), str(value), choices)}"]
         return [f"{name}: {item['msg'][0].lower()}{item['msg'][1:]}, got {shown(value)}."]
 
 
@@ -207,17 +209,17 @@ class ModelOptions(Config):
 
     RENAMED: ClassVar[Mapping[str, str]] = {"length": "max_length"}
 
-    model: Annotated[Word, Option(Group.MODEL, "MODEL")]
+    model: Annotated[Name, Option(Group.MODEL, "MODEL")]
     """Folder or hub name of the model."""
-    task: Annotated[Word | None, Option(Group.MODEL, "TASK")] = None
+    task: Annotated[Name | None, Option(Group.MODEL, "TASK")] = None
     """pair for a model that reads two texts."""
-    max_length: Annotated[Annotated[int, Integer(1, MOST_LENGTH)] | None, Option(Group.MODEL, "N")] = None
+    max_length: Annotated[Annotated[int, Integer(1, MAX_LENGTH)] | None, Option(Group.MODEL, "N")] = None
     """Maximum tokens the model reads."""
     truncate: Annotated[Switch, Option(Group.MODEL)] = False
     """Cut rows that are too long for the model."""
-    device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None
+    device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
     """cpu, cuda, mps, or auto for all GPUs."""
-    revision: Annotated[Word | None, Option(Group.MODEL, "NAME")] = None
+    revision: Annotated[Name | None, Option(Group.MODEL, "NAME")] = None
     """Revision of a model on the hub."""
     trust_remote_code: Annotated[Switch, Option(Group.MODEL)] = False
     """Run code that comes with a model."""
@@ -232,13 +234,13 @@ class ModelOptions(Config):
 class DataOptions(Config):
     """Which data, and how they are read."""
 
-    data: Annotated[Word, Option(Group.DATA, "DATA")]
+    data: Annotated[Name, Option(Group.DATA, "DATA")]
     """A file, or a name from `didact data list`."""
     columns: Annotated[Columns, Option(Group.DATA, "ROLE=NAME", parse_columns, repeatable=True)] = {}
     """text=comment,label=verdict (label=none: no labels)."""
-    classes: Annotated[Words, Option(Group.DATA, "NAMES", parse_classes)] = ()
+    classes: Annotated[Names, Option(Group.DATA, "NAMES", parse_classes)] = ()
     """The data's class names in model order: bad,good."""
-    data_dir: Annotated[Word | None, Option(Group.DATA, "FOLDER")] = None
+    data_dir: Annotated[Name | None, Option(Group.DATA, "FOLDER")] = None
     """Folder with real data (default: $DIDACT_DATA)."""
 
 

@@ -12,7 +12,7 @@ from didact.errors import OptionError
 from didact.explainers import EXPLAINERS
 from didact.metrics import METRICS
 from didact.models import MODELS
-from didact.registry import Registry, unknown
+from didact.registry import Registry, unknown_name_message
 from didact.students import STRATEGIES
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def explainer(name: str, *, kind: str, needs: str, **facts: str) -> Callable[[T]
     """
     for word, value, known in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
         if value not in known:
-            raise OptionError(unknown(word, str(value), known))
+            raise OptionError(unknown_name_message(word, str(value), known))
     return _named(EXPLAINERS, name, {"kind": kind, "needs": needs, **facts})
 
 
@@ -54,7 +54,7 @@ def metric(
     if better not in ("higher", "lower"):
         raise OptionError(f"Is a higher {name} better, or a lower one? Say so: better='higher' (or 'lower').")
     if measures not in MEASURES:
-        raise OptionError(unknown("aim of a metric", measures, MEASURES))
+        raise OptionError(unknown_name_message("aim of a metric", measures, MEASURES))
     known: dict[str, Any] = {"better": better, "bounds": bounds, "measures": measures}
     return _named(METRICS, name, known | {"needs": tuple(needs), "paper": paper, **facts})
 

@@ -74,12 +74,12 @@ class ExplanationWarning(UserWarning):
     """Scores were computed and should not be relied on as they are. The message says why and what helps."""
 
 
-def kind_of(error: DidactError) -> str:
+def error_name(error: DidactError) -> str:
     """The name of the error's nearest kind among those of this module: what another process can raise again."""
     return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
 
 
-def error_of(kind: str, message: str) -> DidactError:
+def error_from_name(kind: str, message: str) -> DidactError:
     """The error that `kind_of` named in another process."""
     found: DidactError = globals()[kind](message)
     return found

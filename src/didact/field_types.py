@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 
 from didact.errors import DidactError, OptionError, PlanError
-from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, MOST_ROWS, most_threads, shown
-from didact.registry import plain
+from didact.limits import MAX_BATCH_SIZE, MAX_EPOCHS, MAX_ROWS, max_threads, shown
+from didact.registry import python_number
 
 OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 
@@ -25,7 +25,7 @@ class Integer:
     most: int
 
     def __call__(self, value: Any) -> int:
-        number = plain(value)
+        number = python_number(value)
         if isinstance(number, bool) or not isinstance(number, int) or not self.least <= number <= self.most:
             raise OptionError(f"must be an integer from {self.least} to {self.most:,}, got {shown(number)}.")
         return number
@@ -45,7 +45,7 @@ class Number:
     accepts: Callable[[float], bool]
 
     def __call__(self, value: Any) -> float:
-        number = plain(value)
+        number = python_number(value)
         is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
         if not is_number or not self.accepts(number):
             raise OptionError(f"must be a number {self.wanted}, got {shown(number)}.")
@@ -59,7 +59,7 @@ class Number:
         return {"type": "number", "description": self.wanted}
 
 
-def check_word(value: Any) -> str:
+def check_name(value: Any) -> str:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise OptionError(f"a name is wanted, not {shown(value)}.")
     return str(value)
@@ -72,7 +72,7 @@ def _switch(value: Any) -> bool:
 
 
 def check_seed(value: Any) -> int:
-    number = plain(value)
+    number = python_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
         raise OptionError(f"a seed is a whole number from 0 to 2^31, not {shown(number)}.")
     return number
@@ -84,7 +84,7 @@ def _columns(value: Any) -> dict[str, str | None]:
     return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
 
 
-def each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]:
+def check_list(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]:
     """Every value of a list, checked. Reports all faults, and values that are there twice."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise OptionError(f"a list of {kind} is wanted, not {shown(values)}.")
@@ -92,7 +92,7 @@ def each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]
     faults: list[str] = []
     for value in values:
         try:
-            checked.append(check(plain(value)))
+            checked.append(check(python_number(value)))
         except DidactError as error:
             faults.append(str(error))
     names = [str(value) for value in checked]
@@ -102,17 +102,17 @@ def each(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]
     return tuple(checked)
 
 
-Word = Annotated[str, BeforeValidator(check_word)]
+Name = Annotated[str, BeforeValidator(check_name)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Seed = Annotated[int, BeforeValidator(check_seed)]
-Threads = Annotated[int, Integer(1, most_threads())]
-BatchSize = Annotated[int, Integer(1, MOST_AT_ONCE)]
-Epochs = Annotated[int, Integer(1, MOST_EPOCHS)]
-Count = Annotated[int, Integer(1, MOST_ROWS)]
+Threads = Annotated[int, Integer(1, max_threads())]
+BatchSize = Annotated[int, Integer(1, MAX_BATCH_SIZE)]
+Epochs = Annotated[int, Integer(1, MAX_EPOCHS)]
+Count = Annotated[int, Integer(1, MAX_ROWS)]
 Positive = Annotated[float, Number("above 0", lambda number: number > 0)]
 NotNegative = Annotated[float, Number("of 0 or more", lambda number: number >= 0)]
 Share = Annotated[float, Number("from 0 to below 1", lambda number: 0 <= number < 1)]
-Words = Annotated[tuple[str, ...], BeforeValidator(lambda values: each(values, check_word, "names"))]
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda values: check_list(values, check_name, "names"))]
 Columns = Annotated[dict[str, str | None], BeforeValidator(_columns)]
 
 

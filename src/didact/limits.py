@@ -3,15 +3,15 @@
 import os
 from typing import Any, Final
 
-MOST_SEEDS: Final = 10_000
-MOST_ROWS: Final = 10_000_000
-MOST_AT_ONCE: Final = 1_000_000  # rows in one pass or step
-MOST_LENGTH: Final = 1_000_000
-MOST_EPOCHS: Final = 100_000
-MOST_WORKERS: Final = 10_000  # of a cluster
+MAX_SEEDS: Final = 10_000
+MAX_ROWS: Final = 10_000_000
+MAX_BATCH_SIZE: Final = 1_000_000  # rows in one pass or step
+MAX_LENGTH: Final = 1_000_000
+MAX_EPOCHS: Final = 100_000
+MAX_WORKERS: Final = 10_000  # of a cluster
 
 
-def most_threads() -> int:
+def max_threads() -> int:
     """The largest number of threads or worker processes on one machine; a run may have begun on a larger one."""
     return max(256, 4 * (os.cpu_count() or 1))
 

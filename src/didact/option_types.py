@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.limits import MOST_AT_ONCE, shown
+from didact.limits import MAX_BATCH_SIZE, shown
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def _warn_of_new_name(old: str, new: str) -> None:
     log.warning("Option %r is now called %r; the old name will be refused one day.", old, new)
 
 
-def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
+def check_option_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> None:
     """An error for a value of a kind that the option does not take.
 
     Kinds are those of the annotations. An option without one takes what is like its default: true or false, a number,
@@ -49,9 +49,9 @@ def check_types(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: 
         kind = kinds.get(name, Any)
         if not _is_a(value, kind):
             raise OptionError(f"Option {name!r} of {of} is {_described(kind)}, not {value!r}.")
-    if isinstance(options.get("batch_size"), int) and not 1 <= options["batch_size"] <= MOST_AT_ONCE:
+    if isinstance(options.get("batch_size"), int) and not 1 <= options["batch_size"] <= MAX_BATCH_SIZE:
         got = shown(options["batch_size"])
-        raise OptionError(f"Option 'batch_size' of {of} must be an integer from 1 to {MOST_AT_ONCE:,}, got {got}.")
+        raise OptionError(f"Option 'batch_size' of {of} must be an integer from 1 to {MAX_BATCH_SIZE:,}, got {got}.")
 
 
 def _annotations(allowed: Callable[..., Any]) -> dict[str, object]:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
-from didact.source_hash import code_of, target_of
+from didact.source_hash import hash_source, target_of
 
 UNSTATED: Final = "not stated"
 
@@ -62,7 +62,7 @@ def entry_from(kind: type[E], target: str, thing: Any) -> E:
 
 
 @dataclass(frozen=True)
-class Local(Generic[E]):
+class LocalEntry(Generic[E]):
     """What a name stands for in this process alone. `code` changes with the source of `thing`."""
 
     entry: E
@@ -89,7 +89,7 @@ class Registry(Mapping[str, E], Generic[E]):
         reserved: Collection[str] = (),
     ) -> None:
         self.kind = kind
-        self.local: dict[str, Local[E]] = {}  # by name, what was registered in this process
+        self.local: dict[str, LocalEntry[E]] = {}  # by name, what was registered in this process
         self._reserved = reserved
         self._own = dict(entries)
         self._group = group
@@ -124,7 +124,7 @@ class Registry(Mapping[str, E], Generic[E]):
             return self.local[name].entry
         plain_name = name.lower().replace("-", "_").replace(" ", "_")
         meant = self._aliases.get(plain_name, (plain_name,) if plain_name in self else ())
-        raise UnknownNameError(unknown(self.kind, name, self.names, meant=meant))
+        raise UnknownNameError(unknown_name_message(self.kind, name, self.names, meant=meant))
 
     def _plugin(self, name: str) -> E:
         """The entry of another package, loaded on first use."""
@@ -168,14 +168,14 @@ class Registry(Mapping[str, E], Generic[E]):
         known = [fact.name for fact in fields(self._entry_kind) if fact.name != "target"]
         strange = [fact for fact in facts if fact not in known]
         if strange:
-            raise OptionError(unknown(f"fact about {self.kind} {name!r}", strange[0], known))
+            raise OptionError(unknown_name_message(f"fact about {self.kind} {name!r}", strange[0], known))
         target, point = target_of(thing), self._points.get(name)
         if point is None or getattr(point, "value", "") != target:
             self._check_free(name, target)
         for fact, value in facts.items():
             setattr(thing, fact, value)
         if point is None:  # else a package's own module: its entry point leads here, also in other processes
-            self.local[name] = Local(entry_from(self._entry_kind, target, thing), thing, code_of(thing))
+            self.local[name] = LocalEntry(entry_from(self._entry_kind, target, thing), thing, hash_source(thing))
 
     def _check_free(self, name: str, target: str) -> None:
         """An error for a name that stands for something else."""
@@ -228,7 +228,7 @@ class Registry(Mapping[str, E], Generic[E]):
             return thing(**options)
         return functools.update_wrapper(functools.partial(thing, **options), thing)
 
-    def local_codes(self, *values: object) -> dict[str, str]:
+    def local_source_hashes(self, *values: object) -> dict[str, str]:
         """The code of what was registered here, of the names that are mentioned, as in `imitate="mine(k=2)"`."""
         words = {word for value in values for word in re.findall(r"\w+", str(value))}
         return {name: local.code for name, local in self.local.items() if name in words}
@@ -237,7 +237,7 @@ class Registry(Mapping[str, E], Generic[E]):
 _LONGEST: Final = 200  # characters of an unknown name that an error repeats
 
 
-def unknown(
+def unknown_name_message(
     kind: str,
     name: str,
     known: Mapping[str, object] | list[str] | tuple[str, ...],
@@ -310,11 +310,11 @@ def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, 
     known = [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
-            raise OptionError(unknown(f"option of {of}", name, known))
+            raise OptionError(unknown_name_message(f"option of {of}", name, known))
     return dict(options)
 
 
-def plain(value: Any) -> Any:
+def python_number(value: Any) -> Any:
     """A number of numpy or torch as a number of Python."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 

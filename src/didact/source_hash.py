@@ -15,7 +15,7 @@ def target_of(thing: Any) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def code_of(thing: Callable[..., Any]) -> str:
+def hash_source(thing: Callable[..., Any]) -> str:
     """A hash of the source of a function, or of a class and its bases outside didact, torch and Python.
 
     What has no source on disk (typed at a prompt), or reads variables of a function around it, gets a random one: its

@@ -38,7 +38,7 @@ class TestLightness:
             "import didact",
             "import didact.cli.main",
             "import didact.data, didact.models, didact.registry",
-            "import didact.files.store, didact.viz.terminal, didact.viz.progress, didact.viz.mix",
+            "import didact.files.store, didact.viz.terminal, didact.viz.progress, didact.viz.weights_chart",
             "from typer.testing import CliRunner\nfrom didact.cli.main import app\n"
             "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
             "assert 'planted/sentiment' in CliRunner().invoke(app, ['data', 'list', '--json']).output\n"

@@ -135,7 +135,7 @@ def test_a_config_is_a_value():
     config = SanityConfig(model="m", data="d", rows=5)
     assert config == SanityConfig(data="d", model="m", rows=5)
     assert config.with_fields(rows=7).rows == 7
-    assert config.given() == {"model": "m", "data": "d", "rows": 5}
+    assert config.explicit_fields() == {"model": "m", "data": "d", "rows": 5}
     with pytest.raises(ValueError, match="frozen"):
         config.rows = 3
     assert isinstance(config, ModelOptions)

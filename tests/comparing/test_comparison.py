@@ -14,7 +14,7 @@ from didact.errors import OptionError, RecordError
 from didact.files.table_io import read_table
 from didact.results.comparison import Comparison
 from didact.results.gains import FailedRun, GainRow
-from didact.results.run_record import RunFacts
+from didact.results.run_record import RunInfo
 from didact.stats.contrast import crossed_contrast
 
 # DESIGN.md, section 4: the columns of `compare`.
@@ -132,7 +132,7 @@ class TestNumbers:
             assert row["claimed"] == (row["p"] < 0.05) == (row["low"] > 0 or row["high"] < 0)
         assert rows[2]["claimed"]
         assert [row["level"] for row in rows[1:]] == pytest.approx([0.95, 1 - 0.05 / 6, *[1 - 0.05 / 5] * 5])
-        text = Comparison(tuple(rows), (), (), RunFacts(), {}, Path("x")).table()
+        text = Comparison(tuple(rows), (), (), RunInfo(), {}, Path("x")).table()
         assert text.count("▲") == 2  # once in the table, once where it is explained
 
     def test_intervals_end_where_gains_do(self):
@@ -298,7 +298,7 @@ def row(name, gain, low, high, *, seeds=8, p=None, student="same/attention", siz
 
 
 def comparison(*rows, **more) -> Comparison:
-    about = RunFacts(measure=CLASSIFICATION.measure, controls=("none",))
+    about = RunInfo(measure=CLASSIFICATION.measure, controls=("none",))
     return Comparison(
         rows=rows, failed=(), notes=(), about=about, agreement={}, folder=Path("runs/x"), **more
     )  # fmt: skip

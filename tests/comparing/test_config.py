@@ -24,7 +24,7 @@ from didact.errors import OptionError, PlanError
 from didact.files.store import key_of
 from didact.registry import Spec
 from didact.results.comparison import Comparison
-from didact.results.run_record import RunFacts
+from didact.results.run_record import RunInfo
 
 GOOD = {
     "model": "runs/teacher", "data": "planted/sentiment", "explainers": ["gradient_norm", "lime(samples=20)"],
@@ -504,4 +504,4 @@ def test_trials_are_the_grid_of_what_the_strategy_knows():
 
 class _Nothing:
     def run(self, _):
-        return Comparison(rows=(), failed=(), notes=(), about=RunFacts(), agreement={}, folder=Path())
+        return Comparison(rows=(), failed=(), notes=(), about=RunInfo(), agreement={}, folder=Path())

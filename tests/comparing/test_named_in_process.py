@@ -21,7 +21,7 @@ from didact.metrics import METRICS
 from didact.models import MODELS
 from didact.models.pool import PoolModel
 from didact.registry import Spec
-from didact.source_hash import code_of
+from didact.source_hash import hash_source
 from didact.students import STRATEGIES
 from didact.students.attention import Attention
 from didact.students.build import build_strategy, parse_student, strategy_options
@@ -166,7 +166,7 @@ class TestMetric:
 
         before = versions()
         didact.metric("shout", better="higher")(shout)
-        assert versions()["metrics"] == {**before["metrics"], "shout": code_of(shout)}
+        assert versions()["metrics"] == {**before["metrics"], "shout": hash_source(shout)}
         METRICS.local.clear()
         assert versions() == before
 
@@ -250,7 +250,7 @@ class TestCompare:
         compare(students=students, **SMALL)
         first = cells(tmp_path / "run")
         assert len(first) == 10  # `none` of two architectures, `random` and `gradient_norm` of four students
-        monkeypatch.setattr("didact.registry.code_of", lambda thing: f"changed {code_of(thing)}")
+        monkeypatch.setattr("didact.registry.hash_source", lambda thing: f"changed {hash_source(thing)}")
         didact.strategy("pull")(Pull)
         compare(students=students, **SMALL)
         second = cells(tmp_path / "run") - first
@@ -285,8 +285,8 @@ class TestSource:
         class Other(Pull):
             pass
 
-        assert code_of(Pull) == code_of(Pull)
-        assert len({code_of(thing) for thing in (Pull, Gru, lengths, Other)}) == 4
+        assert hash_source(Pull) == hash_source(Pull)
+        assert len({hash_source(thing) for thing in (Pull, Gru, lengths, Other)}) == 4
 
     def test_what_has_none_or_reads_variables_around_it_is_never_the_same(self):
         names = {}
@@ -297,7 +297,7 @@ class TestSource:
             return factor
 
         for thing in (names["typed"], outer):
-            assert code_of(thing) != code_of(thing)
+            assert hash_source(thing) != hash_source(thing)
 
     def test_decorators_load_no_torch(self):
         code = "import sys, didact; didact.explainer, didact.strategy, didact.student; sys.exit('torch' in sys.modules)"

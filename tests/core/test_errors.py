@@ -14,10 +14,10 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_crosses_processes(kind):
-    found = errors.error_of(kind.__name__, "It failed:\n  - so")
+    found = errors.error_from_name(kind.__name__, "It failed:\n  - so")
     assert type(found) is kind
     assert str(found) == "It failed:\n  - so"
-    assert errors.kind_of(found) == kind.__name__
+    assert errors.error_name(found) == kind.__name__
 
 
 def test_a_plan_lists_its_faults():

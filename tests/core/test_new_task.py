@@ -20,7 +20,7 @@ from didact.core.tasks.classification import Classification
 from didact.data.load import load_data
 from didact.learning.train import save_teacher, train_teacher
 from didact.models.load import load_teacher
-from didact.results.task_kinds import TASK_KINDS, kind_of
+from didact.results.task_kinds import TASK_KINDS, task_kind
 
 
 class Tagging(Classification):
@@ -175,5 +175,5 @@ def test_names_of_tasks_to_come_are_still_refused():
 def test_what_results_know_of_each_task_is_what_the_task_says():
     for name, task in TASKS.items():
         assert isinstance(task, Task)
-        assert kind_of(name) == TASK_KINDS[name]
-        assert (kind_of(name).segments, kind_of(name).has_alignments) == (task.segments, task.has_alignments)
+        assert task_kind(name) == TASK_KINDS[name]
+        assert (task_kind(name).segments, task_kind(name).has_alignments) == (task.segments, task.has_alignments)

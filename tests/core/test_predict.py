@@ -14,7 +14,7 @@ from didact.core.rows import as_rows
 from didact.core.task import CLASSIFICATION, REGRESSION
 from didact.errors import DataError
 from didact.explaining.explain import explain
-from didact.viz.marks import percent
+from didact.viz.text_spans import percent
 from teachers import black_box, teacher
 
 

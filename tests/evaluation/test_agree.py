@@ -19,7 +19,7 @@ from didact.evaluation.agree import agree, agreements
 from didact.explaining.explain import explain
 from didact.metrics.agreement import AGREEMENT
 from didact.metrics.prediction import Prediction
-from didact.results.agreement import CAUTION, Agreement, draw
+from didact.results.agreement import CAUTION, Agreement, draw_agreements
 from scored import maps_of
 from teachers import examples, teacher
 
@@ -255,7 +255,7 @@ class TestShown:
         page = (tmp_path / "new/map.html").read_text()
         assert "Agreement is not correctness." in page
         assert "default-src 'none'" in unescape(page)
-        draw(agreements([FIRST, SECOND], ["kendall", "top_overlap(k=1)"]), tmp_path / "two.svg")
+        draw_agreements(agreements([FIRST, SECOND], ["kendall", "top_overlap(k=1)"]), tmp_path / "two.svg")
         words = list(ElementTree.parse(tmp_path / "two.svg").getroot().itertext())
         assert {"kendall", "top_overlap(k=1)"} <= set(words)
         assert self.found.chart().to_dict()["concat"]

@@ -17,7 +17,7 @@ from didact.explaining.component_scores import compute_component_scores
 from didact.explaining.explain import explain
 from didact.files.checksummed import read_json, write_json
 from didact.results.component_scores import ComponentScores
-from didact.results.temperature import matching_temperature, mean_entropy, tempered
+from didact.results.temperature import apply_temperature, matching_temperature, mean_entropy
 from teachers import black_box, examples, teacher
 
 FAMILIES = {
@@ -244,14 +244,14 @@ def test_bad_options_are_told():
 def test_a_temperature_makes_maps_as_sharp_as_others():
     maps = explain(teacher("native", "classification"), examples("classification"), "gradient_norm")
     wanted = 0.7 * mean_entropy(maps)
-    found = tempered(maps, matching_temperature(maps, wanted))
+    found = apply_temperature(maps, matching_temperature(maps, wanted))
     assert mean_entropy(found) == pytest.approx(wanted, rel=1e-6)
     sums = np.add.reduceat(found.scores, found.bounds[:-1])
     np.testing.assert_allclose(sums, 1.0)
-    even = tempered(maps, 1e6)
+    even = apply_temperature(maps, 1e6)
     lengths = np.diff(maps.bounds)
     assert mean_entropy(even) == pytest.approx(np.log(lengths).mean(), rel=1e-4)
-    np.testing.assert_allclose(tempered(found, 1.0).scores, found.scores, rtol=1e-9)
+    np.testing.assert_allclose(apply_temperature(found, 1.0).scores, found.scores, rtol=1e-9)
 
 
 @pytest.mark.parametrize("empty", [(0,), (1,), (2,), (0, 2), (1, 2, 3)])
@@ -263,7 +263,7 @@ def test_rows_without_units_have_no_entropy(empty):
         counts.insert(place, 0)
     ragged = with_counts(maps, counts)
     assert mean_entropy(ragged) == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_array_equal(tempered(ragged, 0.5).scores, tempered(maps, 0.5).scores)
+    np.testing.assert_array_equal(apply_temperature(ragged, 0.5).scores, apply_temperature(maps, 0.5).scores)
     names = ("gradient_norm", "gradient_input")
     np.testing.assert_array_equal(
         stack_members([(name, ragged) for name in names]).values, stack_members([(name, maps) for name in names]).values

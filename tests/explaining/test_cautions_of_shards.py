@@ -12,7 +12,7 @@ from didact.explaining.job import ExplainJob
 from didact.explaining.shard_store import ShardStore
 from didact.explaining.stream import _Shards, explain_stream
 from didact.results.explanations import Explanations
-from didact.results.explanations_parquet import cautions_in
+from didact.results.explanations_parquet import read_cautions
 from tiny import huggingface
 
 METHOD = "kernel_shap(samples=4)"
@@ -92,7 +92,7 @@ def test_a_file_holds_the_cautions_of_each_shard(model, tmp_path):
     explain_stream(model, TEXTS, METHOD, out=path, shard=SHARD)
     assert [len(shard.cautions) for shard in Explanations.shards(path)] == [0, 1, 0]
     maps = Explanations.load(path)
-    assert list(maps.cautions) == cautions_in(path)
+    assert list(maps.cautions) == read_cautions(path)
     assert len(maps.cautions) == 1
     maps.save(tmp_path / "whole.parquet")
     assert Explanations.load(tmp_path / "whole.parquet").cautions == maps.cautions

@@ -22,7 +22,7 @@ from didact.metrics.agreement import (
     top_tau,
     weighted_tau,
 )
-from didact.results.row_explanation import count_of
+from didact.results.row_explanation import top_count
 from scored import maps_of
 
 NAN = float("nan")
@@ -64,7 +64,7 @@ def highest(scores, k):
 
 
 def slow_overlap(first, second, k):
-    size = count_of(k, len(first))
+    size = top_count(k, len(first))
     if size >= len(first) or not varies(first) or not varies(second):
         return NAN
     return len(set(highest(first, size)) & set(highest(second, size))) / size
@@ -103,7 +103,7 @@ def farthest(units, k, p):
 
 
 def slow_top_tau(first, second, k, p=0.5):
-    size = min(count_of(k, len(first)), len(first))
+    size = min(top_count(k, len(first)), len(first))
     if not varies(first) or not varies(second):
         return NAN
     lists = [{unit: scores[unit] for unit in highest(scores, size)} for scores in (first, second)]

@@ -15,7 +15,7 @@ from didact.explaining.explain import explain
 from didact.metrics import faithfulness as module
 from didact.metrics.faithfulness import Ranked, Said, faithfulness
 from didact.metrics.probe import Probe, covering_units
-from didact.results.row_explanation import count_of
+from didact.results.row_explanation import top_count
 
 ALL = {
     "sufficiency": module.Sufficiency(k=0.3),
@@ -180,7 +180,7 @@ def test_black_boxes_and_scores():
     maps = explain(box, rows, "occlusion")
     found = faithfulness([ALL["comprehensiveness"]], [maps], Probe(box, rows))
     for index, row in enumerate(rows):
-        top = np.argsort(-maps[index].scores, kind="stable")[: count_of(0.3, len(maps[index]))]
+        top = np.argsort(-maps[index].scores, kind="stable")[: top_count(0.3, len(maps[index]))]
         without = box.without(row, [box.units(row)[unit] for unit in top])
         said, left = box.predict([row]).probabilities[0], box.predict([without]).probabilities[0]
         assert found[0, 0, index] == pytest.approx((said - left)[said.argmax()])
@@ -217,7 +217,7 @@ def test_another_class_than_the_predicted_one():
     found = faithfulness([ALL[name] for name in names], [replace(maps, targets=other)], Probe(teacher, rows))[:, 0]
     for index, row in enumerate(rows):
         scores, chance = maps[index].scores.tolist(), asked_alone(teacher, row, "mask")
-        top = np.argsort(-maps[index].scores, kind="stable")[: count_of(0.3, len(scores))]
+        top = np.argsort(-maps[index].scores, kind="stable")[: top_count(0.3, len(scores))]
         left = chance([unit for unit in range(len(scores)) if unit not in top])
         assert found[0, index] == pytest.approx((full[index] - left)[full[index].argmin()])
         assert found[1, index] == by_hand("prediction_agreement", scores, chance)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from didact.files.table_io import Table, write_table
 from didact.results.explanations import Explanations
-from didact.results.task_kinds import kind_of
+from didact.results.task_kinds import task_kind
 
 METHODS = ("attention_all", "gradient_norm", "lime(samples=100)")
 CONTROLS = ("random", "trivial", "human")
@@ -285,7 +285,7 @@ def _mixes(grid, seeds, random):
 
 
 def _texts(task, rows, random):
-    counts = len(kind_of(task).segments)
+    counts = len(task_kind(task).segments)
     return [tuple(" ".join(random.choice(_WORDS, random.integers(8, 16))) for _ in range(counts)) for _ in range(rows)]
 
 

@@ -9,7 +9,7 @@ from test_explanations import TEXTS, assert_same, maps
 
 from didact.errors import RecordError, ShapeError
 from didact.results.explanations import Explanations
-from didact.results.transforms import absolute_of, normalised
+from didact.results.transforms import absolute_scores, normalise_scores
 
 PAIRS = (
     (((0, 0, 12), (1, 0, 2)), ((0, 13, 17), (1, 3, 5))),
@@ -41,7 +41,7 @@ class TestRows:
         assert Explanations.joined([bare[:1], aligned()[1:]]).alignments == ((), *PAIRS[1:])
 
     def test_other_scores_for_the_same_rows(self):
-        for changed in (aligned().words(), absolute_of(aligned()), normalised(aligned(), "top(k=0.2)")):
+        for changed in (aligned().words(), absolute_scores(aligned()), normalise_scores(aligned(), "top(k=0.2)")):
             assert changed.alignments == PAIRS
 
     def test_numbers_become_plain(self):
@@ -111,10 +111,10 @@ class TestFiles:
         import hashlib
 
         from didact.files.store import canonical_json
-        from didact.results.explanations_parquet import ABOUT, _checksum
+        from didact.results.explanations_parquet import METADATA, _checksum
 
         whole = maps()
-        facts = [{name: getattr(whole, name) for name in ABOUT}]
+        facts = [{name: getattr(whole, name) for name in METADATA}]
         facts += [whole.ids, whole.texts, whole.tokens, whole.targets, whole.predictions]
         digest = hashlib.sha256(canonical_json(facts).encode())
         for name in ("bounds", "segments", "word_index", "offsets", "scores", "residuals"):

@@ -16,8 +16,8 @@ import pytest
 from didact.errors import DataError, OptionError, RecordError, ShapeError
 from didact.results import explanations, views
 from didact.results.explanations import Explanations
-from didact.results.temperature import tempered
-from didact.results.transforms import absolute_of, normalised
+from didact.results.temperature import apply_temperature
+from didact.results.transforms import absolute_scores, normalise_scores
 from didact.results.views import page, side_by_side
 
 NOT_A_NUMBER = float("nan")
@@ -169,7 +169,7 @@ class TestChecks:
         whole, checked = maps(), []
         monkeypatch.setattr(explanations, "check_explanations", lambda found: checked.append(found))
         parts = [whole.select([2, 0]), whole[1:]]
-        tempered(normalised(absolute_of(Explanations.joined(parts).words()), "softmax"), 0.5)
+        apply_temperature(normalise_scores(absolute_scores(Explanations.joined(parts).words()), "softmax"), 0.5)
         assert checked == []
         replace(whole, method="other")
         assert len(checked) == 1
@@ -398,7 +398,7 @@ class TestWhatIsKnownOfRows:
         joined = Explanations.joined([whole[:1], whole[1:]])
         assert_same(joined, whole)
         assert Explanations.joined([maps(), whole]).labels == (None, None, None, "yes", "yes", None)
-        assert whole.words().labels == absolute_of(whole).labels == whole.labels
+        assert whole.words().labels == absolute_scores(whole).labels == whole.labels
 
     def test_as_many_as_rows(self):
         with pytest.raises(ShapeError, match="need labels of shape"):
@@ -423,7 +423,7 @@ class TestWhatIsKnownOfRows:
         """They have neither column; shards of a run that an earlier version began are joined with newer ones."""
         from pyarrow import parquet
 
-        from didact.results.explanations_parquet import join_files
+        from didact.results.explanations_parquet import merge_shards
 
         maps().save(tmp_path / "old")
         table = parquet.read_table(tmp_path / "old").drop_columns(["probability", "label"])
@@ -431,7 +431,7 @@ class TestWhatIsKnownOfRows:
         assert_same(Explanations.load(tmp_path / "old"), maps())
         maps(**KNOWN).save(tmp_path / "new")
         for order in (("old", "new"), ("new", "old")):
-            join_files([tmp_path / name for name in order], tmp_path / "both", data="x")
+            merge_shards([tmp_path / name for name in order], tmp_path / "both", data="x")
             both = list(Explanations.shards(tmp_path / "both"))
             assert [part.labels[0] for part in both] == [None if name == "old" else "yes" for name in order]
 

@@ -14,7 +14,7 @@ from didact.results.comparison import Comparison
 from didact.results.documents import save_document
 from didact.results.evaluation import Evaluation, MetricRow, MetricTable, MetricTest
 from didact.results.gains import GainRow
-from didact.results.measured import Measured
+from didact.results.measured import Measurements
 from didact.results.number_format import NumberFormat
 from didact.results.run_record import RunRecord
 from didact.results.sanity import FooledMetric, Sanity, SanityStep
@@ -121,10 +121,9 @@ class TestSavedResults:
     @pytest.mark.parametrize(("result", "file"), [(EVALUATION, "a.json"), (AGREEMENT, "a.parquet"), (SANITY, "a.json")])
     def test_a_later_version_is_refused(self, tmp_path, monkeypatch, result, file):
         module = sys.modules[type(result).__module__]
-        name = "NEWEST" if file.endswith("parquet") else "VERSION"
-        monkeypatch.setattr(module, name, 7)
+        monkeypatch.setattr(module, "VERSION", 7)
         result.save(tmp_path / file)
-        monkeypatch.setattr(module, name, 1)
+        monkeypatch.setattr(module, "VERSION", 1)
         with pytest.raises(RecordError, match=rf"{file} has schema version 7, and this didact reads up to 1\. Update"):
             type(result).load(tmp_path / file)
 
@@ -155,7 +154,7 @@ class TestDocuments:
     def test_what_was_measured_is_the_same_after_saving(self, tmp_path):
         folder = write_run(tmp_path / "run")
         before = json.loads((folder / "measured.json").read_text())
-        Measured.load(folder).save()
+        Measurements.load(folder).save()
         after = json.loads((folder / "measured.json").read_text())
         assert after.pop("checksum")
         assert after.pop("version") == 1
@@ -177,9 +176,9 @@ class TestDocuments:
             GainRow.from_document(line | {"size": "1"})
 
     def test_numbers_that_are_none_are_null(self, tmp_path):
-        metrics = Measured("test", "image").metrics
+        metrics = Measurements("test", "image").metrics
         assert metrics.rows == ()
-        lost = Measured("test", "image", folder=tmp_path, notes=("a",))
+        lost = Measurements("test", "image", folder=tmp_path, notes=("a",))
         lost.save()
         assert json.loads((tmp_path / "measured.json").read_text())["metrics"] == {}
         assert MetricRow("a", "b", float("nan"))["value"] != 0

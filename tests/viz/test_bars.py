@@ -4,7 +4,7 @@ import pytest
 
 from didact.errors import OptionError
 from didact.viz.bars import bar_chart
-from didact.viz.heat import Heat, Unit
+from didact.viz.heat_map import HeatMap, Unit
 
 FACTS = {"target": "yes", "prediction": "yes", "probability": 0.912}
 
@@ -12,7 +12,7 @@ FACTS = {"target": "yes", "prediction": "yes", "probability": 0.912}
 def heat(kind="signed", **changes):
     words = [("very", 0.25), ("very", -2.0), ("good", 1.0), ("\x1b[2J", 0.0)]
     units = [Unit(word, abs(score) if kind != "signed" else score, 0, (0, 1)) for word, score in words]
-    return Heat(kind=kind, units=units, texts=[("text", "x")], **(FACTS | changes))
+    return HeatMap(kind=kind, units=units, texts=[("text", "x")], **(FACTS | changes))
 
 
 def bars(chart):

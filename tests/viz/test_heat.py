@@ -12,16 +12,16 @@ from rich.console import Console
 
 from didact.viz import page as pages
 from didact.viz.colours import LEVELS, Shade, colours, contrast, shade
-from didact.viz.heat import Heat, Section, Unit, heat_picture, heat_text, number, show
-from didact.viz.marks import adds_up, parts
+from didact.viz.heat_map import HeatMap, RowView, Unit, heat_picture, heat_text, number, show
 from didact.viz.page import fragment, page
+from didact.viz.text_spans import completeness_note, split_at_spans
 
 EVIL = "<script>alert(\"1\")</script> & 'x'"
 
 
 def heat(text="a great film", kind="signed", scores=(0.0, 0.82, -0.3), spans=((0, 1), (2, 7), (8, 12)), **facts):
     units = [Unit(text[a:b], score, 0, (a, b)) for score, (a, b) in zip(scores, spans, strict=True)]
-    return Heat(kind=kind, units=units, texts=[("text", text)], **facts)
+    return HeatMap(kind=kind, units=units, texts=[("text", text)], **facts)
 
 
 def printed(*sections, **options):
@@ -93,7 +93,7 @@ class TestScale:
     ],
 )
 def test_parts(spans, expected):
-    assert parts("abcdef", spans) == expected
+    assert split_at_spans("abcdef", spans) == expected
 
 
 class TestTerminal:
@@ -124,7 +124,7 @@ class TestTerminal:
         text = "a\x1b[31mb\tc\nd\u202e"
         evil = heat(text, scores=(1.0,), spans=((0, len(text)),), target="\x1b]0;x\x07", prediction="\x9b")
         special = Unit("\x1b[2J", 0.5, -1, (0, 0))
-        row = Section("\x1bid", [replace(evil, units=[*evil.units, special], method="\x07m")])
+        row = RowView("\x1bid", [replace(evil, units=[*evil.units, special], method="\x07m")])
         for options in ({"color_system": None}, {"force_terminal": True, "color_system": "truecolor"}):
             shown = re.sub(r"\x1b\[[0-9;]*m", "", printed(row, **options))  # rich's own colours
             assert not set(shown) & set("\x1b\x07\x9b\t\u202e")
@@ -133,52 +133,52 @@ class TestTerminal:
 
     def test_square_brackets_are_no_markup(self):
         assert "[bold]x[/bold]" in printed(
-            Section("[red]id", [heat("[bold]x[/bold]", scores=(), spans=())]), color_system=None
+            RowView("[red]id", [heat("[bold]x[/bold]", scores=(), spans=())]), color_system=None
         )
 
     def test_special_tokens_only_where_there_are_any(self):
         whole = heat(target="yes", prediction="no", residual=0.0031)
-        shown = printed(Section("r1", [whole]), color_system=None)
+        shown = printed(RowView("r1", [whole]), color_system=None)
         assert "not in the text" not in shown
         assert "r1  prediction no · target yes\n" in shown
         assert "add" not in shown  # as it should be: not worth a word
         special = replace(whole, units=[Unit("[CLS]", 0.25, -1, (0, 0)), *whole.units])
-        assert "not in the text: [CLS] +0.25" in printed(Section("r1", [special]), color_system=None)
+        assert "not in the text: [CLS] +0.25" in printed(RowView("r1", [special]), color_system=None)
 
     def test_the_header_of_a_row(self):
         whole = heat(target="yes", prediction="no", probability=0.912, label="yes", is_right=False)
-        shown = printed(Section("r1", [whole]), color_system=None)
+        shown = printed(RowView("r1", [whole]), color_system=None)
         assert "r1  prediction no (91.2 %) · label yes ✗ · target yes\n" in shown
-        assert "label yes ✓" in printed(Section("r1", [replace(whole, is_right=True)]), color_system=None)
-        assert "label yes ·" in printed(Section("r1", [replace(whole, is_right=None)]), color_system=None)
+        assert "label yes ✓" in printed(RowView("r1", [replace(whole, is_right=True)]), color_system=None)
+        assert "label yes ·" in printed(RowView("r1", [replace(whole, is_right=None)]), color_system=None)
 
     def test_scores_that_do_not_add_up_are_told(self):
-        off = Section("r1", [heat(residual=0.388)])
+        off = RowView("r1", [heat(residual=0.388)])
         assert "scores do not add up: off by 38.8 %" in printed(off, color_system=None)
         assert '<p class="warning">scores do not add up: off by 38.8 %</p>' in page("t", [off])
-        assert "scores do not" not in printed(Section("r1", [heat(residual=0.05)]), color_system=None)
+        assert "scores do not" not in printed(RowView("r1", [heat(residual=0.05)]), color_system=None)
 
     def test_completeness_is_never_rounded_up(self):
-        assert [adds_up(residual) for residual in (0.0, 1e-9, 0.000123, 0.05, 0.0501, 12.0, float("nan"))] == [
+        assert [completeness_note(residual) for residual in (0.0, 1e-9, 0.000123, 0.05, 0.0501, 12.0, float("nan"))] == [
             "adds up to 100 %", "adds up to 99.99 %", "adds up to 99.98 %", "adds up to 95.00 %",
             "scores do not add up: off by 5.01 %", "scores do not add up: off by 1,200 %", "",
         ]  # fmt: skip
 
     def test_texts_of_a_pair_have_names_and_methods_are_said_once(self):
-        pair = Heat(
+        pair = HeatMap(
             kind="signed",
             units=[Unit("b", 1.0, 1, (0, 1))],
             texts=[("question", "a b"), ("passage", "b a")],
             method="lime",
         )
-        lines = printed(Section("r1", [pair]), color_system=None).splitlines()
+        lines = printed(RowView("r1", [pair]), color_system=None).splitlines()
         assert [line.split() for line in lines[1:3]] == [
             ["lime", "question", "a", "b"],
             ["passage", "[b", "+1]", "a"],
         ]
 
     def test_few_colours_are_no_colours(self, monkeypatch):
-        row = Section("r1", [heat()])
+        row = RowView("r1", [heat()])
         assert "[great +0.82]" in printed(row, force_terminal=True, color_system="standard")
         assert "[great" not in printed(row, force_terminal=True, color_system="256")
         monkeypatch.setenv("NO_COLOR", "1")
@@ -188,7 +188,7 @@ class TestTerminal:
         image = np.zeros((4, 4, 3), dtype=np.uint8)
         image[..., 0] = 90
         units = [Unit("", 1.0, 0, (0, 0, 2, 2)), Unit("", -1.0, 0, (2, 2, 4, 4)), Unit("", 0.0, 0, (0, 2, 2, 4))]
-        whole = Heat(kind="signed", units=units, image=image, is_image=True)
+        whole = HeatMap(kind="signed", units=units, image=image, is_image=True)
         assert heat_picture(whole, colour=False).plain == "..··\n··..\n"
         drawn = heat_picture(whole)
         assert drawn.plain == "▀▀▀▀\n▀▀▀▀"
@@ -202,12 +202,12 @@ class TestPage:
     def test_everything_that_came_with_the_data_is_escaped(self):
         units = [Unit(EVIL, 1.0, 0, (0, len(EVIL))), Unit(EVIL, 0.5, -1, (0, 0))]
         facts = {"method": EVIL, "target": EVIL, "prediction": EVIL}
-        text = Heat(kind="signed", units=units, texts=[(EVIL, EVIL), (EVIL, EVIL)], **facts)
+        text = HeatMap(kind="signed", units=units, texts=[(EVIL, EVIL), (EVIL, EVIL)], **facts)
         image = np.zeros((2, 2, 3), dtype=np.uint8)
         patch = [Unit(EVIL, 1.0, 0, (0, 0, 2, 2)), units[1]]
-        picture = Heat(kind="magnitude", units=patch, image=image, is_image=True, **facts)
+        picture = HeatMap(kind="magnitude", units=patch, image=image, is_image=True, **facts)
         for heats in ([text], [text, text], [picture], [replace(picture, image=None)]):
-            content = page(EVIL, [Section(EVIL, heats)], lead=EVIL)
+            content = page(EVIL, [RowView(EVIL, heats)], lead=EVIL)
             assert "<script" not in content
             read = Reader(content)
             assert not {tag for tag, _ in read.elements} & {"script", "x"}
@@ -216,13 +216,13 @@ class TestPage:
                 "viewbox",
             }
             assert EVIL in "".join(read.texts)
-            assert "<script" not in fragment([Section(EVIL, heats)], more=EVIL)
+            assert "<script" not in fragment([RowView(EVIL, heats)], more=EVIL)
 
     def test_a_page_asks_nobody_for_anything(self):
         image = np.zeros((2, 2, 1), dtype=np.uint8)
         rows = [
-            Section("a", [heat()]),
-            Section("b", [Heat("binary", [Unit("", 1, 0, (0, 0, 1, 1))], image=image, is_image=True)]),
+            RowView("a", [heat()]),
+            RowView("b", [HeatMap("binary", [Unit("", 1, 0, (0, 0, 1, 1))], image=image, is_image=True)]),
         ]
         content = page("Title", rows)
         assert not re.search(r"https?:|//|url\(|@import|javascript:|\bon\w+=", content)
@@ -233,7 +233,7 @@ class TestPage:
         assert "default-src 'none'" in unescape(content)
 
     def test_the_frame_of_a_page(self):
-        content = page("My title", [Section("r1", [heat()])])
+        content = page("My title", [RowView("r1", [heat()])])
         assert content.startswith("<!doctype html>")
         elements = Reader(content).elements
         assert ("html", {"lang": "en"}) in elements
@@ -245,7 +245,7 @@ class TestPage:
         assert Reader(content).open == []
 
     def test_each_unit_tells_its_score(self):
-        read = Reader(page("t", [Section("r1", [heat(target="yes", prediction="no", residual=0.0031)])]))
+        read = Reader(page("t", [RowView("r1", [heat(target="yes", prediction="no", residual=0.0031)])]))
         spans = [attributes for tag, attributes in read.elements if tag == "span" and "title" in attributes]
         assert spans == [
             {"title": "a: +0"},
@@ -256,7 +256,7 @@ class TestPage:
         assert "a great film" in words  # no gaps, none inserted
         for fact in ("r1", "target yes", "prediction no", "adds up to 99.69 %"):
             assert fact in words
-        assert "adds up" not in page("t", [Section("r1", [heat()])])
+        assert "adds up" not in page("t", [RowView("r1", [heat()])])
 
     def test_classes_of_units_are_defined_in_light_and_dark(self):
         content = page("t", [])
@@ -268,12 +268,12 @@ class TestPage:
 
     def test_units_on_the_same_characters_are_told_together(self):
         same = heat("🙂", scores=(0.1, -0.4), spans=((0, 1), (0, 1)))
-        content = page("t", [Section("r", [same])])
+        content = page("t", [RowView("r", [same])])
         assert '<span class="against10" title="🙂: +0.1, 🙂: -0.4">🙂</span>' in content
 
     def test_control_characters_are_replaced_and_layout_is_kept(self):
         text = "a\x00\x1b\nb\u200dc\u202e\ud800"
-        content = page("t", [Section("r", [heat(text, scores=(), spans=())])])
+        content = page("t", [RowView("r", [heat(text, scores=(), spans=())])])
         replaced = "\N{REPLACEMENT CHARACTER}"
         assert f"a{replaced}{replaced}\nb\u200dc{replaced}{replaced}" in content
         content.encode()
@@ -283,13 +283,13 @@ class TestPage:
             heat(method="lime", target="yes", prediction="yes"),
             heat(method="ig", target="yes", prediction="yes"),
         )
-        assert page("t", [Section("r", [one, two])]).count("target <b>yes") == 1
+        assert page("t", [RowView("r", [one, two])]).count("target <b>yes") == 1
         other = heat(method="ig", target="no", prediction="yes")
-        content = page("t", [Section("r", [one, other])])
+        content = page("t", [RowView("r", [one, other])])
         assert content.count("target <b>yes") == content.count("target <b>no") == 1
 
     def test_long_pages_are_cut_and_say_so(self):
-        rows = [Section(f"row-{number}", [heat()]) for number in range(620)]
+        rows = [RowView(f"row-{number}", [heat()]) for number in range(620)]
         content = page("t", rows)
         assert content.count("<section>") == 500
         assert "row-499<" in content
@@ -302,7 +302,7 @@ class TestPage:
     def test_pictures_are_inside_the_page(self, channels):
         image = np.full((4, 6, channels), 200, dtype=np.uint8)
         units = [Unit("", 1.0, 0, (0, 0, 2, 3)), Unit("", 0.5, 0, (2, 3, 4, 6))]
-        content = page("t", [Section("r", [Heat("magnitude", units, image=image, is_image=True, target="disc")])])
+        content = page("t", [RowView("r", [HeatMap("magnitude", units, image=image, is_image=True, target="disc")])])
         elements = Reader(content).elements
         pictures = [attributes for tag, attributes in elements if tag == "img"]
         assert len(pictures) == 2

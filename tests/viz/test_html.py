@@ -8,7 +8,7 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 import didact
-from didact.viz.html import attributes, environment, readable, script_json, soft
+from didact.viz.html import attributes, environment, replace_control_characters, script_json, soft
 from didact.viz.tables import Cell, Table
 
 EVIL = "<script>alert('x')</script>\"&\x00\u202e"
@@ -34,7 +34,7 @@ def test_a_name_that_is_not_given_is_an_error():
 def test_attributes_and_breaks_are_escaped():
     assert attributes(**{"class": "", "title": EVIL}).startswith(' title="&lt;script&gt;alert(&#39;x')
     assert soft("a_b<b>(c").startswith("a_<wbr>b&lt;b&gt;(<wbr>c")
-    assert readable("a\tb\u200dc\x1b") == "a\tb\u200dc\N{REPLACEMENT CHARACTER}"
+    assert replace_control_characters("a\tb\u200dc\x1b") == "a\tb\u200dc\N{REPLACEMENT CHARACTER}"
 
 
 def test_json_cannot_end_its_element():

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from didact.errors import MissingExtraError, OptionError, ShapeError
 from didact.viz.chart import KINDS
-from didact.viz.mix import MixView
+from didact.viz.weights_chart import WeightsView
 
 EVIL = "</script><b>\"A\" & 'B'</b>\x1b[2J"
-HEADS = MixView(("0.0", "0.1", "0.2", "1.0", "1.1", "1.2"), (0.5, 0.0, 0.25, 0.2496, 0.0, 0.0004), EVIL)
-MEMBERS = MixView(("lime", "saliency", "attention"), (0.25, 0.0, 0.75), EVIL)
+HEADS = WeightsView(("0.0", "0.1", "0.2", "1.0", "1.1", "1.2"), (0.5, 0.0, 0.25, 0.2496, 0.0, 0.0004), EVIL)
+MEMBERS = WeightsView(("lime", "saliency", "attention"), (0.25, 0.0, 0.75), EVIL)
 
 
 def printed(view, **options):
@@ -46,12 +46,12 @@ class Scripts(HTMLParser):
 
 class TestGrid:
     def test_is_found_in_any_order(self):
-        layers, heads, weights = MixView(("5.1", "4.0", "4.1", "5.0"), (0.4, 0.1, 0.2, 0.3)).grid
+        layers, heads, weights = WeightsView(("5.1", "4.0", "4.1", "5.0"), (0.4, 0.1, 0.2, 0.3)).grid
         assert (layers, heads) == ((4, 5), (0, 1))
         np.testing.assert_array_equal(weights, [[0.1, 0.2], [0.3, 0.4]])
 
     def test_numbers_are_not_sorted_as_words(self):
-        heads = MixView(tuple(f"0.{head}" for head in range(12)), tuple(float(head) for head in range(12))).grid
+        heads = WeightsView(tuple(f"0.{head}" for head in range(12)), tuple(float(head) for head in range(12))).grid
         np.testing.assert_array_equal(heads[2], [range(12)])
 
     @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ class TestGrid:
         [("0.0", "0.1", "1.0"), ("0.0", "lime"), ("0", "1"), ("0.0", "0.01"), ("0.0", "0.-1"), ("0.0", "0.²")],
     )
     def test_other_names_are_members(self, names):
-        view = MixView(names, (0.5,) * len(names))
+        view = WeightsView(names, (0.5,) * len(names))
         assert view.grid is None
         assert "head" not in view.text().plain
 
@@ -67,7 +67,7 @@ class TestGrid:
 class TestNumbers:
     def test_active_are_above_zero(self):
         assert (HEADS.active, MEMBERS.active) == (4, 2)
-        assert MixView(("a", "b", "c"), (1e-30, 0.0, -0.5)).active == 1
+        assert WeightsView(("a", "b", "c"), (1e-30, 0.0, -0.5)).active == 1
 
     @pytest.mark.parametrize(
         ("weights", "expected"),
@@ -79,12 +79,12 @@ class TestNumbers:
         ],
     )
     def test_entropy(self, weights, expected):
-        view = MixView(tuple("abcd"[: len(weights)]), weights)
+        view = WeightsView(tuple("abcd"[: len(weights)]), weights)
         assert view.entropy == pytest.approx(expected, abs=1e-12)
 
     def test_the_summary(self):
         assert MEMBERS.summary == "2 of 3 active, entropy 0.56 of at most 1.10"
-        assert "1 of 2 active, 1 below 0," in MixView(("a", "b"), (0.5, -0.5)).summary
+        assert "1 of 2 active, 1 below 0," in WeightsView(("a", "b"), (0.5, -0.5)).summary
 
     @pytest.mark.parametrize(
         ("names", "weights", "error"),
@@ -97,7 +97,7 @@ class TestNumbers:
     )
     def test_what_cannot_be_shown(self, names, weights, error):
         with pytest.raises(error):
-            MixView(names, weights)
+            WeightsView(names, weights)
 
 
 class TestText:
@@ -135,7 +135,7 @@ class TestText:
         assert "38;" not in printed(HEADS, force_terminal=True, color_system="standard")
 
     def test_wide_grids_are_cut_into_bands(self):
-        view = MixView(tuple(f"{layer}.{head}" for layer in range(2) for head in range(16)), (1 / 32,) * 32)
+        view = WeightsView(tuple(f"{layer}.{head}" for layer in range(2) for head in range(16)), (1 / 32,) * 32)
         text = view.text(width=40, colour=False).plain
         table = text.splitlines()[:-1]
         assert max(map(len, table)) <= 40
@@ -143,12 +143,12 @@ class TestText:
         assert text.count("3.1") == 32
 
     def test_long_names_are_cut(self):
-        view = MixView(("x" * 300, "汉" * 300), (0.5, 0.5))
+        view = WeightsView(("x" * 300, "汉" * 300), (0.5, 0.5))
         lines = view.text(width=40, colour=False).split("\n")[:-1]
         assert all(line.cell_len <= 40 and "…" in line.plain for line in lines)
 
     def test_nothing_at_all(self):
-        assert "0 of 2 active, entropy 0.00 of at most 0.69" in printed(MixView(("a", "b"), (0.0, 0.0)))
+        assert "0 of 2 active, entropy 0.00 of at most 0.69" in printed(WeightsView(("a", "b"), (0.0, 0.0)))
 
 
 class TestPicture:
@@ -208,7 +208,7 @@ class TestPicture:
     @pytest.mark.parametrize("weights", [(0.0, 0.0), (0.5, -0.25)])
     @pytest.mark.parametrize("names", [("0.0", "0.1"), ("a", "b")])
     def test_odd_weights_are_drawn(self, names, weights):
-        view = MixView(names, weights)
+        view = WeightsView(names, weights)
         words = list(ElementTree.fromstring(view.picture("svg")).itertext())
         assert any(text.startswith(view.summary) for text in words)
         assert not {"NaN", "undefined", "null"} & set(words)

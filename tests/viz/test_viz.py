@@ -5,9 +5,9 @@ import io
 import numpy as np
 import pytest
 
-from didact.viz.marks import merged, runs
 from didact.viz.progress import Progress
-from didact.viz.terminal import marked, picture
+from didact.viz.terminal import draw_image, highlight
+from didact.viz.text_spans import marked_runs, merge_spans
 
 
 @pytest.mark.parametrize(
@@ -22,26 +22,26 @@ from didact.viz.terminal import marked, picture
     ],
 )
 def test_runs(spans, expected):
-    assert runs("a good film", spans) == expected
+    assert marked_runs("a good film", spans) == expected
 
 
 def test_merged():
-    assert merged([(5, 6), (0, 2), (1, 3)]) == [(0, 3), (5, 6)]
+    assert merge_spans([(5, 6), (0, 2), (1, 3)]) == [(0, 3), (5, 6)]
 
 
 def test_marks_are_brackets_without_colour():
-    assert marked("a good film", [(2, 6)], colour=False).plain == "a [good] film"
-    assert marked("a good film", [(2, 6)]).plain == "a good film"
+    assert highlight("a good film", [(2, 6)], colour=False).plain == "a [good] film"
+    assert highlight("a good film", [(2, 6)]).plain == "a good film"
 
 
 def test_control_characters_never_reach_the_terminal():
-    assert marked("a\x1b[31mb\tc\nd", []).plain == "a\N{REPLACEMENT CHARACTER}[31mb c d"
+    assert highlight("a\x1b[31mb\tc\nd", []).plain == "a\N{REPLACEMENT CHARACTER}[31mb c d"
 
 
 def test_pictures_fade_outside_their_boxes():
     image = np.full((4, 4, 3), 255, dtype=np.uint8)
-    assert picture(image, [(0, 0, 2, 2)], colour=False).plain == "@@··\n····\n"
-    drawn = picture(image, [(0, 0, 2, 2)])
+    assert draw_image(image, [(0, 0, 2, 2)], colour=False).plain == "@@··\n····\n"
+    drawn = draw_image(image, [(0, 0, 2, 2)])
     assert drawn.plain == "▀▀▀▀\n▀▀▀▀\n"
     colours = {str(span.style.color.triplet.hex) for span in drawn.spans}
     assert colours == {"#ffffff", "#555555"}
@@ -91,13 +91,13 @@ class TestProgress:
         monkeypatch.setattr("didact.viz.progress.time.monotonic", lambda: now[0])
         with Progress("explaining", total=1000, shown=False) as progress:
             progress.skip(500)
-            assert progress.left() == ""
+            assert progress.time_left() == ""
             now[0] = 40.0
             progress.advance(1)
-            assert progress.left() == "333 min left"
+            assert progress.time_left() == "333 min left"
             now[0] = 80.0  # and however long ago the last step was
             progress.advance(1)
-            assert progress.left() == "332 min left"
+            assert progress.time_left() == "332 min left"
 
     def test_can_be_silent(self, monkeypatch):
         now = [0.0]

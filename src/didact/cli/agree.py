@@ -29,7 +29,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
     says whether two rankings are alike.
     """
     from didact.evaluation.agree import SINGLE_GROUP, agreements
-    from didact.results.agreement import CAUTION, draw
+    from didact.results.agreement import CAUTION, draw_agreements
 
     has_foreign = _check(config)
     teacher = None if config.model is None else inputs.open_teacher(config)
@@ -45,7 +45,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
         batch_size=config.batch_size or 64, **config.pick("by", "level"),
     )  # fmt: skip
     if config.out is not None:
-        draw(found, config.out, config.each)
+        draw_agreements(found, config.out, config.each)
         echo_stderr(f"The heat map is in {config.out}.")
     _print(found, config.each, as_json=as_json)
     if not as_json:
@@ -56,7 +56,7 @@ def _check(config: AgreeConfig) -> bool:
     """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
     from didact.evaluation.agree import check_measures
     from didact.metrics.agreement import AGREEMENT
-    from didact.results.agreement import check_each, check_picture
+    from didact.results.agreement import check_grouping, check_picture
 
     if config.methods:
         inputs.check_methods(config.methods)
@@ -80,7 +80,7 @@ def _check(config: AgreeConfig) -> bool:
             "--model, --data and --methods with two names or more."
         )
     check_measures(config.measure, by=config.by, level=config.level, has_teacher=has_model)
-    check_each(config.each)
+    check_grouping(config.each)
     if config.out is not None:
         check_picture(config.out, overwrite=config.overwrite)
     return has_foreign

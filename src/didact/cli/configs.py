@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from didact.config import Config, DataOptions, Group, ModelOptions, Option, TrainingOptions
-from didact.field_types import BatchSize, Count, Epochs, Integer, Positive, Seed, Switch, Threads, Word, Words
-from didact.limits import MOST_ROWS
+from didact.field_types import BatchSize, Count, Epochs, Integer, Name, Names, Positive, Seed, Switch, Threads
+from didact.limits import MAX_ROWS
 from didact.registry import parse_spec, split_list
 
 
@@ -29,32 +29,32 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
 
     texts: Annotated[tuple[str, ...], Option(Group.DATA, "TEXT", repeatable=True, is_argument=True)] = ()
     """Texts to explain; two per row for a model of pairs."""
-    model: Annotated[Word, Option(Group.MODEL, "MODEL")]
+    model: Annotated[Name, Option(Group.MODEL, "MODEL")]
     """Folder or hub name of the model (required)."""
-    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """A file, or a name from `didact data list`; with --stream also owner/name on the hub."""
-    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """teach, explain, train, dev, test, all, or a split on the hub (default: all rows of a file, else test)."""
     rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
     """Use only the first N rows."""
-    background: Annotated[Word | None, Option(Group.DATA, "DATA")] = None
+    background: Annotated[Name | None, Option(Group.DATA, "DATA")] = None
     """Background of gradient_shap etc. (default: --data)."""
-    method: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    method: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
     """Names from `didact methods` or learned folders
     (default: lrp, or integrated_gradients)."""
-    target: Annotated[Word | None, Option(Group.METHOD, "TARGET")] = None
+    target: Annotated[Name | None, Option(Group.METHOD, "TARGET")] = None
     """predicted (default), gold, contrast, a class or all."""
-    scale: Annotated[Word | None, Option(Group.METHOD, "SCALE")] = None
+    scale: Annotated[Name | None, Option(Group.METHOD, "SCALE")] = None
     """logit, probability or log_probability."""
-    level: Annotated[Word | None, Option(Group.METHOD, "LEVEL")] = None
+    level: Annotated[Name | None, Option(Group.METHOD, "LEVEL")] = None
     """Score token (default, shown as words) or word; --level token shows the pieces."""
     special: Annotated[Switch | None, Option(Group.METHOD, flag="--special/--no-special")] = None
     """Score special tokens too."""
     absolute: Annotated[Switch | None, Option(Group.METHOD, flag="--absolute/--signed")] = None
     """Drop the signs of scores, or keep them."""
-    normalise: Annotated[Word | None, Option(Group.METHOD, "HOW")] = None
+    normalise: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
     """raw (default), softmax(temperature=1), top(k=0.1)."""
-    preset: Annotated[Word | None, Option(Group.METHOD, "NAME")] = None
+    preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
     """Settings of a paper: pruthi, smat, l2e or neely."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
     """Write the scores to a Parquet file."""
@@ -70,7 +70,7 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
     """Rows per shard with --stream (default: 256)."""
     workers: Annotated[Annotated[int, Integer(0, 10_000)] | None, Option(Group.ADVANCED, "N")] = None
     """Worker processes with --stream (default: 0, none)."""
-    precision: Annotated[Word | None, Option(Group.ADVANCED, "NAME")] = None
+    precision: Annotated[Name | None, Option(Group.ADVANCED, "NAME")] = None
     """single (default), bfloat16 or float16."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
     """CPU threads (per process with --stream, default 1). Another number changes the last digits."""
@@ -90,21 +90,21 @@ class MetricsConfig(DataOptions, ModelOptions):
     """Files of `didact explain`; with --data also others."""
     explanations: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True)] = ()
     """The same as FILE (repeatable)."""
-    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
+    model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Folder or hub name of the model, for faithfulness."""
-    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """Data that were explained, for plausibility."""
-    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """Split of the data, if ids are in several."""
-    metrics: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    metrics: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
     """Comma-separated names (default: all that apply)."""
-    replace: Annotated[Word | None, Option(Group.METHOD, "HOW")] = None
+    replace: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
     """Replace units by mask (default), delete, pad, zero."""
-    preset: Annotated[Word | None, Option(Group.METHOD, "NAME")] = None
+    preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
     """Removal of a paper: eraser (delete), l2e (mask)."""
-    level: Annotated[Word | None, Option(Group.METHOD, "LEVEL")] = None
+    level: Annotated[Name | None, Option(Group.METHOD, "LEVEL")] = None
     """word joins the pieces of words first."""
-    encoder: Annotated[Word | None, Option(Group.METHOD, "MODEL")] = None
+    encoder: Annotated[Name | None, Option(Group.METHOD, "MODEL")] = None
     """Finds similar rows: minilm (default: the model)."""
     control: Annotated[Switch, Option(Group.METHOD, flag="--control/--no-control")] = True
     """Add random scores as a control."""
@@ -121,28 +121,28 @@ class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
 
     files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
     """Files of `didact explain`; with --data also others."""
-    measure: Annotated[Words, Option(Group.STATISTICS, "NAMES", split_list)] = ("kendall",)
+    measure: Annotated[Names, Option(Group.STATISTICS, "NAMES", split_list)] = ("kendall",)
     """kendall (default), spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign,
     or (with --model) prediction(k=0.3, replace=mask)."""
-    by: Annotated[Word, Option(Group.STATISTICS, "WHAT")] = "auto"
+    by: Annotated[Name, Option(Group.STATISTICS, "WHAT")] = "auto"
     """size, signed, or auto (default): by the measure."""
-    level: Annotated[Word | None, Option(Group.STATISTICS, "LEVEL")] = None
+    level: Annotated[Name | None, Option(Group.STATISTICS, "LEVEL")] = None
     """word joins word pieces first; token refuses words."""
-    each: Annotated[Word | None, Option(Group.STATISTICS, "PART")] = None
+    each: Annotated[Name | None, Option(Group.STATISTICS, "PART")] = None
     """Also by task, group (teachers) or length of rows."""
     together: Annotated[Switch, Option(Group.STATISTICS)] = False
     """Compare explanations of different teachers."""
-    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
+    model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Model to explain with --methods, or for prediction."""
-    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """Data to explain, or that foreign files are about."""
-    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """teach, explain, train, dev, test or all (default to explain: all rows of a file, else test)."""
     rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
     """Use only the first N rows."""
-    methods: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    methods: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
     """Explain with these names from `didact methods`."""
-    preset: Annotated[Word | None, Option(Group.METHOD, "NAME")] = None
+    preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
     """Settings of a paper: pruthi, smat, l2e or neely."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
     """Draw the heat map: .png, .svg or .html."""
@@ -153,18 +153,18 @@ class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
 class SanityConfig(DataOptions, ModelOptions):
     """The options of `didact sanity`. They reach `sanity` by the same names."""
 
-    split: Annotated[Word, Option(Group.DATA, "SPLIT")] = "test"
+    split: Annotated[Name, Option(Group.DATA, "SPLIT")] = "test"
     """teach, explain, train, dev or test."""
-    rows: Annotated[Annotated[int, Integer(2, MOST_ROWS)], Option(Group.DATA, "N")] = 100
+    rows: Annotated[Annotated[int, Integer(2, MAX_ROWS)], Option(Group.DATA, "N")] = 100
     """Use only the first N rows."""
     methods: Annotated[
-        Words,
+        Names,
         Option(
             Group.METHOD, "NAMES", split_list, default="gradient_input, integrated_gradients, occlusion, attention_all"
         ),
     ] = ("gradient_input", "integrated_gradients", "occlusion", "attention_all")
     """Names from `didact methods`."""
-    checks: Annotated[Words, Option(Group.METHOD, "NAMES", split_list)] = ()
+    checks: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
     """weights, trivial, labels (default: all but labels)."""
     epochs: Annotated[Epochs | None, Option(Group.ADVANCED, "N")] = None
     """Epochs of the model trained on shuffled labels."""
@@ -175,12 +175,12 @@ class SanityConfig(DataOptions, ModelOptions):
 class CostConfig(DataOptions, ModelOptions):
     """The options of `didact cost`."""
 
-    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
     rows: Annotated[Count, Option(Group.DATA, "N")] = 32
     """Use only the first N rows."""
     methods: Annotated[
-        Words,
+        Names,
         Option(
             Group.METHOD,
             "NAMES",
@@ -200,7 +200,7 @@ class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
 
     data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
     """Seed of planted data."""
-    device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None
+    device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
     """cpu, cuda, mps, or auto (training uses one GPU)."""
     seed: Annotated[Seed, Option(Group.TRAINING, "N")] = 0
     """Seed of rows, weights and order."""
@@ -213,13 +213,13 @@ class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
 class SmatConfig(LearnOptions):
     """The options of `didact learn smat`. They reach `learn_smat` by the same names."""
 
-    family: Annotated[Word, Option(Group.METHOD, "NAME")] = "attention_mix"
+    family: Annotated[Name, Option(Group.METHOD, "NAME")] = "attention_mix"
     """attention_mix (default), gradient_mix or blend."""
     options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012
     """More options of the explainer: normaliser=softmax, members='lime + occlusion', and others."""
-    student: Annotated[Word | None, Option(Group.TRAINING, "NAME")] = None
+    student: Annotated[Name | None, Option(Group.TRAINING, "NAME")] = None
     """architecture/attention (default: by the model's kind)."""
-    base: Annotated[Word | None, Option(Group.TRAINING, "MODEL")] = None
+    base: Annotated[Name | None, Option(Group.TRAINING, "MODEL")] = None
     """Pretrained model that students start from."""
     size: Annotated[Count, Option(Group.TRAINING, "N")] = 500
     """Number of rows to learn from."""
@@ -227,7 +227,7 @@ class SmatConfig(LearnOptions):
     """Epochs of a student."""
     learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
     """Learning rate of a student."""
-    outer: Annotated[Word, Option(Group.TRAINING, "SPLIT")] = "train"
+    outer: Annotated[Name, Option(Group.TRAINING, "SPLIT")] = "train"
     """Rows that judge a step: train or dev."""
     outer_rate: Annotated[float | None, Option(Group.TRAINING, "RATE")] = None
     """Explainer's learning rate (default: 0.04 / its parts)."""
@@ -248,17 +248,17 @@ class SmatConfig(LearnOptions):
 class L2eConfig(LearnOptions):
     """The options of `didact learn l2e`. They reach `learn_l2e` by the same names."""
 
-    imitate: Annotated[Words, Option(Group.METHOD, "NAMES", split_list, default="kernel_shap")] = ("kernel_shap",)
+    imitate: Annotated[Names, Option(Group.METHOD, "NAMES", split_list, default="kernel_shap")] = ("kernel_shap",)
     """Methods, folders or files."""
-    formulation: Annotated[Word, Option(Group.METHOD, "NAME")] = "labelling"
+    formulation: Annotated[Name, Option(Group.METHOD, "NAME")] = "labelling"
     """labelling, ranking or regression."""
-    combine: Annotated[Word, Option(Group.METHOD, "HOW")] = "ranks"
+    combine: Annotated[Name, Option(Group.METHOD, "HOW")] = "ranks"
     """Several methods: ranks (default, mean ranks) or heads."""
-    preset: Annotated[Word, Option(Group.METHOD, "NAME", default="-")] = "default"
+    preset: Annotated[Name, Option(Group.METHOD, "NAME", default="-")] = "default"
     """default, or paper: train as the paper's code does."""
     options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012
     """Of the network: width=256,positions=false,level=word."""
-    size: Annotated[Annotated[int, Integer(2, MOST_ROWS)] | None, Option(Group.TRAINING, "N")] = None
+    size: Annotated[Annotated[int, Integer(2, MAX_ROWS)] | None, Option(Group.TRAINING, "N")] = None
     """Number of rows to learn from (default: all)."""
     initialisations: Annotated[Count, Option(Group.TRAINING, "N")] = 3
     """Networks to train; the best one is saved."""

@@ -10,7 +10,7 @@ from didact.cli.options import Json, configured
 from didact.cli.output import console, print_json, print_table
 from didact.config import DataOptions, Group, Option
 from didact.data import DATASETS
-from didact.field_types import Count, Seed, Word
+from didact.field_types import Count, Name, Seed
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
@@ -27,11 +27,11 @@ app = typer.Typer(
 class ShowConfig(DataOptions):
     """The options of `didact data show`."""
 
-    data: Annotated[Word, Option(Group.DATA, "DATA", is_argument=True)]
+    data: Annotated[Name, Option(Group.DATA, "DATA", is_argument=True)]
     """A file or folder, or a name from `didact data list`."""
     classes: tuple[str, ...] = ()
     """Not on the command line: labels are shown as they are."""
-    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
     rows: Annotated[Count, Option(Group.DATA, "N")] = 5
     """Number of rows to show."""
@@ -87,19 +87,19 @@ def show_rows(rows: "list[Row]", data: "Dataset") -> None:
     """Rows as people read them: id and label, then each text with its rationale marked, or the picture."""
     from rich.text import Text
 
-    from didact.viz.terminal import marked, picture
+    from didact.viz.terminal import draw_image, highlight
 
     out = console()
     colour = out.is_terminal and not out.no_color
     for row in rows:
         out.print(Text.assemble("\n", (row.id, "bold"), "  ", label_text(row, data)))
         if row.image is not None:
-            out.print(picture(row.image, [tuple(box) for box in row.rationale or ()], colour=colour))  # type: ignore[misc]
+            out.print(draw_image(row.image, [tuple(box) for box in row.rationale or ()], colour=colour))  # type: ignore[misc]
         names = data.segments or data.task.segments
         for segment, text in enumerate(row.texts):
             spans = [(span[1], span[2]) for span in row.rationale or () if span[0] == segment]
             before = f"  {names[segment]}: " if len(row.texts) > 1 else "  "
-            out.print(Text.assemble(before, marked(text, spans, colour=colour)), soft_wrap=True)
+            out.print(Text.assemble(before, highlight(text, spans, colour=colour)), soft_wrap=True)
 
 
 def label_text(row: "Row", data: "Dataset") -> str:

@@ -18,8 +18,8 @@ from didact.cli.options import Json, configured
 from didact.cli.output import console, echo_stderr, exit_on_interrupt, print_json
 from didact.config import Group, ModelOptions, Option
 from didact.errors import DidactError, OptionError
-from didact.field_types import Integer, Switch, Threads, Word
-from didact.limits import MOST_WORKERS
+from didact.field_types import Integer, Name, Switch, Threads
+from didact.limits import MAX_WORKERS
 
 if TYPE_CHECKING:
     from didact.cli.demo_steps import DemoSize
@@ -43,19 +43,19 @@ class DemoConfig(ModelOptions):
     """One seed and no intervals: about a minute."""
     full: Annotated[Switch, Option(Group.GENERAL)] = False
     """Eight seeds, more methods and controls: half an hour."""
-    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
+    model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Your own model (folder or hub name); with --data."""
-    device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None
+    device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
     """cpu, cuda, mps, or auto (training uses one GPU)."""
-    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None
+    data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None
     """A file, or a name from `didact data list`."""
-    data_dir: Annotated[Word | None, Option(Group.DATA, "FOLDER")] = None
+    data_dir: Annotated[Name | None, Option(Group.DATA, "FOLDER")] = None
     """Folder with real data (default: $DIDACT_DATA)."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
     """Folder (default: runs/demo; your own: runs/demo-DATA)."""
     seed: Annotated[Annotated[int, Integer(0, 2**24 - 1)], Option(Group.ADVANCED, "N")] = 0
     """Seed of data, teacher and students."""
-    workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
+    workers: Annotated[Annotated[int, Integer(0, MAX_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
     """Workers (default: one per core; 0: in this process)."""
     threads: Threads | None = None
     """Not on the command line: a demo uses one thread per student."""
@@ -262,10 +262,10 @@ def _methods(
 ) -> list[str]:
     """The methods that can explain this model. If one is `required`, an error where there is none."""
     from didact.cli.demo_steps import possible_methods
-    from didact.results.gains import FEW
+    from didact.results.gains import FEW_SEEDS
 
     seeds = "one seed" if size.seeds == 1 else f"{size.seeds} seeds"
-    few = ", which is few" if size.seeds < FEW else ""
+    few = ", which is few" if size.seeds < FEW_SEEDS else ""
     screen.heading(f"Students: which explanations teach? {rows} rows each, {seeds}{few}")
     screen.text(
         f"Every student learns the teacher's answers to the same {rows} rows of a seed. One sees these alone "

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from didact.comparing.statistics import contrast_of, simulability
 from didact.results.comparison import Scores
-from didact.results.run_record import ColumnFacts
+from didact.results.run_record import ColumnInfo
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def columns_above_chance(
     floor: ChanceLevel | None,
     *,
     controls: Sequence[str],
-) -> list[ColumnFacts]:
+) -> list[ColumnInfo]:
     """For every column, whether any of its students beat the floor by their interval.
 
     Students without explanations are judged at 95 %, those of the methods at 95 % for all of them together
@@ -53,21 +53,21 @@ def columns_above_chance(
     return [_judge(scores, student, size, floor, controls) for student, size in columns]
 
 
-def _judge(scores: Scores, student: str, size: int, floor: ChanceLevel | None, controls: Sequence[str]) -> ColumnFacts:
+def _judge(scores: Scores, student: str, size: int, floor: ChanceLevel | None, controls: Sequence[str]) -> ColumnInfo:
     arms = {
         name: list(by_seed.values())
         for (name, own_student, own_size), by_seed in scores.items()
         if (own_student, own_size) == (student, size) and by_seed and (name == "none" or name not in controls)
     }
     if floor is None or not arms:
-        return ColumnFacts(student, size, None)
+        return ColumnInfo(student, size, None)
     if all(_answers_one_class(row, floor) for rows in arms.values() for row in rows):
-        return ColumnFacts(student, size, False, "every student gives one and the same answer to all test rows")
+        return ColumnInfo(student, size, False, "every student gives one and the same answer to all test rows")
     methods = max(len(arms) - ("none" in arms), 1)
     for name, rows in arms.items():
         level = 0.95 if name == "none" else 1 - 0.05 / methods
         if _beats(rows, floor, level):
-            return ColumnFacts(student, size, True)
+            return ColumnInfo(student, size, True)
     best = max(
         float(np.mean([simulability(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values()
     )
@@ -79,7 +79,7 @@ def _judge(scores: Scores, student: str, size: int, floor: ChanceLevel | None, c
             f"students (controls aside) reach {100 * best:.1f} % {what} with the model at best, not above the "
             f"{100 * floor.value:.1f} % of always answering {floor.answer!r} by their interval"
         )
-    return ColumnFacts(student, size, False, reason)
+    return ColumnInfo(student, size, False, reason)
 
 
 def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: ChanceLevel, level: float) -> bool:

@@ -112,7 +112,7 @@ def _request(
     """The config of a call, and the objects beside it."""
     if isinstance(teacher, CompareConfig):
         config, teacher = teacher, None
-    entries: dict[str, object] = {} if config is None else config.given()
+    entries: dict[str, object] = {} if config is None else config.explicit_fields()
     entries |= {name: value for name, value in fields.items() if value is not None}
     if students is not None:
         entries["students"] = students
@@ -126,9 +126,13 @@ def _request(
     objects = Objects(
         None if isinstance(teacher, str | Path) else teacher, None if isinstance(data, str | Path) else data, methods
     )
-    given = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
-    entries |= {name: str(value) for name, (value, instance) in given.items() if value is not None and instance is None}
-    instances = [name for name, (_, instance) in given.items() if instance is not None]
+    explicit_fields = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
+    entries |= {
+        name: str(value)
+        for name, (value, instance) in explicit_fields.items()
+        if value is not None and instance is None
+    }
+    instances = [name for name, (_, instance) in explicit_fields.items() if instance is not None]
     plan = CompareConfig.of(entries, objects=instances)
     return plan.with_fields(**dict.fromkeys(instances)), objects
 

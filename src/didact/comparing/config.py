@@ -32,17 +32,17 @@ from didact.field_types import (
     BatchSize,
     Epochs,
     Integer,
+    Name,
+    Names,
     NotNegative,
     Positive,
     Seed,
     Share,
     Switch,
     Threads,
-    Word,
-    Words,
 )
-from didact.limits import MOST_ROWS, MOST_WORKERS, most_threads, shown
-from didact.registry import Spec, plain, split_list
+from didact.limits import MAX_ROWS, MAX_WORKERS, max_threads, shown
+from didact.registry import Spec, python_number, split_list
 
 if TYPE_CHECKING:
     from didact.students.build import StudentSpec
@@ -57,7 +57,7 @@ SINGLE: Final = "single"
 AUTO: Final = "auto"
 _Space = dict[str, tuple[Any, ...]]
 _STRINGS: Final = WithJsonSchema({"type": "array", "items": {"type": "string"}})
-Rows = Annotated[int, Integer(0, MOST_ROWS)]
+Rows = Annotated[int, Integer(0, MAX_ROWS)]
 
 
 class CompareConfig(DataOptions, ModelOptions):
@@ -95,11 +95,11 @@ class CompareConfig(DataOptions, ModelOptions):
 
     plan: Annotated[Path | None, Option(Group.OUTPUT, "PLAN.toml", is_argument=True)] = None
     """A file with these options; those given here win."""
-    model: Annotated[Word | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
+    model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Folder or hub name of the model, or human."""
-    device: Annotated[Word, Option(Group.MODEL, "DEVICE", default="-")] = "cpu"
+    device: Annotated[Name, Option(Group.MODEL, "DEVICE", default="-")] = "cpu"
     """cpu, cuda, mps, or auto for all GPUs."""
-    data: Annotated[Word | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
+    data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """A file, or a name from `didact data list`."""
     balance: Annotated[Switch | None, Option(Group.DATA, "WHEN", parse_balance)] = None
     """Balance rows by answer: auto (default), yes, no."""
@@ -119,7 +119,7 @@ class CompareConfig(DataOptions, ModelOptions):
     """Rows left out of the table: trivial, human, flattened, matched, sharpened, extra."""
     students: Annotated[tuple[StudentSpec, ...], _STRINGS, Option(Group.TRAINING, "NAMES", split_list)] = ()
     """Like bilstm/multitask,same/attention@sgd."""
-    base: Annotated[Word | None, Option(Group.TRAINING, "MODEL")] = None
+    base: Annotated[Name | None, Option(Group.TRAINING, "MODEL")] = None
     """Pretrained model that students start from."""
     train_sizes: Annotated[
         tuple[int, ...], BeforeValidator(check_train_sizes), Option(Group.TRAINING, "N,N", parse_integers)
@@ -163,15 +163,15 @@ class CompareConfig(DataOptions, ModelOptions):
     """Test rows scored with every other metric."""
     threads: Annotated[Threads, Option(Group.ADVANCED, "N", default="-")] = 1
     """Threads per run (default: 1; changes last digits)."""
-    precision: Annotated[Word, Option(Group.ADVANCED, "NAME", default="-")] = SINGLE
+    precision: Annotated[Name, Option(Group.ADVANCED, "NAME", default="-")] = SINGLE
     """single (default), bfloat16 or float16."""
     recheck: Annotated[Rows | None, Option(Group.ADVANCED, "N")] = None
     """Rows a resumed function is asked again (default: 8)."""
     engine: Annotated[Literal["local", "ray"], Option(Group.ADVANCED, "NAME")] = "local"
     """local, or ray for a cluster."""
-    workers: Annotated[Annotated[int, Integer(0, MOST_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
+    workers: Annotated[Annotated[int, Integer(0, MAX_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
     """Workers (default: one per core; 0: in this process)."""
-    address: Annotated[Word | None, Option(Group.ADVANCED, "HOST:PORT")] = None
+    address: Annotated[Name | None, Option(Group.ADVANCED, "HOST:PORT")] = None
     """Address of the ray cluster, or auto."""
     gpus: Annotated[Positive | None, Option(Group.ADVANCED, "N")] = None
     """GPUs per run with ray and cuda (default: 1)."""
@@ -179,9 +179,9 @@ class CompareConfig(DataOptions, ModelOptions):
     """Local copy of a run that is at a URL."""
     progress: Switch = False
     """Show what is being done, on stderr."""
-    fitted_from: Word | None = None
+    fitted_from: Name | None = None
     """Written by didact: the request that this plan was fitted to."""
-    left_out: Words = ()
+    left_out: Names = ()
     """Written by didact: what had to go to fit the budget."""
 
     @field_validator("explainers", "students", "search_space", "data", "device", "precision", "base", mode="before")
@@ -190,7 +190,7 @@ class CompareConfig(DataOptions, ModelOptions):
         from didact.comparing.config_checks import CHECKS  # loads torch
 
         try:
-            return CHECKS[str(info.field_name)](plain(value), info.data)
+            return CHECKS[str(info.field_name)](python_number(value), info.data)
         except PlanError:
             raise
         except DidactError as error:  # as pydantic collects them
@@ -199,19 +199,21 @@ class CompareConfig(DataOptions, ModelOptions):
     @field_validator("workers", mode="after")
     @classmethod
     def _workers(cls, value: int | None, info: Any) -> int | None:
-        return Integer(0, most_threads())(value) if value is not None and info.data.get("engine") != "ray" else value
+        return Integer(0, max_threads())(value) if value is not None and info.data.get("engine") != "ray" else value
 
     @classmethod
-    def current(cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True) -> dict[str, object]:
+    def current_entries(
+        cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True
+    ) -> dict[str, object]:
         """The entries with those of the file `plan` and of the table `training`; what is given beside them wins."""
-        fields = super().current(cls._flat(entries, faults), faults, warns=warns)
+        fields = super().current_entries(cls._flat(entries, faults), faults, warns=warns)
         path = fields.pop("plan", None)
         if path is None:
             return fields
         if not isinstance(path, str | Path):
             raise OptionError(f"plan must be the path of a TOML file, got {shown(path)}.")
         written = read_plan(Path(path), trust_remote_code=fields.get(TRUST) is True)
-        return super().current(cls._flat(written, faults), faults, warns=warns) | fields
+        return super().current_entries(cls._flat(written, faults), faults, warns=warns) | fields
 
     @classmethod
     def _flat(cls, entries: Mapping[str, object], faults: list[str]) -> dict[str, object]:

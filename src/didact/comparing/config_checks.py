@@ -14,13 +14,13 @@ from didact.errors import DidactError, OptionError, PlanError
 from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import build_explainer, knows_option
 from didact.explaining.method_options import split_options
-from didact.field_types import check_word, each
+from didact.field_types import check_list, check_name
 from didact.learned.smat_spec import is_learner, parse_learner
 from didact.learning.student_objects import DEFAULT, as_student_spec, is_student
 from didact.models import MODELS
 from didact.models.accelerate_hooks import AUTO
 from didact.models.load import parse_device
-from didact.registry import Spec, checked_options, parse_spec, unknown
+from didact.registry import Spec, checked_options, parse_spec, unknown_name_message
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, strategy_options
 
@@ -53,7 +53,7 @@ def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
             raise OptionError(f"an explainer is written as its name, not {value!r}.")
         return "none" if value.strip() == "none" else check_method(value)
 
-    return each(values, check, "explainers")
+    return check_list(values, check, "explainers")
 
 
 def _student(value: Any) -> StudentSpec:
@@ -61,7 +61,7 @@ def _student(value: Any) -> StudentSpec:
     build_strategy(student.strategy)
     name = student.architecture.partition("(")[0].strip()
     if "(" in student.architecture and name not in MODELS:
-        raise OptionError(unknown("architecture with options", name, [*MODELS]))
+        raise OptionError(unknown_name_message("architecture with options", name, [*MODELS]))
     if "(" in student.architecture:
         spec = parse_spec(student.architecture)
         options = {option: value for option, value in spec.options.items() if option != "patch"}  # of images
@@ -70,7 +70,7 @@ def _student(value: Any) -> StudentSpec:
 
 
 def _students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
-    students = each([values] if is_student(values) else values, _student, "students")
+    students = check_list([values] if is_student(values) else values, _student, "students")
     if not students:
         raise OptionError("name at least one, e.g. same/attention.")
     return students
@@ -90,7 +90,7 @@ def _search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any
     taken = [strategy_options(student.strategy) for student in fields.get("students", ())]
     for name, choices in values.items():
         if name not in known:
-            faults.append(unknown("option of a strategy", name, sorted(known)))
+            faults.append(unknown_name_message("option of a strategy", name, sorted(known)))
         elif isinstance(choices, str) or not isinstance(choices, Sequence) or not choices:
             faults.append(f"{name} needs a list of values to try, not {choices!r}.")
         elif taken and not any(name in options for options in taken):
@@ -116,25 +116,27 @@ def _bad_choice(name: str, value: Any) -> list[str]:
 
 
 def _data(value: Any, _: Mapping[str, Any]) -> str:
-    name = check_word(value)
+    name = check_name(value)
     if name.partition("(")[0].strip() in DATASETS:
         spec = parse_spec(name)
         checked_options(spec.options, DATASETS.load(spec.name), of=spec.name)
     elif not Path(name).exists() and Path(name).suffix:
         raise OptionError(f"There is no file or folder {name!r}.")
     elif not Path(name).exists():
-        raise OptionError(f"{unknown('data set', name, list(DATASETS))} No file or folder of that name exists either.")
+        raise OptionError(
+            f"{unknown_name_message('data set', name, list(DATASETS))} No file or folder of that name exists either."
+        )
     return name
 
 
 def _device(value: Any, _: Mapping[str, Any]) -> str:
     """A device by name, or all there are. Whether it is here is checked when the work begins."""
-    name = check_word(str(value) if isinstance(value, torch.device) else value)
+    name = check_name(str(value) if isinstance(value, torch.device) else value)
     return name if name == AUTO else str(parse_device(name))
 
 
 def _precision(value: Any, fields: Mapping[str, Any]) -> str:
-    precision = check_precision(check_word(value))
+    precision = check_precision(check_name(value))
     learned = [name for name in fields.get("explainers", ()) if is_learner(name)]
     if learned and precision != SINGLE:
         raise OptionError(f"{', '.join(learned)} is learned through second derivatives, in single alone.")
@@ -143,7 +145,7 @@ def _precision(value: Any, fields: Mapping[str, Any]) -> str:
 
 def _base(value: Any, fields: Mapping[str, Any]) -> str:
     """A base that some student starts from. Which student is the default is known with the teacher."""
-    base = check_word(value)
+    base = check_name(value)
     architectures = sorted({student.architecture for student in fields.get("students", ())})
     if not architectures or any(name in ("same", DEFAULT) or "embeddings" in name for name in architectures):
         return base

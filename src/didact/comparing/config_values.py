@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError, RequestError
-from didact.field_types import Integer, check_seed, each
-from didact.limits import MOST_ROWS, MOST_SEEDS, shown
-from didact.registry import parse_spec, plain, split_list, unknown
+from didact.field_types import Integer, check_list, check_seed
+from didact.limits import MAX_ROWS, MAX_SEEDS, shown
+from didact.registry import parse_spec, python_number, split_list, unknown_name_message
 
 # Rows that stand in a table by themselves.
 SKIPPABLE: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
@@ -64,17 +64,17 @@ def _some(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
 
 
 def check_train_sizes(values: Any) -> tuple[int, ...]:
-    values = [values] if isinstance(plain(values), int) else values
-    return tuple(sorted(_some(each(values, Integer(1, MOST_ROWS), "sizes"), "size")))
+    values = [values] if isinstance(python_number(values), int) else values
+    return tuple(sorted(_some(check_list(values, Integer(1, MAX_ROWS), "sizes"), "size")))
 
 
 def check_seeds(values: Any) -> tuple[int, ...]:
-    values = plain(values)
+    values = python_number(values)
     if isinstance(values, int) and not isinstance(values, bool):
-        return tuple(range(Integer(1, MOST_SEEDS)(values)))
-    if isinstance(values, list | tuple) and len(values) > MOST_SEEDS:
-        raise OptionError(f"at most {MOST_SEEDS:,} seeds are possible, got {len(values):,}.")
-    return _some(each(values, check_seed, "seeds"), "seed")
+        return tuple(range(Integer(1, MAX_SEEDS)(values)))
+    if isinstance(values, list | tuple) and len(values) > MAX_SEEDS:
+        raise OptionError(f"at most {MAX_SEEDS:,} seeds are possible, got {len(values):,}.")
+    return _some(check_list(values, check_seed, "seeds"), "seed")
 
 
 def check_temperatures(values: Any) -> tuple[float, ...]:
@@ -83,27 +83,27 @@ def check_temperatures(values: Any) -> tuple[float, ...]:
             raise OptionError(f"a temperature is a number above 0, not {shown(value)}.")
         return float(value)
 
-    return _some(each(values, check, "temperatures"), "temperature")
+    return _some(check_list(values, check, "temperatures"), "temperature")
 
 
 def check_skip_controls(values: Any) -> tuple[str, ...]:
     def check(value: Any) -> str:
         if value not in SKIPPABLE:
-            raise OptionError(unknown("row that can be left out", str(value), list(SKIPPABLE)))
+            raise OptionError(unknown_name_message("row that can be left out", str(value), list(SKIPPABLE)))
         return str(value)
 
-    return each(values, check, "rows")
+    return check_list(values, check, "rows")
 
 
 def check_test_rows(value: Any) -> int:
-    if plain(value) == 1 and not isinstance(value, bool):
+    if python_number(value) == 1 and not isinstance(value, bool):
         raise OptionError("one test row gives no interval: choose at least 2, or 0 for all.")
-    return Integer(0, MOST_ROWS)(value)
+    return Integer(0, MAX_ROWS)(value)
 
 
 def check_budget(value: Any) -> float:
     """Seconds from `20m`, `2h`, `90s`, or a number of seconds."""
-    value = plain(value)
+    value = python_number(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     else:

@@ -32,8 +32,8 @@ from didact.registry import parse_spec
 from didact.results.agreement import Agreement
 from didact.results.evaluation import MetricTable
 from didact.results.explanations import Explanations
-from didact.results.measured import Cost, Measured, MeasuredMethod, MeasuredRow, SkippedMethod
-from didact.viz.png import png_of
+from didact.results.measured import Cost, MeasuredMethod, MeasuredRow, Measurements, SkippedMethod
+from didact.viz.png import encode_png
 from didact.viz.progress import Progress
 
 VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
@@ -59,7 +59,7 @@ class MethodEvaluation:
     notes: list[str] = field(default_factory=list)
     skipped: list[SkippedMethod] = field(default_factory=list)
 
-    def done(self, rows: int) -> Measured:
+    def done(self, rows: int) -> Measurements:
         """Measure so many rows; what an earlier call measured of the same is read again."""
         chosen = _rows(self.setup, rows)
         places = {row: place for place, row in enumerate(self.labelled.outputs.ids)}
@@ -82,7 +82,7 @@ class MethodEvaluation:
             return stored
         matrices = self._agreement(maps)
         classes = self.setup.teacher.classes
-        measured = Measured(
+        measured = Measurements(
             split="test",
             task=self.setup.data.task.name,
             rows=tuple(self._told(chosen, outputs, matrices)),
@@ -155,7 +155,7 @@ class MethodEvaluation:
         if row.image is None:
             return None
         name = f"{_FOLDER}/pictures/{place}.png"
-        write_bytes(ensure_parent(self.folder / name), png_of(row.image))
+        write_bytes(ensure_parent(self.folder / name), encode_png(row.image))
         return name
 
     def _metrics(self, maps: Mapping[str, Explanations]) -> MetricTable:
@@ -222,10 +222,10 @@ def versions() -> dict[str, object]:
     return {"version": VERSION, "metrics": metrics, "agreement": measures}
 
 
-def load_measured(folder: Path) -> Measured | None:
+def load_measured(folder: Path) -> Measurements | None:
     """What was measured in a run; None if nothing was, or it cannot be read."""
     try:
-        return Measured.load(folder)
+        return Measurements.load(folder)
     except RecordError:
         return None
 

@@ -20,7 +20,7 @@ from didact.files.store import Store
 from didact.learned.smat_spec import Learner
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
-from didact.results.temperature import matching_temperature, mean_entropy, tempered
+from didact.results.temperature import apply_temperature, matching_temperature, mean_entropy
 from didact.results.training_record import TrainingRecord
 
 EXPLANATIONS_FOLDER = "explanations"
@@ -152,8 +152,8 @@ def _derived(compared: ComparedMethod, learned: ComponentMix, parts: ComponentSc
         return explanations
     static = combine_components(compared.learner.static(parts.names), parts)
     if compared.role is Role.FLATTENED:
-        return tempered(explanations, matching_temperature(explanations, mean_entropy(static)))
-    return tempered(static, matching_temperature(static, mean_entropy(explanations)))
+        return apply_temperature(explanations, matching_temperature(explanations, mean_entropy(static)))
+    return apply_temperature(static, matching_temperature(static, mean_entropy(explanations)))
 
 
 def learned_explainers(setup: Setup, runs: Sequence[Cell], store: Store) -> dict[str, ComponentMix]:

@@ -11,7 +11,7 @@ from didact.comparing.costs import Costs
 from didact.comparing.evaluation import TIMED_ROWS
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
-from didact.results.text_table import text_of
+from didact.results.text_table import render_text
 from didact.students.build import strategy_options
 
 EXPLAINING: Final = "explaining: "  # before the label of a method
@@ -69,7 +69,7 @@ class Forecast:
         table.add_column("time", Text(format_duration(self.seconds)), justify="right")
         for stage in self.stages:
             table.add_row(Text(stage.name), Text(f"{stage.count:,} {stage.unit}"), Text(format_duration(stage.seconds)))
-        return "\n".join([*self.summary, text_of(table), *self.remarks()])
+        return "\n".join([*self.summary, render_text(table), *self.remarks()])
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""

@@ -145,7 +145,7 @@ class _Builder:
             identity["learner"] = {**learner.facts(), "parts": components.key}
         if method.role is Role.EXTRA:
             identity["extra"] = True
-        if code := STRATEGIES.local_codes(strategy.name):
+        if code := STRATEGIES.local_source_hashes(strategy.name):
             identity["code"] = code
         return Cell(
             key=key_of(identity),

@@ -173,8 +173,8 @@ def _stored(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | 
         return None
     try:
         entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
-        current = CompareConfig.current(entries, [], warns=False)  # an older didact wrote other names
-        known = CompareConfig.of(current, objects=("model", "data"))
+        current_entries = CompareConfig.current_entries(entries, [], warns=False)  # an older didact wrote other names
+        known = CompareConfig.of(current_entries, objects=("model", "data"))
     except DidactError:
         return None
     return known.with_fields(trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None

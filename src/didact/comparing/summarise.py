@@ -20,8 +20,8 @@ from didact.files.store import Store
 from didact.files.table_io import Table, write_table
 from didact.results.comparison import Comparison
 from didact.results.documents import plain
-from didact.results.gains import FailedRun, GainRow, LearnedMix
-from didact.results.run_record import RunFacts
+from didact.results.gains import FailedRun, GainRow, LearnedWeights
+from didact.results.run_record import RunInfo
 from didact.results.training_record import TrainingRecord
 
 RESULTS: Final = "results.parquet"
@@ -111,10 +111,10 @@ def summarise(finished: CellResults, folder: Path, plan: str) -> Comparison:
     )
 
 
-def _about(finished: CellResults) -> RunFacts:
+def _about(finished: CellResults) -> RunInfo:
     """What the comparison is of."""
     setup, config = finished.setup, finished.setup.config
-    return RunFacts(
+    return RunInfo(
         didact=__version__,
         torch=torch.__version__,
         teacher=setup.teacher.name,
@@ -153,9 +153,9 @@ def _failed(finished: CellResults) -> list[FailedRun]:
     ]
 
 
-def _learned(finished: CellResults) -> list[LearnedMix]:
+def _learned(finished: CellResults) -> list[LearnedWeights]:
     return [
-        LearnedMix.of(mix, run.learner, run.student, run.size, run.seed)
+        LearnedWeights.of(mix, run.learner, run.student, run.size, run.seed)
         for run in finished.runs
         if run.learner is not None and (mix := finished.records[run.key].learned) is not None
     ]

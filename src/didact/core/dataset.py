@@ -10,7 +10,7 @@ from didact.core.row import Row, fingerprint_of
 from didact.core.task import Task
 from didact.core.teacher import Teacher
 from didact.errors import UnknownNameError, UnsupportedError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 SPLITS: Final = ("teach", "explain", "train", "dev", "test")
 ALL: Final = "all"  # the rows of a source without splits, in its order
@@ -92,7 +92,7 @@ class Dataset(Mapping[str, Split]):
         except KeyError:
             known = [*self.splits, *([] if self.all_rows is None else [ALL])]
             why = f" {self.no_splits_reason}" if self.no_splits_reason else ""
-            raise UnknownNameError(unknown(f"split of {self.name}", name, known) + why) from None
+            raise UnknownNameError(unknown_name_message(f"split of {self.name}", name, known) + why) from None
 
     def get(self, name: str, default: Any = None, /) -> Any:  # Mapping's own expects a KeyError
         if name not in self:

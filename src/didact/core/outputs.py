@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from didact.core.row import Span
 from didact.core.tasks.base import Task
 from didact.errors import ShapeError
-from didact.viz.marks import percent
+from didact.viz.text_spans import percent
 
 _SHOWN = 10  # rows that `print` shows
 

@@ -14,7 +14,7 @@ from didact.core.row import Row
 from didact.core.target import Scale, Target
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import DataError, OptionError, UnknownNameError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 TARGETS: Final = ("predicted", "gold", "contrast")
 ALL: Final = "all"  # every class in one call: `explain` takes it apart
@@ -112,7 +112,7 @@ def _class(teacher: Teacher, asked: str | int) -> int:
                 f"target={teacher.classes[index]!r}."
             )
         return index
-    raise UnknownNameError(unknown("target or class", str(asked), [*TARGETS, *teacher.classes]))
+    raise UnknownNameError(unknown_name_message("target or class", str(asked), [*TARGETS, *teacher.classes]))
 
 
 def target_names(teacher: Teacher, rows: Sequence[Row], batch: Batch, target: Target) -> list[str]:

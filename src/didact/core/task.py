@@ -9,7 +9,7 @@ from didact.core.tasks.image import IMAGE as IMAGE
 from didact.core.tasks.reading import READING as READING
 from didact.core.tasks.regression import REGRESSION as REGRESSION
 from didact.errors import UnknownNameError, UnsupportedError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 TASKS: Final[dict[str, Task]] = {task.name: task for task in (CLASSIFICATION, PAIR, REGRESSION, READING, IMAGE)}
 
@@ -27,4 +27,4 @@ def task_named(name: str) -> Task:
     plain = name.replace("-", "_").replace("multilabel", "multi_label").removesuffix("_classification_multi")
     if plain in _NOT_YET:
         raise UnsupportedError(f"Task {name!r} is not supported: {_NOT_YET[plain]}. Supported: {', '.join(TASKS)}.")
-    raise UnknownNameError(unknown("task", name, TASKS))
+    raise UnknownNameError(unknown_name_message("task", name, TASKS))

@@ -20,7 +20,7 @@ from didact.data.rows import read_rows
 from didact.data.sources import KNOWN, WHOLE, tables_of
 from didact.errors import DataError, OptionError
 from didact.files.paths import kind_at, shorten_path
-from didact.registry import Spec, checked_options, parse_spec, unknown
+from didact.registry import Spec, checked_options, parse_spec, unknown_name_message
 
 _LOG = logging.getLogger(__name__)
 
@@ -144,6 +144,6 @@ def _nothing_there(source: str) -> DataError:
         f"{source!r} is neither a file or folder that exists, nor the name of a data set.",
         [
             f"As a path: nothing is there. Files end in {', '.join(ENDINGS)}.",
-            f"As a name: {unknown('data set', source.partition('(')[0].strip(), list(DATASETS))}",
+            f"As a name: {unknown_name_message('data set', source.partition('(')[0].strip(), list(DATASETS))}",
         ],
     )

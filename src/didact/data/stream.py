@@ -22,7 +22,7 @@ from didact.data.rows import read_rows
 from didact.data.table import Record, Table
 from didact.errors import DataError, MissingExtraError, OptionError
 from didact.files.paths import check_readable, kind_at, shorten_path
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 _LOG = logging.getLogger(__name__)
 _STREAMED: Final = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson")
@@ -135,7 +135,7 @@ def check_streamable(source: Any) -> None:
     if isinstance(source, Path) or name.lower().endswith(_ENDINGS) or is_nested or name.startswith("."):
         raise DataError(f"There is no file {name}. Files that can be streamed: {', '.join(_STREAMED)}.")
     if not _HUB.fullmatch(name):
-        known = unknown("data set", name.partition("(")[0].strip(), list(DATASETS))
+        known = unknown_name_message("data set", name.partition("(")[0].strip(), list(DATASETS))
         raise DataError(
             f"{name!r} cannot be streamed: it is no file ({', '.join(_STREAMED)}) and no name on the hub (owner/name). "
             f"{known}"

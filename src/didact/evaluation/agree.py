@@ -16,7 +16,7 @@ from didact.metrics.agreement import AGREEMENT, agreement, missing_teacher_messa
 from didact.registry import Spec
 from didact.results.agreement import Agreement
 from didact.results.explanations import Explanations
-from didact.results.explanations_parquet import is_ours
+from didact.results.explanations_parquet import is_explanations_parquet
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.probe import Probe
@@ -119,7 +119,7 @@ def check_measures(
 
 def _opened(given: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any], list[str]]:
     """The sets, files of other tools among them, and what must be told of these. Only they need data, or torch."""
-    if all(isinstance(one, Explanations) or is_ours(Path(one)) for one in given):
+    if all(isinstance(one, Explanations) or is_explanations_parquet(Path(one)) for one in given):
         return given, []
     from didact.data.load import load_data
     from didact.explaining.read_explanations import open_sets

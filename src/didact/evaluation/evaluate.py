@@ -24,8 +24,8 @@ from didact.explaining.read_explanations import open_sets
 from didact.metrics import METRICS
 from didact.metrics.probe import PRESETS
 from didact.models.load import load_teacher
-from didact.option_types import check_types, renamed_option
-from didact.registry import checked_options, parse_spec, unknown
+from didact.option_types import check_option_types, renamed_option
+from didact.registry import checked_options, parse_spec, unknown_name_message
 from didact.results.evaluation import Evaluation
 from didact.results.explanations import Explanations
 
@@ -100,7 +100,7 @@ def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, object]:
             spec = parse_spec(one)
             made = METRICS.load(spec.name)
             options = checked_options(spec.options, made, of=spec.name)
-            check_types(options, made, of=spec.name)
+            check_option_types(options, made, of=spec.name)
             found[str(spec)] = METRICS.build(spec.name, options)
         else:
             found[_own_name(one, found)] = one
@@ -126,7 +126,7 @@ def _replacement(replace: str | None, preset: str | None) -> str:
     if preset is None:
         return replace or DEFAULT
     if preset not in PRESETS:
-        raise OptionError(unknown("preset of removal", preset, list(PRESETS)))
+        raise OptionError(unknown_name_message("preset of removal", preset, list(PRESETS)))
     if replace not in (None, PRESETS[preset]):
         raise OptionError(
             f"Preset {preset!r} means replace={PRESETS[preset]}, and replace={replace} was asked for, too."

@@ -15,8 +15,8 @@ from didact.core.target import Target
 from didact.core.teacher import Predictor, Teacher
 from didact.errors import OptionError
 from didact.explainers import EXPLAINERS, is_learned
-from didact.option_types import check_types, renamed_option
-from didact.registry import checked_options, parse_spec, plain
+from didact.option_types import check_option_types, renamed_option
+from didact.registry import checked_options, parse_spec, python_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +59,10 @@ def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any
         spec = parse_spec(method)
         kind = EXPLAINERS.load(spec.name)
         given = checked_options(with_current_names(spec.name, dict(spec.options) | options), kind, of=repr(spec.name))
-        given = {name: plain(value) for name, value in given.items()}
-        check_types(given, kind, of=repr(spec.name))
+        given = {name: python_number(value) for name, value in given.items()}
+        check_option_types(given, kind, of=repr(spec.name))
         defaults = {name: one.default for name, one in _options_of(kind).items()}
-        is_reproducible = not EXPLAINERS.local_codes(spec.name, *given.values())
+        is_reproducible = not EXPLAINERS.local_source_hashes(spec.name, *given.values())
         built = EXPLAINERS.build(spec.name, given)
         explainer = built if isinstance(built, Explainer) else FunctionExplainer(built)
         return ResolvedMethod(explainer, spec.name, defaults | given, is_reproducible)
@@ -75,7 +75,7 @@ def build_explainer(method: str | Explainer | Callable[..., Any], **options: Any
         return ResolvedMethod(FunctionExplainer(method), _name(method), {}, is_reproducible=False)
     if isinstance(method, LearnedExplainer):  # what it learned is known, and with it what decides its scores
         learned = {"weights": fingerprint_of_weights(method)} if method.is_ready else {}
-        is_reproducible = not EXPLAINERS.local_codes(*method.options.values())
+        is_reproducible = not EXPLAINERS.local_source_hashes(*method.options.values())
         return ResolvedMethod(method, _name(method), method.options | learned, is_reproducible)
     own = {name: getattr(method, name, None) for name in _options_of(type(method))}
     shown = {name: value for name, value in own.items() if isinstance(value, int | float | str)}

@@ -12,7 +12,7 @@ from didact.explainers.learned import fingerprint_of_weights, name_of
 from didact.explainers.mix import FLOOR, ComponentMix
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
-from didact.results.ragged import row_of_units, share_rows, softmax_rows
+from didact.results.ragged import normalise_rows, row_of_units, softmax_rows
 
 
 def combine_components(explainer: ComponentMix, parts: ComponentScores) -> Explanations:
@@ -40,7 +40,7 @@ def stack_members(members: Sequence[tuple[str, Explanations]]) -> ComponentScore
             size = _over_pieces(name, size, maps, units)
         elif maps.ids != units.ids:
             raise ShapeError(f"The members of a blend must explain the same rows; {name!r} explains others.")
-        columns.append(np.log(np.maximum(share_rows(size, units.bounds), FLOOR * even)))
+        columns.append(np.log(np.maximum(normalise_rows(size, units.bounds), FLOOR * even)))
     values = np.stack(columns, 1).astype(np.float32)
     return ComponentScores(units, tuple(name for name, _ in members), values)
 

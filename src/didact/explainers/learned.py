@@ -20,7 +20,7 @@ from didact.files.atomic import atomic_folder, write_text
 from didact.files.checksummed import check_tensors, read_json, write_json, write_tensors
 from didact.files.paths import check_readable, kind_at, shorten_path
 from didact.files.store import canonical_json
-from didact.option_types import check_types
+from didact.option_types import check_option_types
 from didact.registry import checked_options
 
 _FORMAT: Final = 1
@@ -166,7 +166,7 @@ def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: st
         if not (isinstance(kind, type) and issubclass(kind, LearnedExplainer)):
             raise OptionError(f"{config['explainer']!r} in {source!r} is no explainer that can be learned.")
         options = checked_options(config["options"], kind, of=repr(config["explainer"]))
-        check_types(options, kind, of=repr(config["explainer"]))
+        check_option_types(options, kind, of=repr(config["explainer"]))
         found: LearnedExplainer = kind(**options)
         found.put_back(config, state)
         found.learned = dict(config["learned"])

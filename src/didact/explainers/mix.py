@@ -23,7 +23,7 @@ from didact.explainers.attention import check_temperature, mean_logits
 from didact.explainers.autograd import frozen
 from didact.explainers.learned import LearnedExplainer
 from didact.registry import parse_spec, split_list
-from didact.viz.mix import MixView
+from didact.viz.weights_chart import WeightsView
 
 # A unit that a part gives nothing keeps this share of an even part, so that its logarithm is a number.
 FLOOR: Final = 1e-3
@@ -111,9 +111,9 @@ class ComponentMix(LearnedExplainer):
         """How much each part counts."""
         return NORMALISERS[self.normaliser](self.coefficients)
 
-    def view(self, title: str = "") -> MixView:
+    def view(self, title: str = "") -> WeightsView:
         """The weights, for people: `explainer.view().show()`, or a picture of them."""
-        return MixView(self.names, tuple(self.weights.detach().cpu().double().tolist()), title)
+        return WeightsView(self.names, tuple(self.weights.detach().cpu().double().tolist()), title)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 

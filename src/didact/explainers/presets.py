@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from didact.errors import OptionError, UnknownNameError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 
 @dataclass(frozen=True)
@@ -69,4 +69,4 @@ def get_preset(name: str) -> Preset:
     try:
         return PRESETS[name]
     except KeyError:
-        raise UnknownNameError(unknown("preset", name, PRESETS)) from None
+        raise UnknownNameError(unknown_name_message("preset", name, PRESETS)) from None

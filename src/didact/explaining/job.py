@@ -31,7 +31,7 @@ from didact.explaining.method_options import CommonOptions, resolve_method
 from didact.explaining.to_columns import BatchAnswers, batch_to_columns
 from didact.results.explanations import Explanations
 from didact.results.origin import check_same_origin
-from didact.results.transforms import absolute_of, normalised
+from didact.results.transforms import absolute_scores, normalise_scores
 from didact.viz.progress import Progress
 
 SHARD_ROWS: Final = 256  # rows that are kept together, at most: what a killed run loses
@@ -181,8 +181,8 @@ class ExplainJob:
         if self.common.level == "word":
             explanations = explanations.words()
         if self.common.absolute:
-            explanations = absolute_of(explanations)
-        return normalised(explanations, self.common.normalise)
+            explanations = absolute_scores(explanations)
+        return normalise_scores(explanations, self.common.normalise)
 
     def _prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         if isinstance(self.method.explainer, Explainer) and not self._is_prepared:

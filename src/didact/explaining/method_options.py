@@ -14,8 +14,8 @@ from didact.explainers import EXPLAINERS, is_learned
 from didact.explainers.build import ResolvedMethod, build_explainer, knows_option, with_current_names
 from didact.explainers.learned import load_explainer
 from didact.explainers.presets import get_preset
-from didact.option_types import check_types
-from didact.registry import parse_spec, plain
+from didact.option_types import check_option_types
+from didact.registry import parse_spec, python_number
 from didact.results.transforms import parse_normalisation
 
 
@@ -44,7 +44,7 @@ COMMON: Final = tuple(field.name for field in fields(CommonOptions))
 def split_options(options: Mapping[str, Any]) -> tuple[CommonOptions, dict[str, Any]]:
     """The options that every method shares, and those of one method."""
     common = {name: value for name, value in options.items() if name in COMMON}
-    check_types(common, CommonOptions, of="every method")
+    check_option_types(common, CommonOptions, of="every method")
     return CommonOptions(**common), {name: value for name, value in options.items() if name not in COMMON}
 
 
@@ -58,9 +58,9 @@ def resolve_method(
     seed: int | None = None,
 ) -> tuple[CommonOptions, ResolvedMethod]:
     """Options sorted into those common to all and the method's own; unknown ones are refused."""
-    shared = {"batch_size": plain(batch_size), "seed": plain(seed)}
+    shared = {"batch_size": python_number(batch_size), "seed": python_number(seed)}
     shared = {name: value for name, value in shared.items() if value is not None}
-    given = {name: plain(value) for name, value in options.items()}
+    given = {name: python_number(value) for name, value in options.items()}
     if is_learned(method):
         method = load_explainer(str(method))
     if isinstance(method, str):
@@ -82,7 +82,7 @@ def resolve_method(
     if isinstance(method, str):
         wanted = {"level": common.level} | shared
         given = {name: value for name, value in wanted.items() if knows_option(method, name)} | given
-    check_types(shared, resolve_method, of="explain")
+    check_option_types(shared, resolve_method, of="explain")
     return common, build_explainer(method, **given)
 
 

@@ -20,10 +20,10 @@ from didact.importers import FORMATS
 from didact.importers.align_rows import AlignedRows, align_rows
 from didact.importers.detect import detect_format, is_scores_only
 from didact.importers.parsed import ImportOptions
-from didact.registry import checked_options, parse_spec, plain, unknown
+from didact.registry import checked_options, parse_spec, python_number, unknown_name_message
 from didact.results.explanations import Explanations
 from didact.results.explanations_checks import KINDS
-from didact.results.explanations_parquet import is_ours
+from didact.results.explanations_parquet import is_explanations_parquet
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,20 +71,20 @@ def _brought(
     task: str | None = None,
     teacher: Predictor | None = None,
 ) -> Explanations:
-    target = plain(target)
+    target = python_number(target)
     if target is not None and (isinstance(target, bool) or not isinstance(target, str | int)):
         raise OptionError(f"target must be the name or the number of a class or step, not {target!r}.")
     if teacher is not None and not isinstance(teacher, Predictor):
         raise OptionError(f"teacher must be a teacher, as didact.load_teacher gives one, not {teacher!r}.")
     if kind is not None and kind not in KINDS:
-        raise OptionError(unknown("kind", kind, KINDS))
+        raise OptionError(unknown_name_message("kind", kind, KINDS))
     rows, is_split = _rows(data)
     if isinstance(source, str | Path):
         source = Path(source)
         if kind_at(source) in ("nothing", "special"):
             raise OptionError(f"There is no file or folder {shorten_path(source)} to read explanations from.")
         check_readable(source)
-        if format is None and is_ours(source):
+        if format is None and is_explanations_parquet(source):
             return _own(source, rows, method=method, kind=kind)
     elif format is None and tokens is not None and is_scores_only(source):
         source = {"scores": source}
@@ -147,7 +147,7 @@ def open_sets(sources: Iterable[Any], data: Any, teacher: Predictor | None = Non
 
 def is_foreign_file(one: Any) -> bool:
     """Whether this is a file or folder of another tool."""
-    return not isinstance(one, Explanations) and kind_at(one) != "nothing" and not is_ours(Path(one))
+    return not isinstance(one, Explanations) and kind_at(one) != "nothing" and not is_explanations_parquet(Path(one))
 
 
 def missing_data_error(files: Iterable[Any]) -> OptionError:

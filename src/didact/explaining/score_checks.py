@@ -10,7 +10,7 @@ from jaxtyping import Float
 from didact.core.explainer import Explainer
 from didact.errors import ExplanationWarning
 from didact.explainers.build import ResolvedMethod
-from didact.viz.marks import INCOMPLETE
+from didact.viz.text_spans import COMPLETENESS_TOLERANCE
 
 
 def warn_about_scores(
@@ -22,7 +22,7 @@ def warn_about_scores(
     """
     known = residuals[~np.isnan(residuals)]
     median = float(np.median(known)) if len(known) else 0.0
-    if median > INCOMPLETE:
+    if median > COMPLETENESS_TOLERANCE:
         remedy = method.explainer.remedy if isinstance(method.explainer, Explainer) else Explainer.remedy
         warnings.warn(
             f"{method.name}: scores do not add up. They are off by {100 * median:.3g} % of what they explain in the "

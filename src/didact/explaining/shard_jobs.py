@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from didact.core.outputs import Outputs
-from didact.errors import DidactError, OptionError, error_of, kind_of
+from didact.errors import DidactError, OptionError, error_from_name, error_name
 from didact.execution.base import Executor, Job, JobKind, JobResult, JobStatus, Manifest
 from didact.explainers import EXPLAINERS
 from didact.explainers.build import ResolvedMethod, build_explainer
@@ -72,7 +72,7 @@ class ExplainRunner:
             explanations = self.job.explain(rows, outputs)
             explanations.save(ensure_parent(self.folder / self.content["shards"] / key))
         except DidactError as error:
-            return JobResult(key, JobStatus.REFUSED, error=str(error), error_kind=kind_of(error))
+            return JobResult(key, JobStatus.REFUSED, error=str(error), error_kind=error_name(error))
         except Exception as error:  # of a model or a method
             message = f"{type(error).__name__}: {error}"
             return JobResult(key, JobStatus.FAILED, error=message, traceback=traceback.format_exc())
@@ -160,7 +160,7 @@ class ShardQueue:
         rows = self.waiting.pop(result.key).rows
         (self.folder / result.key).unlink(missing_ok=True)
         if result.status is JobStatus.REFUSED:
-            raise error_of(result.error_kind, result.error)
+            raise error_from_name(result.error_kind, result.error)
         if result.status is not JobStatus.DONE:
             hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
             hint = hint if "SIGKILL" in result.error else ""

@@ -23,9 +23,9 @@ from didact.explaining.score_checks import warn_about_scores
 from didact.explaining.shard_jobs import ShardQueue
 from didact.explaining.shard_store import Shard, ShardStore
 from didact.files.atomic import atomic_file, check_new_file
-from didact.limits import most_threads, shown
+from didact.limits import max_threads, shown
 from didact.models.load import load_teacher
-from didact.results.explanations_parquet import cautions_in, is_explanations, join_files, residuals_in
+from didact.results.explanations_parquet import is_explanations, merge_shards, read_cautions, read_residuals
 from didact.viz.progress import Progress
 
 _MODULE: Final = WORKER
@@ -55,10 +55,9 @@ class StreamOptions:
                 f"workers is at least 0, threads, shard and rows at least 1, not {self.workers}, {self.threads}, "
                 f"{self.shard} and {self.rows}."
             )
-        if max(self.workers, self.threads) > most_threads():
+        if max(self.workers, self.threads) > max_threads():
             raise OptionError(
-                f"workers and threads are at most {most_threads()}, got {shown(self.workers)} and "
-                f"{shown(self.threads)}."
+                f"workers and threads are at most {max_threads()}, got {shown(self.workers)} and {shown(self.threads)}."
             )
 
     def expected(self, known: int | None) -> int | None:
@@ -129,7 +128,7 @@ def explain_stream(
         if not stream.overwrite:
             job.check_origin(path, job.fingerprints)
         streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
-    warn_about_scores(job.method, residuals_in(path), cautions_in(path), stacklevel=2)
+    warn_about_scores(job.method, read_residuals(path), read_cautions(path), stacklevel=2)
     return streamed
 
 
@@ -221,7 +220,7 @@ class _Shards:
             fingerprints = self.job.fingerprints | {"data": str(self._data)}
             self.job.check_origin(path, fingerprints, advice=f" {self.store.progress()}")
         with atomic_file(path) as draft:
-            join_files(self._files, draft, data=str(self._data))
+            merge_shards(self._files, draft, data=str(self._data))
         self.store.clear_all()
         return StreamResult(path, self.rows, len(self._files), self.store.reused)
 

@@ -25,7 +25,7 @@ from didact.importers.parsed import (
     whole_numbers,
     words_in,
 )
-from didact.registry import plain
+from didact.registry import python_number
 
 KEYS = ("scores", "tokens", "lengths", "ids", "segments", "targets")
 
@@ -59,7 +59,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
         try:
             id = named(columns["ids"][number], "ids") if "ids" in columns else None
             words, segments = words_in(tokens), None
-            target = plain(columns["targets"][number]) if "targets" in columns else None
+            target = python_number(columns["targets"][number]) if "targets" in columns else None
             given = without_padding(numbers(mine, "scores"), len(words), widest)
             if "segments" in columns:
                 segments = whole_numbers(columns["segments"][number], "'segments'")[: len(words)]

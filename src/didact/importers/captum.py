@@ -9,7 +9,7 @@ from typing import Any
 from didact.core.row import Row
 from didact.errors import DataError
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, shown, words_in
-from didact.registry import plain
+from didact.registry import python_number
 
 
 def is_record(value: Any) -> bool:
@@ -35,7 +35,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
 
 def _class(value: Any, key: str) -> str | int | None:
     """A class by name or number; captum's own examples write numbers as text, too."""
-    value = plain(value)
+    value = python_number(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, str) and value.strip().isdecimal():

@@ -20,8 +20,8 @@ from didact.files.atomic import ensure_parent, write_text
 from didact.importers.files import records
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import RowExplanation, count_of
-from didact.results.task_kinds import TASK_KINDS, kind_of
+from didact.results.row_explanation import RowExplanation, top_count
+from didact.results.task_kinds import TASK_KINDS, task_kind
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
 # What data sets call their first and second text.
@@ -162,7 +162,7 @@ def write_eraser(
 def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, object]]:
     scores = [_on_tokens(row, segment) for segment in range(len(row.texts))]
     marks = scores if row.kind == "binary" else None if k is None else _best(scores, k, row.kind)
-    names = kind_of(row.task).segments
+    names = task_kind(row.task).segments
     found = []
     for segment, mine in enumerate(scores):
         one: dict[str, object] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
@@ -194,7 +194,7 @@ def _best(scores: Sequence[np.ndarray], k: float, kind: str) -> list[np.ndarray]
     whole = np.concatenate(scores)
     ranks = np.abs(whole) if kind == "signed" else whole
     marks = np.zeros(len(whole))
-    marks[np.argsort(-ranks, kind="stable")[: count_of(k, len(whole))]] = 1
+    marks[np.argsort(-ranks, kind="stable")[: top_count(k, len(whole))]] = 1
     return np.split(marks, np.cumsum([len(one) for one in scores])[:-1])
 
 

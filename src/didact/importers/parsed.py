@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.core.row import Span
-from didact.registry import plain
+from didact.registry import python_number
 
 
 class Fault(ValueError):  # noqa: N818
@@ -123,7 +123,7 @@ def words_in(value: Any, what: str = "'tokens'") -> tuple[str, ...]:
 
 def named(value: Any, key: str) -> str | None:
     """An id as text; None where there is none."""
-    value = plain(value)
+    value = python_number(value)
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):

@@ -16,7 +16,7 @@ from didact.errors import DataError, OptionError
 from didact.importers.arrays import in_rows, scored_tokens, without_padding
 from didact.importers.files import arrays
 from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, shown, words_in
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 FIELDS = ("values", "data", "base_values", "output_names", "lengths")
 
@@ -107,7 +107,7 @@ def _bases(value: Any, name: str, count: int) -> Sequence[np.ndarray] | None:
 def _class(target: str | int | None, names: Sequence[str] | None) -> int | None:
     if isinstance(target, str):
         if names is None or target not in names:
-            raise OptionError(unknown("class", target, list(names or ["0", "1", "…"])))
+            raise OptionError(unknown_name_message("class", target, list(names or ["0", "1", "…"])))
         return names.index(target)
     if target is not None and (not isinstance(target, int) or target < 0):
         raise OptionError(f"A class is a whole number from 0, or a name, not {target!r}.")

@@ -42,7 +42,7 @@ from didact.learning.fit import Training
 from didact.learning.l2e import DEFAULTS, PAPER, L2EExamples, L2EResult, split_indices, train_network
 from didact.learning.l2e_losses import mean_ranks
 from didact.models.load import load_teacher
-from didact.registry import Spec, parse_spec, unknown
+from didact.registry import Spec, parse_spec, unknown_name_message
 from didact.results.documents import plain
 from didact.results.explanations import Explanations
 from didact.results.ragged import row_of_units
@@ -173,13 +173,13 @@ def _asked(
 ) -> tuple[L2E, Training]:
     """The explainer, unlearned, and how it will be trained; what cannot be is told before anything is loaded."""
     if preset not in PRESETS:
-        raise OptionError(unknown("preset of l2e", preset, list(PRESETS)))
+        raise OptionError(unknown_name_message("preset of l2e", preset, list(PRESETS)))
     if combine not in COMBINE:
-        raise OptionError(unknown("way to combine explainers", combine, list(COMBINE)))
+        raise OptionError(unknown_name_message("way to combine explainers", combine, list(COMBINE)))
     own = [name for name in inspect.signature(L2E).parameters if name != "formulation"]
     for name in options:
         if name not in own:
-            raise OptionError(unknown("option of l2e", name, own))
+            raise OptionError(unknown_name_message("option of l2e", name, own))
     given = checked_training(training)
     network: Mapping[str, Any] = PAPER["network"] if preset == "paper" else {}
     trained: Mapping[str, Any] = PAPER["training"] if preset == "paper" else {}

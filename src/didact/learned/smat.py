@@ -39,8 +39,8 @@ from didact.learning.teach import STUDENT_FROM_SCRATCH, STUDENT_PRETRAINED, stud
 from didact.models import MODELS
 from didact.models.load import load_teacher
 from didact.models.student_init import StudentInit, student_init
-from didact.option_types import check_types
-from didact.registry import unknown
+from didact.option_types import check_option_types
+from didact.registry import unknown_name_message
 from didact.results.component_scores import ComponentScores
 from didact.results.documents import plain
 from didact.students.build import StudentSpec, build_strategy, parse_student, strategy_options
@@ -141,9 +141,9 @@ def checked_training(training: Mapping[str, Any] | None) -> dict[str, object]:
         asked = {("learning_rate" if name == "rate" else name): value for name, value in asked.items()}
     for name in asked:
         if name not in names:
-            raise OptionError(unknown("entry of training", name, list(names)))
+            raise OptionError(unknown_name_message("entry of training", name, list(names)))
     asked = {names[name]: value for name, value in asked.items()}
-    check_types(asked, Training, of="training")
+    check_option_types(asked, Training, of="training")
     return asked
 
 
@@ -217,7 +217,7 @@ class _Work:
             "facts": self.facts(), "start": dict(self.start.facts), "strategy": strategy_options(self.student.strategy),
             "dev": fingerprint_of(dev_rows), "threads": torch.get_num_threads(),
             **({} if device is None or device.type == "cpu" else {"device": device.type}),
-            **({"code": code} if (code := EXPLAINERS.local_codes(*self.learner.mix.values())) else {}),
+            **({"code": code} if (code := EXPLAINERS.local_source_hashes(*self.learner.mix.values())) else {}),
         })  # fmt: skip
         answers = {name: self.teacher.predict(rows) for name, rows in (("train", self.rows), ("dev", dev_rows))}
         explainer = self.learner.explainer()

@@ -13,8 +13,8 @@ from didact.explainers import EXPLAINERS
 from didact.explainers.build import build_explainer, knows_option
 from didact.explainers.mix import ComponentMix
 from didact.learning.smat_options import VERSION, SmatOptions
-from didact.option_types import check_types
-from didact.registry import Spec, parse_spec, unknown
+from didact.option_types import check_option_types
+from didact.registry import Spec, parse_spec, unknown_name_message
 from didact.results.training_record import LearnedRecord
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def parse_learner(text: str) -> Learner:
     """Read `smat(option=value, …)`. Options are those of learning, those of the family, and `family` itself."""
     spec = parse_spec(text)
     if spec.name != NAME:
-        raise OptionError(unknown("learner", spec.name, [NAME]))
+        raise OptionError(unknown_name_message("learner", spec.name, [NAME]))
     return learner_of(spec.options)
 
 
@@ -98,14 +98,14 @@ def learner_of(options: Mapping[str, Any]) -> Learner:
         )
     family = given.get("family", FAMILIES[0])
     if family not in FAMILIES:
-        raise OptionError(unknown("family of explainers that can be learned", str(family), list(FAMILIES)))
+        raise OptionError(unknown_name_message("family of explainers that can be learned", str(family), list(FAMILIES)))
     own = {name: value for name, value in given.items() if name in _SMAT}
     mix = {name: value for name, value in given.items() if name not in (*_SMAT, "family")}
     for name in mix:
         if not knows_option(family, name):
             known = [*_SMAT, "family", *inspect.signature(EXPLAINERS.load(family)).parameters]
-            raise OptionError(unknown(f"option of {NAME} with family {family!r}", name, known))
-    check_types(own, SmatOptions, of=NAME)
+            raise OptionError(unknown_name_message(f"option of {NAME} with family {family!r}", name, known))
+    check_option_types(own, SmatOptions, of=NAME)
     found = Learner(Spec(NAME, given), family, mix, SmatOptions(**own))
     found.explainer()  # refuses values that its family does not take
     return found

@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import Annotated
 
 from didact.config import DataOptions, Group, ModelOptions, Option, TrainingOptions
-from didact.field_types import NotNegative, Positive, Seed, Share, Switch, Threads, Word
+from didact.field_types import Name, NotNegative, Positive, Seed, Share, Switch, Threads
 
 
 class TrainConfig(TrainingOptions, DataOptions, ModelOptions):
     """The options of `didact train`. They reach `train_teacher` by the same names."""
 
-    model: Annotated[Word, Option(Group.MODEL, "MODEL")] = "native"
+    model: Annotated[Name, Option(Group.MODEL, "MODEL")] = "native"
     """native (default), bilstm, minilm, hub name or folder."""
-    task: Word | None = None
+    task: Name | None = None
     """Not on the command line: the data say it."""
-    device: Annotated[Word | None, Option(Group.MODEL, "DEVICE")] = None
+    device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
     """cpu, cuda or mps."""
     classes: tuple[str, ...] = ()
     """Not on the command line: a teacher takes those of its data."""
@@ -34,7 +34,7 @@ class TrainConfig(TrainingOptions, DataOptions, ModelOptions):
     """Folder for the model (default: runs/teacher-DATA)."""
     overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
     """Replace the folder if didact made it."""
-    precision: Annotated[Word | None, Option(Group.ADVANCED, "NAME")] = None
+    precision: Annotated[Name | None, Option(Group.ADVANCED, "NAME")] = None
     """single (default), bfloat16, or float16 on cuda."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
     """CPU threads (another number changes the weights)."""

@@ -16,7 +16,7 @@ from didact.core.model import Batch, Model, Outputs, Row, Trace
 from didact.core.precision import PRECISIONS, SINGLE, autocast, check_trainable, to_single
 from didact.core.seeds import numpy_generator, seed_from
 from didact.errors import OptionError, TrainingError
-from didact.limits import MOST_AT_ONCE, MOST_EPOCHS, shown
+from didact.limits import MAX_BATCH_SIZE, MAX_EPOCHS, shown
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 from didact.viz.progress import Progress
@@ -49,9 +49,9 @@ class Training:
             f"{name} must be {wanted}, not {shown(getattr(self, name))}"
             for name, good, wanted in (
                 ("epochs", self.epochs >= 1, "at least 1"),
-                ("epochs", self.epochs <= MOST_EPOCHS, f"at most {MOST_EPOCHS:,}"),
+                ("epochs", self.epochs <= MAX_EPOCHS, f"at most {MAX_EPOCHS:,}"),
                 ("batch_size", self.batch_size >= 1, "at least 1"),
-                ("batch_size", self.batch_size <= MOST_AT_ONCE, f"at most {MOST_AT_ONCE:,}"),
+                ("batch_size", self.batch_size <= MAX_BATCH_SIZE, f"at most {MAX_BATCH_SIZE:,}"),
                 ("rate", 0 < self.rate < math.inf, "above 0 and finite"),
                 ("weight_decay", 0 <= self.weight_decay < math.inf, "0 or more and finite"),
                 ("warmup", 0 <= self.warmup < 1, "from 0 to below 1"),

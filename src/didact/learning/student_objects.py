@@ -8,7 +8,7 @@ from didact.decorators import strategy, student
 from didact.errors import OptionError
 from didact.models import MODELS
 from didact.models.native import NativeModel
-from didact.registry import Registry, Spec, parse_spec, plain
+from didact.registry import Registry, Spec, parse_spec, python_number
 from didact.students import STRATEGIES
 from didact.students.build import DEFAULT_STRATEGY, StudentSpec, alike, parse_student
 from didact.students.strategy import Strategy
@@ -82,7 +82,7 @@ def _strategy(taught: Strategy) -> Spec:
                 f"every student has a strategy of its own, made of the options of {kind.__name__}, which does not "
                 f"keep {name!r}. Write self.{name} = {name} in its __init__."
             )
-        value = alike(plain(getattr(taught, name)), parameter.default)
+        value = alike(python_number(getattr(taught, name)), parameter.default)
         if value != parameter.default:
             options[name] = value
     return _readable(Spec(_name_of(STRATEGIES, kind), options))

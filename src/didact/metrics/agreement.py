@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from didact.errors import OptionError, ShapeError
-from didact.option_types import check_types, renamed_option
+from didact.option_types import check_option_types, renamed_option
 from didact.registry import Entry, Registry, Spec, checked_options, parse_spec
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import count_of
+from didact.results.row_explanation import top_count
 
 if TYPE_CHECKING:  # torch is imported only where a teacher is asked
     from didact.metrics.prediction import Prediction
@@ -140,7 +140,7 @@ def parse_measure(measure: str | Spec) -> Spec:
     if AGREEMENT[spec.name].needs_teacher:
         spec = Spec(spec.name, renamed_option(spec.options, "remove", "replace"))
     checked_options(spec.options, function, of=spec.name)
-    check_types(spec.options, function, of=spec.name)
+    check_option_types(spec.options, function, of=spec.name)
     # Made, or asked about nothing, it already refuses values it cannot take.
     function(*([] if AGREEMENT[spec.name].needs_teacher else [np.zeros((1, 2, 2))]), **spec.options)
     return spec
@@ -277,7 +277,7 @@ def top_overlap(
     scores: Float[np.ndarray, "row method unit"], *, k: float = 0.1
 ) -> Float[np.ndarray, "row method method"]:
     """|A ∩ B| / k for the k highest units of each. `k` is a number of units, or a share of them, rounded up."""
-    size = count_of(k, scores.shape[-1])
+    size = top_count(k, scores.shape[-1])
     if size >= scores.shape[-1]:  # all units are in both, whatever the scores
         return np.full((*scores.shape[:2], scores.shape[1]), np.nan)
     inside = _top(scores, size).astype(np.float64)
@@ -299,7 +299,7 @@ def top_tau(
     if not 0 <= p <= 1:
         raise OptionError(f"Option 'p' of top_tau lies between 0 and 1, not {p!r}.")
     units = scores.shape[-1]
-    size = min(count_of(k, units), units)
+    size = min(top_count(k, units), units)
     inside = _top(scores, size)
     lists = np.where(inside, _places(scores) + 1, 0)
     shape = (*scores.shape[:2], scores.shape[1])

@@ -21,7 +21,7 @@ from didact.core.teacher import Teacher
 from didact.errors import DataError, OptionError
 from didact.metrics.probe import Probe, covering_units
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import RowExplanation, count_of
+from didact.results.row_explanation import RowExplanation, top_count
 
 CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -95,11 +95,11 @@ class Sufficiency(Faithfulness):
     """f(x) − f(e): how far the probability falls if only the top `k` units (a share, or a number) stay."""
 
     def __init__(self, *, k: float = 0.1) -> None:
-        count_of(k, 1)
+        top_count(k, 1)
         self.k = k
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
-        return row.top([count_of(self.k, len(row))])
+        return row.top([top_count(self.k, len(row))])
 
     def value(self, said: Said) -> float:
         return float(said.falls[0])
@@ -109,7 +109,7 @@ class Comprehensiveness(Sufficiency):
     """f(x) − f(x∖e): how far the probability falls without the top `k` units."""
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
-        return ~row.top([count_of(self.k, len(row))])
+        return ~row.top([top_count(self.k, len(row))])
 
 
 class AopcSufficiency(Faithfulness):
@@ -119,11 +119,11 @@ class AopcSufficiency(Faithfulness):
         if not bins:
             raise OptionError("Option 'bins' names shares of the units, one at least: bins=[0.1, 0.5].")
         for one in bins:
-            count_of(one, 1)
+            top_count(one, 1)
         self.bins = tuple(bins)
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
-        return row.top([count_of(one, len(row)) for one in self.bins])
+        return row.top([top_count(one, len(row)) for one in self.bins])
 
     def value(self, said: Said) -> float:
         return float(said.falls.mean())
@@ -133,7 +133,7 @@ class AopcComprehensiveness(AopcSufficiency):
     """Comprehensiveness, mean over `bins`."""
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
-        return ~row.top([count_of(one, len(row)) for one in self.bins])
+        return ~row.top([top_count(one, len(row)) for one in self.bins])
 
 
 class LogOddsTop(Faithfulness):
@@ -143,14 +143,14 @@ class LogOddsTop(Faithfulness):
     needs_sign = False
 
     def __init__(self, *, k: float = 0.3) -> None:
-        count_of(k, 1)
+        top_count(k, 1)
         self.k = k
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         if self.needs_sign and not row.is_signed:
             return None
         sizes = self.sizes(row.scores)
-        count = min(count_of(self.k, len(row)), int((sizes > 0).sum()))
+        count = min(top_count(self.k, len(row)), int((sizes > 0).sum()))
         if not count:
             return None
         gone = np.zeros((1, len(row)), dtype=bool)
@@ -190,11 +190,11 @@ class PredictionAgreement(Faithfulness):
     needs_classes = True
 
     def __init__(self, *, k: float = 0.3) -> None:
-        count_of(k, 1)
+        top_count(k, 1)
         self.k = k
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
-        return row.top([count_of(self.k, len(row))])
+        return row.top([top_count(self.k, len(row))])
 
     def value(self, said: Said) -> float:
         return float(not said.flips[0])

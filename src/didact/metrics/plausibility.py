@@ -15,7 +15,7 @@ from didact.core.row import Box, Row, Span
 from didact.core.words import touches
 from didact.errors import OptionError
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import RowExplanation, count_of
+from didact.results.row_explanation import RowExplanation, top_count
 
 Marks = Sequence[Bool[np.ndarray, " _"]]  # of each row, which of its units are marked
 
@@ -82,11 +82,11 @@ class _AtTop(Plausibility):
     def __init__(self, *, k: float | None = None, signed: bool = False, segment: int | None = None) -> None:
         super().__init__(signed=signed, segment=segment)
         if k is not None:
-            count_of(k, 1)
+            top_count(k, 1)
         self.k = k
 
     def top(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> Bool[np.ndarray, " word"]:
-        count = int(marked.sum()) if self.k is None else count_of(self.k, len(scores))
+        count = int(marked.sum()) if self.k is None else top_count(self.k, len(scores))
         chosen = np.zeros(len(scores), dtype=bool)
         chosen[np.argsort(-scores, kind="stable")[:count]] = True
         return chosen

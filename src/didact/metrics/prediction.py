@@ -13,7 +13,7 @@ from didact.errors import OptionError, UnsupportedError
 from didact.metrics.faithfulness import Ranked, position_units
 from didact.metrics.probe import Probe
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import RowExplanation, count_of
+from didact.results.row_explanation import RowExplanation, top_count
 
 ROWS: Final = 256  # whose questions are asked together
 
@@ -26,7 +26,7 @@ class Prediction:
     """
 
     def __init__(self, *, k: float = 0.3, replace: str = DEFAULT) -> None:
-        count_of(k, 1)
+        top_count(k, 1)
         if replace not in REPLACE:
             raise OptionError(f"Option 'replace' of prediction is one of {', '.join(REPLACE)}, not {replace!r}.")
         self.k, self.replace = k, replace
@@ -85,7 +85,7 @@ class Prediction:
         """What stays of a row; None where nothing was ranked, or nothing would go."""
         if not len(one) or (one.scores == one.scores[0]).all():
             return None
-        size = count_of(self.k, len(one))
+        size = top_count(self.k, len(one))
         if size >= len(one):
             return None
         return on_all_positions(Ranked.of(one, by_size=by_size).top([size]), position_units(one, probe, row))

@@ -20,7 +20,7 @@ from didact.core.task import task_named
 from didact.errors import OptionError, UnsupportedError
 from didact.metrics.plausibility import marks_of
 from didact.results.explanations import Explanations
-from didact.results.row_explanation import RowExplanation, count_of
+from didact.results.row_explanation import RowExplanation, top_count
 
 SIDES: Final = ("auto", "top", "labels")
 ONLY: Final = ("all", "content", "annotated")
@@ -41,7 +41,7 @@ class Stability(ABC):
             raise OptionError(f"Option 'only' is one of {', '.join(map(repr, ONLY))}, not {only!r}.")
         if neighbours < 1:
             raise OptionError(f"Option 'neighbours' is how many rows are looked at, at least 1, not {neighbours}.")
-        count_of(k, 1)
+        top_count(k, 1)
         self.neighbours, self.k, self.side, self.only = neighbours, k, side, only
 
     def with_shared_side(self, methods: Sequence[Explanations]) -> "Stability":
@@ -82,7 +82,7 @@ class Stability(ABC):
         allowed = marks_of(one, row) if self.only == "annotated" else np.ones(len(one), dtype=bool)
         found = []
         for size in sizes:
-            count = min(count_of(self.k, len(one)), int((size > 0).sum())) if len(one) else 0
+            count = min(top_count(self.k, len(one)), int((size > 0).sum())) if len(one) else 0
             top = np.argsort(-size, kind="stable")[:count]
             found.append({one.tokens[unit].casefold() for unit in top if allowed[unit]} - self._left_out())
         return tuple(found)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from didact.errors import DidactError, MissingExtraError, RecordError, UnknownNameError, UnsupportedError
 from didact.files.paths import kind_at, shorten_path
 from didact.models import MODELS
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 _PICKLED: Final = "pytorch_model.bin"
 _TRIES: Final = 2  # the first, and one retry
@@ -154,7 +154,11 @@ def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
                 f"Folder {name!r} holds a model that cannot be opened: {first} Restore its files, or save the model "
                 "again with save_pretrained."
             ) from error
-        asked = f"{unknown('model', name, [*MODELS, 'minilm'])} It" if natives else f"There is no model {name!r}. It"
+        asked = (
+            f"{unknown_name_message('model', name, [*MODELS, 'minilm'])} It"
+            if natives
+            else f"There is no model {name!r}. It"
+        )
         raise UnknownNameError(
             f"{asked} is not a folder with a model, and could not be had from the Hugging Face hub: {first}"
         ) from error

@@ -21,7 +21,7 @@ from didact.files.paths import check_readable, kind_at
 from didact.models.accelerate_hooks import AUTO, check_accelerate
 from didact.models.hub import check_folder
 from didact.models.native import load_native
-from didact.results.documents import VERSION, load_document
+from didact.results.documents import VERSION_KEY, load_document
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel
@@ -197,7 +197,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def _without_version(record: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in record.items() if name != VERSION}
+    return {name: value for name, value in record.items() if name != VERSION_KEY}
 
 
 def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from didact.errors import OptionError, RecordError, ShapeError, UnsupportedError
 from didact.models import MODELS
 from didact.models.frozen_words import LEARNED, FrozenWordEmbeddings
 from didact.models.tokenizer import READERS, PatchReader, PieceReader, Reader, reader_from
-from didact.option_types import check_types
+from didact.option_types import check_option_types
 
 UNIFORM: Final = "uniform"
 
@@ -42,7 +42,7 @@ class NativeModel(Model):
             for name, value in options.items():
                 _check_option(self.architecture, name, value)
         else:  # of another package: what its annotations say
-            check_types(options, type(self), of=f"model {self.architecture!r}")
+            check_option_types(options, type(self), of=f"model {self.architecture!r}")
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader

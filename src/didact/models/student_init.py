@@ -26,7 +26,7 @@ from didact.models.frozen_words import LEARNED, TEACHER, teacher_reader
 from didact.models.hub import base_folder, hub_errors, locate_base
 from didact.models.native import build_native
 from didact.models.tokenizer import PieceReader
-from didact.registry import Spec, parse_spec, unknown
+from didact.registry import Spec, parse_spec, unknown_name_message
 
 if TYPE_CHECKING:
     from didact.models.huggingface import HuggingFaceModel
@@ -188,7 +188,7 @@ def _native(spec: str, facts: Mapping[str, object], vectors: Tensor | None = Non
     source = "the teacher" if embeddings == TEACHER else embeddings
     origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
     files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
-    code = MODELS.local_codes(facts["architecture"])
+    code = MODELS.local_source_hashes(facts["architecture"])
     return StudentInit(spec, origin, {"kind": "native"} | plain | ({"code": code} if code else {}), files)
 
 
@@ -315,4 +315,4 @@ def _check_name(spec: str) -> None:
     name = parse_spec(spec).name
     if name in ("same", "minilm"):
         raise OptionError(f"Student {name!r} takes no options, only native ones do: {', '.join(MODELS)}.")
-    raise UnknownNameError(unknown("student", name, ["same", *MODELS, "minilm"]))
+    raise UnknownNameError(unknown_name_message("student", name, ["same", *MODELS, "minilm"]))

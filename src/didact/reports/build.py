@@ -38,7 +38,7 @@ from didact.reports.sections import (
 from didact.results.comparison import Comparison
 from didact.results.study_analysis import StudyAnalysis
 from didact.viz.html import asset, cut, render
-from didact.viz.page import shades
+from didact.viz.page import shade_css
 
 FILE: Final = "report.html"
 STUDY_FILE: Final = "analysis.html"
@@ -165,7 +165,7 @@ def document(title: str, header: Header, sections: Sequence[Section]) -> str:
         "report.html.j2",
         title=title,
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}",
-        styles=[*styles[:1], shades("main"), *styles[1:]],
+        styles=[*styles[:1], shade_css("main"), *styles[1:]],
         header=header,
         sections=sections,
         scripts=scripts,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from didact.reports.example_rows import Example, Fact
-from didact.viz.heat import Heat, Unit, number
-from didact.viz.html import readable
-from didact.viz.marks import parts
+from didact.viz.heat_map import HeatMap, Unit, number
+from didact.viz.html import replace_control_characters
+from didact.viz.text_spans import split_at_spans
 
 DIGITS: Final = "0123456789a"  # a level as one sign
 
@@ -69,20 +69,20 @@ class EncodedRow:
 class _Shown:
     """A heat map as far as it is shown; the first `inner` units are in texts or on the picture."""
 
-    heat: Heat
+    heat: HeatMap
     units: Sequence[Unit]
     inner: int
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells layouts apart. A unit inside a text is shown as the text; only others need their names."""
-        inner = [(unit.segment, unit.place) for unit in self.units[: self.inner]]
-        return (*inner, *((unit.segment, unit.place, unit.token) for unit in self.units[self.inner :]))
+        inner = [(unit.segment, unit.bounds) for unit in self.units[: self.inner]]
+        return (*inner, *((unit.segment, unit.bounds, unit.token) for unit in self.units[self.inner :]))
 
     @property
     def layout(self) -> Layout:
-        boxes = [unit.place for unit in self.units[: self.inner]] if self.heat.is_image else []
-        outside = [(n, readable(self.units[n].token)) for n in range(self.inner, len(self.units))]
+        boxes = [unit.bounds for unit in self.units[: self.inner]] if self.heat.is_image else []
+        outside = [(n, replace_control_characters(self.units[n].token)) for n in range(self.inner, len(self.units))]
         return Layout(boxes, outside)
 
 
@@ -119,13 +119,15 @@ def _text(example: Example, segment: int, layouts: Sequence[_Shown]) -> Text:
             if unit.segment == segment:
                 spans.append(unit.span)
                 owners.append((place, n))
-    cuts = parts(text[:end], spans)
+    cuts = split_at_spans(text[:end], spans)
     if end < len(text):
         cuts.append((" …", ()))
     covers = [[owners[number] for number in covering] for _, covering in cuts]
     units = [[_cover(cover, place) for cover in covers] for place in range(len(layouts))]
     marked = "".join("1" if (-1, -1) in cover else "0" for cover in covers)
-    return Text(readable(name), [readable(piece) for piece, _ in cuts], marked, units)
+    return Text(
+        replace_control_characters(name), [replace_control_characters(piece) for piece, _ in cuts], marked, units
+    )
 
 
 def _cover(owners: Sequence[tuple[int, int]], layout: int) -> int | list[int]:

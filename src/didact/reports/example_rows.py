@@ -15,10 +15,10 @@ from didact.results.explanations import Explanations
 from didact.results.measured import MeasuredMethod, MeasuredRow
 from didact.results.number_format import minus
 from didact.results.row_explanation import RowExplanation as Explained
-from didact.viz.heat import Heat, Unit, number
-from didact.viz.html import cut, readable
-from didact.viz.marks import Box, Span
+from didact.viz.heat_map import HeatMap, Unit, number
+from didact.viz.html import cut, replace_control_characters
 from didact.viz.page import HeatText, Patch, Picture, Piece, outside_pieces, patches, pieces
+from didact.viz.text_spans import Box, Span
 
 LONG: Final = 1200  # characters of a row above which its texts scroll
 _NAME: Final = 200  # characters of a name
@@ -56,7 +56,7 @@ class Source:
         return None if place is None else self.maps[place]
 
     def about(self) -> Method:
-        name = readable(cut(self.method.label, _NAME)) or "(no name)"
+        name = replace_control_characters(cut(self.method.label, _NAME)) or "(no name)"
         return Method(name, self.maps.kind, self.method.is_control)
 
 
@@ -68,24 +68,24 @@ class Example:
     """
 
     row: MeasuredRow
-    heats: Sequence[tuple[Method, Heat | None]]
+    heats: Sequence[tuple[Method, HeatMap | None]]
     ends: Sequence[int]
     note: str
     image: str = ""
     size: tuple[int, int] | None = None
 
     @cached_property
-    def first(self) -> Heat:
-        return next(heat for _, heat in self.heats if heat is not None)
+    def first(self) -> HeatMap:
+        return next(heat_map for _, heat_map in self.heats if heat_map is not None)
 
     @cached_property
     def targets(self) -> set[str]:
         """What methods explain where that is not the prediction."""
-        return {heat.target for _, heat in self.heats if heat is not None} - {self.row.prediction}
+        return {heat_map.target for _, heat_map in self.heats if heat_map is not None} - {self.row.prediction}
 
     @property
     def id(self) -> str:
-        return readable(cut(self.row.id, _NAME)) or "(no id)"
+        return replace_control_characters(cut(self.row.id, _NAME)) or "(no id)"
 
     @property
     def facts(self) -> list[Fact]:
@@ -112,44 +112,47 @@ class Example:
         spans = [entry for entry in self.row.rationale if len(entry) == 3]
         return [(start, end) for place, start, end in spans if place == segment]
 
-    def target(self, heat: Heat) -> str:
+    def target(self, heat_map: HeatMap) -> str:
         """What one method explains, where methods explain different things."""
-        return readable(cut(heat.target, _NAME)) if len(self.targets) > 1 else ""
+        return replace_control_characters(cut(heat_map.target, _NAME)) if len(self.targets) > 1 else ""
 
-    def units(self, heat: Heat) -> tuple[list[Unit], int]:
+    def units(self, heat_map: HeatMap) -> tuple[list[Unit], int]:
         """The units that are shown, first those in texts or on the picture, and how many these are."""
-        inside = [unit for n, end in enumerate(self.ends) for unit in heat.inside(n) if unit.place[0] < end]
-        inner = heat.patches() if heat.is_image else inside
-        return [*inner, *heat.outside()], len(inner)
+        inside = [unit for n, end in enumerate(self.ends) for unit in heat_map.inside(n) if unit.bounds[0] < end]
+        inner = heat_map.patches() if heat_map.is_image else inside
+        return [*inner, *heat_map.outside()], len(inner)
 
-    def texts(self, heat: Heat | None = None) -> list[HeatText]:
+    def texts(self, heat_map: HeatMap | None = None) -> list[HeatText]:
         """The texts as a method scores them, or as they are."""
-        heat = heat or replace(self.first, units=())
+        heat_map = heat_map or replace(self.first, units=())
         return [
-            HeatText(name, pieces(heat, segment, marks=self.marks(segment), end=self.ends[segment], is_named=False))
-            for segment, (name, _) in enumerate(heat.texts)
+            HeatText(name, pieces(heat_map, segment, marks=self.marks(segment), end=self.ends[segment], is_named=False))
+            for segment, (name, _) in enumerate(heat_map.texts)
         ]
 
-    def picture(self, method: str = "", heat: Heat | None = None) -> Picture:
+    def picture(self, method: str = "", heat_map: HeatMap | None = None) -> Picture:
         """The picture under the patches of a method, or as it is."""
         assert self.size is not None
         alt = f"The picture of row {self.id}"
         frames = [Patch(box, look) for box in self.frames for look in ("under", "over")]
-        if heat is None:
+        if heat_map is None:
             return Picture(self.image, self.size, alt, frames)
-        words = f"{alt}, under the scores of {method}. {self.strongest(heat)}"
-        return Picture(self.image, self.size, words, [*patches(heat), *frames], is_covered=True)
+        words = f"{alt}, under the scores of {method}. {self.strongest(heat_map)}"
+        return Picture(self.image, self.size, words, [*patches(heat_map), *frames], is_covered=True)
 
-    def outside(self, heat: Heat) -> list[Piece]:
-        return outside_pieces(heat, is_named=False)
+    def outside(self, heat_map: HeatMap) -> list[Piece]:
+        return outside_pieces(heat_map, is_named=False)
 
-    def strongest(self, heat: Heat) -> str:
+    def strongest(self, heat_map: HeatMap) -> str:
         """What a heat map says to those who do not see colours."""
-        units, _ = self.units(heat)
+        units, _ = self.units(heat_map)
         strong = sorted((unit for unit in units if unit.score), key=lambda unit: -abs(unit.score))[:5]
         if not strong:
             return "Nothing is marked."
-        said = (f"{readable(cut(_name(unit, heat), 40))} {number(unit.score, heat.kind)}".strip() for unit in strong)
+        said = (
+            f"{replace_control_characters(cut(_name(unit, heat_map), 40))} {number(unit.score, heat_map.kind)}".strip()
+            for unit in strong
+        )
         return f"Strongest: {', '.join(said)}."
 
 
@@ -162,17 +165,19 @@ def example(
     if first is None:
         return None
     same = (first.task, first.texts)
-    maps = [None if one is None or (one.task, one.texts) != same else one.heat() for one in rows]
-    known = [heat for heat in maps if heat is not None]
+    maps = [None if one is None or (one.task, one.texts) != same else one.heat_map() for one in rows]
+    known = [heat_map for heat_map in maps if heat_map is not None]
     ends, note = _ends(known[0], longest)
-    shown = Example(row, [(source.about(), heat) for source, heat in zip(sources, maps, strict=True)], ends, note)
+    shown = Example(
+        row, [(source.about(), heat_map) for source, heat_map in zip(sources, maps, strict=True)], ends, note
+    )
     if not known[0].is_image:
         return shown
     path = None if row.picture is None or run.measured is None else run.measured.inside(row.picture)
     picture = None if path is None else _image(path)
     if picture is not None:
         return replace(shown, image=picture[0], size=picture[1])
-    height, width = np.array([heat.size() for heat in known]).max(0).tolist()
+    height, width = np.array([heat_map.size() for heat_map in known]).max(0).tolist()
     return replace(shown, size=(height, width), note="Its picture was not kept, or cannot be read.")
 
 
@@ -193,12 +198,12 @@ def _facts(row: MeasuredRow, targets: Collection[str]) -> list[Fact]:
 
 
 def _written(text: str) -> str:
-    return readable(cut(text, _NAME)) or "–"
+    return replace_control_characters(cut(text, _NAME)) or "–"
 
 
-def _ends(heat: Heat, longest: int | None) -> tuple[list[int], str]:
+def _ends(heat_map: HeatMap, longest: int | None) -> tuple[list[int], str]:
     """Where each text ends on the page, and what is said if that is early."""
-    lengths = [len(text) for _, text in heat.texts]
+    lengths = [len(text) for _, text in heat_map.texts]
     whole = sum(lengths)
     if longest is None or whole <= longest:
         return lengths, ""
@@ -206,13 +211,13 @@ def _ends(heat: Heat, longest: int | None) -> tuple[list[int], str]:
     return ends, f"This row is long: {sum(ends):,} of its {whole:,} characters are shown."
 
 
-def _name(unit: Unit, heat: Heat) -> str:
-    if heat.is_image and unit.segment >= 0:
-        top, left, bottom, right = unit.place
+def _name(unit: Unit, heat_map: HeatMap) -> str:
+    if heat_map.is_image and unit.segment >= 0:
+        top, left, bottom, right = unit.bounds
         return f"rows {top} to {bottom}, columns {left} to {right}:"
-    if unit.segment < 0 or unit.place[1] <= unit.place[0]:
+    if unit.segment < 0 or unit.bounds[1] <= unit.bounds[0]:
         return unit.token
-    return heat.texts[unit.segment][1][unit.place[0] : unit.place[1]]
+    return heat_map.texts[unit.segment][1][unit.bounds[0] : unit.bounds[1]]
 
 
 def _image(path: Path) -> tuple[str, tuple[int, int]] | None:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from didact.viz.chart import altair, picture
-from didact.viz.heat import plain
+from didact.viz.heat_map import printable
 from didact.viz.html import cut
 
 # The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
@@ -67,7 +67,7 @@ class Figure:
 
 def label(text: str, longest: int = 60) -> str:
     """A name as a chart can write it: in one line, without control signs, not endless."""
-    return cut(" ".join(plain(text).split()) or "(no name)", longest)
+    return cut(" ".join(printable(text).split()) or "(no name)", longest)
 
 
 def apply_theme(chart: Any, width: int, height: int | None = None) -> Any:

@@ -9,8 +9,8 @@ from didact.errors import DidactError
 from didact.metrics import METRICS, MetricEntry
 from didact.registry import parse_spec
 from didact.results.comparison import Comparison
-from didact.results.measured import Measured
-from didact.results.number_format import listed, minus
+from didact.results.measured import Measurements
+from didact.results.number_format import join_names, minus
 
 RANDOM: Final = "random"
 CHANCE: Final = (RANDOM, "trivial")  # what any method has to beat
@@ -41,7 +41,7 @@ class Leader:
         if not self.names:
             return f"no method leads in {self.family} (none is best in more than {self.count} of {self.total} metrics)"
         if len(self.names) > 1:
-            return f"in {self.family} {listed(self.names)} are tied (each {self.scope})"
+            return f"in {self.family} {join_names(self.names)} are tied (each {self.scope})"
         tied = f", {self.tied} tied" if self.tied else ""
         return f"{self.family} is led by {self.names[0]} ({self.scope}{tied})"
 
@@ -110,16 +110,16 @@ def metric_text(value: float) -> str:
     return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")
 
 
-def _measured(run: Comparison) -> Measured:
+def _measured(run: Comparison) -> Measurements:
     """What was measured; a run that measured nothing has no metrics."""
-    return run.measured or Measured()
+    return run.measured or Measurements()
 
 
-def _directions(measured: Measured) -> Mapping[str, str]:
+def _directions(measured: Measurements) -> Mapping[str, str]:
     return {line.metric: line.better for line in measured.metrics.rows}
 
 
-def claimed_differences(measured: Measured) -> dict[tuple[str, str, str], int]:
+def claimed_differences(measured: Measurements) -> dict[tuple[str, str, str], int]:
     """By metric and two methods: 1 if the first is claimed better, −1 if worse, 0 if the interval includes 0."""
     better = _directions(measured)
     signs = {}
@@ -131,7 +131,7 @@ def claimed_differences(measured: Measured) -> dict[tuple[str, str, str], int]:
     return signs
 
 
-def better_than_random(measured: Measured) -> dict[tuple[str, str], bool]:
+def better_than_random(measured: Measurements) -> dict[tuple[str, str], bool]:
     """By metric and method: whether it is claimed better than random explanations."""
     return {
         (metric, first): sign > 0
@@ -217,7 +217,7 @@ def _also(found: Sequence[Leader]) -> list[str]:
     for one in found:
         by_name.setdefault(one.names[0], []).append(one)
     return [
-        f"Of those tied, “{name}” also leads in {listed([f'{one.family} ({one.scope})' for one in own])}."
+        f"Of those tied, “{name}” also leads in {join_names([f'{one.family} ({one.scope})' for one in own])}."
         for name, own in by_name.items()
     ]
 
@@ -231,4 +231,4 @@ def quoted(names: Sequence[str]) -> str:
     """The names in quotation marks; of many, the first and how many more."""
     marked = [f"“{name}”" for name in names]
     more = len(marked) - _NAMED
-    return listed([*marked[:_NAMED], f"{more} more"]) if more > 1 else listed(marked)
+    return join_names([*marked[:_NAMED], f"{more} more"]) if more > 1 else join_names(marked)

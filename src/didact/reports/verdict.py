@@ -8,8 +8,8 @@ from didact.reports.leaders import CHANCE, faithfulness_text, leading_texts, oth
 from didact.reports.standing import SEEDS, Standing, gap_text, more_data_advice, standings
 from didact.results.comparison import Comparison
 from didact.results.documents import number
-from didact.results.gains import FEW, NONE, GainRow, column_name
-from didact.results.number_format import listed
+from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
+from didact.results.number_format import join_names
 from didact.stats.claims import ALPHA
 
 CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
@@ -189,7 +189,7 @@ def _sure(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standin
     least = min(row.seeds for row in rows)
     if least == 1:
         texts.append(f"There is one seed, so nothing can be claimed about others. Use {SEEDS} (--seeds {SEEDS}).")
-    elif least < FEW:
+    elif least < FEW_SEEDS:
         texts.append(
             f"With {least} seeds it is hardly known how much students differ, so intervals are wide. Use {SEEDS} "
             f"(--seeds {SEEDS})."
@@ -270,7 +270,7 @@ def _rivals(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> list[
     undecided = [standing for standing in rivals.values() if not standing.is_beaten]
     if undecided:
         beaten = [name for name, standing in rivals.items() if standing.is_beaten]
-        ahead = f" It is clearly ahead of {listed(beaten)}." if beaten else ""
+        ahead = f" It is clearly ahead of {join_names(beaten)}." if beaten else ""
         return [f"Not told apart from it: {_with_gaps(run, best, undecided)}.{ahead}"]
     following = next(iter(rivals.values()))
     gap = f"{_both(run, best, following.rival)}; {gap_text(run, following)}"

@@ -12,19 +12,19 @@ from jaxtyping import Bool, Float, Int
 from didact.errors import OptionError, RecordError
 from didact.files.atomic import check_new_file, ensure_parent, write_bytes
 from didact.files.table_io import Table, read_table, write_table
-from didact.registry import unknown
-from didact.results.documents import BROKEN, VERSION, Fields, check_version, plain
+from didact.registry import unknown_name_message
+from didact.results.documents import DAMAGE_ERRORS, VERSION_KEY, MappingDocument, check_version, plain
 from didact.results.documents import number as finite_number
-from didact.results.text_table import text_of
+from didact.results.text_table import render_text
 from didact.viz.chart import check_kind
-from didact.viz.matrix import MatrixView, chart_of, picture_of, written
+from didact.viz.matrix import MatrixView, format_value, matrix_chart, matrix_picture
 
 CAUTION: Final = (
     "Agreement is not correctness. Without a true explanation beside them it tells only whether two rankings are "
     "alike: methods may agree and be wrong, or differ and both have a point (Neely et al. 2022)."
 )
-EACH: Final = ("task", "group", "length")
-NEWEST: Final = 1  # schema version of a saved agreement
+GROUPINGS: Final = ("task", "group", "length")
+VERSION: Final = 1  # schema version of a saved agreement
 _ABOUT: Final = ("methods", "measure", "by", "level", "description", "undefined", "lowest", "notes")
 _COLUMNS: Final = {
     "id": "string", "task": "string", "group": "string", "length": "int64", "present": "list bool_",
@@ -33,7 +33,7 @@ _COLUMNS: Final = {
 
 
 @dataclass(frozen=True, eq=False)
-class AgreementMatrix(Fields):
+class AgreementMatrix(MappingDocument):
     """One measure of agreement between all pairs of methods: means over rows, as they are stored."""
 
     methods: tuple[str, ...]
@@ -120,7 +120,7 @@ class Agreement:
 
     def each(self, how: str) -> dict[str, "Agreement"]:
         """The same by `task`, by `group` (teachers, unless groups were named), or by `length`: quarters by units."""
-        check_each(how)
+        check_grouping(how)
         names: Sequence[str] = {"task": self.tasks, "group": self.groups}.get(how) or _quarters(self.lengths)
         if how == "length":
             order = sorted(set(names), key=lambda name: min(self.lengths[[one == name for one in names]]))
@@ -143,7 +143,7 @@ class Agreement:
         """The mean of these two methods."""
         for name in (first, second):
             if name not in self.methods:
-                raise OptionError(unknown("compared method", name, self.methods))
+                raise OptionError(unknown_name_message("compared method", name, self.methods))
         return float(self.matrix[self.methods.index(first), self.methods.index(second)])
 
     def to_pandas(self, each: str | None = None) -> Any:
@@ -212,7 +212,7 @@ class Agreement:
             cells = [_cell(mean, sd) for mean, sd in zip(self.matrix[number], self.sd[number], strict=True)]
             cells[number] = cells[number].split("\n")[0]  # with itself a method agrees always alike
             table.add_row(Text(f"{number + 1} {name}"), *map(Text, cells))
-        return text_of(table)
+        return render_text(table)
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""
@@ -246,19 +246,19 @@ class Agreement:
 
     def chart(self, each: str | None = None) -> Any:
         """The heat map as an altair chart."""
-        return chart_of(self.squares(each), caution=CAUTION)
+        return matrix_chart(self.squares(each), caution=CAUTION)
 
     def save(self, path: Path | str, each: str | None = None) -> None:
         """Write the numbers of every row as .parquet, or draw the heat map: .png, .svg, .html, .json (Vega-Lite)."""
         path = Path(path)
         if path.suffix != ".parquet":
-            draw([self], path, each)
+            draw_agreements([self], path, each)
             return
         columns = {
             "id": self.ids, "task": self.tasks, "group": self.groups, "length": self.lengths.tolist(),
             "present": self.present.tolist(), "values": self.values.reshape(len(self.ids), -1).tolist(),
         }  # fmt: skip
-        about = {VERSION: NEWEST, **{name: getattr(self, name) for name in _ABOUT}}
+        about = {VERSION_KEY: VERSION, **{name: getattr(self, name) for name in _ABOUT}}
         write_table(path, Table(columns, about), types=_COLUMNS)
 
     @classmethod
@@ -269,7 +269,7 @@ class Agreement:
             raise OptionError(f"There is no file {path}. Agreement is written by agreement.save('name.parquet').")
         table = read_table(path)
         try:
-            check_version(table.about, NEWEST, path)
+            check_version(table.about, VERSION, path)
             about = {name: table.about[name] for name in _ABOUT}
             about |= {name: tuple(about[name]) for name in ("methods", "notes")}
             columns = table.columns
@@ -283,16 +283,16 @@ class Agreement:
                 groups=tuple(columns["group"]),
                 lengths=np.array(columns["length"], dtype=np.int64),
             )
-        except BROKEN as error:
+        except DAMAGE_ERRORS as error:
             raise RecordError(f"{path} holds no agreement of methods ({error}). Compare them again.") from error
 
 
-def draw(many: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
+def draw_agreements(many: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
     """Several measures in one picture: .png, .svg, .html or .json."""
     path = Path(path)
     kind = _picture_kind(path)
     squares = [square for one in many for square in one.squares(each)]
-    write_bytes(ensure_parent(path), picture_of(squares, kind, caution=CAUTION))
+    write_bytes(ensure_parent(path), matrix_picture(squares, kind, caution=CAUTION))
 
 
 def check_picture(path: Path, *, overwrite: bool = False) -> None:
@@ -307,10 +307,10 @@ def _picture_kind(path: Path) -> str:
     return kind
 
 
-def check_each(each: str | None) -> None:
+def check_grouping(each: str | None) -> None:
     """An error for a way to divide rows that there is not."""
-    if each not in (None, *EACH):
-        raise OptionError(unknown("way to divide rows", str(each), EACH))
+    if each not in (None, *GROUPINGS):
+        raise OptionError(unknown_name_message("way to divide rows", str(each), GROUPINGS))
 
 
 def _mean(values: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "method method"]:
@@ -337,4 +337,4 @@ def _quarters(lengths: Int[np.ndarray, " row"]) -> list[str]:
 
 
 def _cell(mean: float, sd: float) -> str:
-    return written(mean) if np.isnan(sd) else f"{written(mean)}\n±{sd:.2f}"
+    return format_value(mean) if np.isnan(sd) else f"{format_value(mean)}\n±{sd:.2f}"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from didact.errors import OptionError, UnknownNameError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 from didact.results.explanations import Explanations
-from didact.results.views import SHOWN, Sections
+from didact.results.views import DEFAULT_ROWS, RowViews
 from didact.results.word_summary import WordSummary
 
 
@@ -26,7 +26,7 @@ class ByClass(Mapping[str, Explanations]):
         try:
             return self.maps[name]
         except KeyError:
-            raise UnknownNameError(unknown("class", str(name), self.maps)) from None
+            raise UnknownNameError(unknown_name_message("class", str(name), self.maps)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.maps)
@@ -38,7 +38,7 @@ class ByClass(Mapping[str, Explanations]):
         first = next(iter(self.maps.values()))
         return f"ByClass({first.method!r}, {len(first)} rows, classes: {', '.join(self.maps)})"
 
-    def show(self, rows: int = SHOWN, *, level: str = "word") -> None:
+    def show(self, rows: int = DEFAULT_ROWS, *, level: str = "word") -> None:
         """Print the first rows to the terminal, each with the heat maps of all classes under one another."""
         self._sections(level).show(rows)
 
@@ -67,5 +67,5 @@ class ByClass(Mapping[str, Explanations]):
 
         return pandas.concat([maps.to_pandas(level=level) for maps in self.maps.values()], ignore_index=True)
 
-    def _sections(self, level: str) -> Sections:
-        return Sections(list(self.maps.values()), level=level, classes=list(self.maps))
+    def _sections(self, level: str) -> RowViews:
+        return RowViews(list(self.maps.values()), level=level, classes=list(self.maps))

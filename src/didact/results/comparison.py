@@ -15,12 +15,12 @@ from didact.files.atomic import ensure_parent, write_bytes, write_text
 from didact.files.remote import fetch_run, is_url
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable
-from didact.results.documents import list_of, load_document, save_document
-from didact.results.gains import NONE, FailedRun, GainRow, LearnedMix
-from didact.results.measured import Measured
+from didact.results.documents import load_document, require_list, save_document
+from didact.results.gains import NONE, FailedRun, GainRow, LearnedWeights
+from didact.results.measured import Measurements
 from didact.results.number_format import NumberFormat
-from didact.results.run_record import RunFacts, RunRecord
-from didact.viz.mix import MixView
+from didact.results.run_record import RunInfo, RunRecord
+from didact.viz.weights_chart import WeightsView
 
 FILE: Final = "comparison.json"
 VERSION: Final = 1
@@ -48,10 +48,10 @@ class Comparison:
     rows: tuple[GainRow, ...]
     failed: tuple[FailedRun, ...]
     notes: tuple[str, ...]
-    about: RunFacts
+    about: RunInfo
     agreement: Mapping[str, Any]
     folder: Path
-    learned: tuple[LearnedMix, ...] = ()
+    learned: tuple[LearnedWeights, ...] = ()
     scores: Scores = field(default_factory=dict, repr=False)
     contrasts: ContrastTable = field(default_factory=ContrastTable, repr=False)
     contrast_arms: Callable[[Arm, Arm], Contrast] | None = field(default=None, repr=False)
@@ -193,7 +193,7 @@ class Comparison:
             )
         return self.contrast_arms(one, other)
 
-    def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> MixView:
+    def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> WeightsView:
         """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
         mixes = [
             mix for mix in self.learned
@@ -207,7 +207,7 @@ class Comparison:
             raise OptionError(f"{explainer!r} was learned for several students or sizes; name one of {columns}.")
         weights = np.mean([mix.weights for mix in mixes], axis=0)
         title = f"{explainer}, mean of {len(mixes)} seeds" if len(mixes) > 1 else explainer
-        return MixView(mixes[0].names, tuple(weights.tolist()), title)
+        return WeightsView(mixes[0].names, tuple(weights.tolist()), title)
 
     # -- how measures are written -------------------------------------------------------------------------------------
 
@@ -245,9 +245,9 @@ class Comparison:
         return RunRecord.load(self.folder)
 
     @cached_property
-    def measured(self) -> Measured | None:
+    def measured(self) -> Measurements | None:
         """What was measured without students; None where nothing was."""
-        return Measured.load(self.folder)
+        return Measurements.load(self.folder)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -306,14 +306,14 @@ class Comparison:
                 raise TypeError(f"{name} is {document[name]!r}")
         contrasts = document.get("contrasts")
         return cls(
-            rows=tuple(map(GainRow.from_document, list_of(document["rows"]))),
-            failed=tuple(map(FailedRun.from_document, list_of(document["failed"]))),
-            notes=tuple(map(str, list_of(document["notes"]))),
-            about=RunFacts.from_document(document["about"]),
+            rows=tuple(map(GainRow.from_document, require_list(document["rows"]))),
+            failed=tuple(map(FailedRun.from_document, require_list(document["failed"]))),
+            notes=tuple(map(str, require_list(document["notes"]))),
+            about=RunInfo.from_document(document["about"]),
             agreement=document["agreement"],
             folder=folder,
-            learned=tuple(map(LearnedMix.from_document, list_of(document.get("learned") or []))),
-            contrasts=ContrastTable.from_document(None if contrasts is None else list_of(contrasts)),
+            learned=tuple(map(LearnedWeights.from_document, require_list(document.get("learned") or []))),
+            contrasts=ContrastTable.from_document(None if contrasts is None else require_list(contrasts)),
         )
 
     # -- shown --------------------------------------------------------------------------------------------------------

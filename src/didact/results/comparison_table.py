@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from didact.results.contrast import Column
-from didact.results.gains import FEW, NONE, GainRow, column_name
+from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
-from didact.results.text_table import text_of
+from didact.results.text_table import render_text
 from didact.viz.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def text(comparison: "Comparison") -> str:
     lines.add_column(Text(rank), justify="right")
     for row in table.text_rows:
         lines.add_row(*map(Text, row))
-    return "\n".join([text_of(lines), *remarks(comparison)])
+    return "\n".join([render_text(lines), *remarks(comparison)])
 
 
 def html(comparison: "Comparison") -> str:
@@ -66,9 +66,9 @@ def remarks(comparison: "Comparison") -> list[str]:
     else:
         first += ", without intervals."
     lines += filter(None, [comparison.why_no_contrasts])
-    if any(row.seeds < FEW for row in comparison.rows):
+    if any(row.seeds < FEW_SEEDS for row in comparison.rows):
         little = "the interval says little" if has_intervals else "chance alone may have made this ranking"
-        lines.append(f"° fewer than {FEW} seeds: {little}.")
+        lines.append(f"° fewer than {FEW_SEEDS} seeds: {little}.")
     lines += [f"p: {reason}" for reason in sorted({row.p_reason for row in comparison.rows if row.p_reason})]
     lines += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in comparison.rows if row.low_seeds]
     return [first, *lines, *comparison.notes, *_failures(comparison)]

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.results.documents import Document, required_number
+from didact.results.documents import Document, require_number
 
 Column = tuple[str, int]  # student and training size
 _OLDER: Final = (
@@ -119,7 +119,7 @@ class ContrastTable:
         entries = {}
         for line in lines:
             for name in _FIELDS:
-                required_number(line[name])
+                require_number(line[name])
             key = (str(line["first"]), str(line["second"]), (str(line["student"]), int(line["size"])))
             entries[key] = Contrast.from_document(line)
         return cls(entries)

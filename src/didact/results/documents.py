@@ -14,17 +14,17 @@ from didact.errors import OptionError, RecordError
 from didact.files.atomic import ensure_parent
 from didact.files.checksummed import damaged_error, describe_entry_error, read_json, write_json
 
-VERSION: Final = "version"  # the entry that names the schema of a document; without it, it is 1
+VERSION_KEY: Final = "version"  # the entry that names the schema of a document; without it, it is 1
 NOT_STORED: Final = {"stored": False}  # metadata of a field that is no part of the document
 # What reading a damaged entry can raise.
-BROKEN: Final = (LookupError, TypeError, ValueError, AttributeError)
+DAMAGE_ERRORS: Final = (LookupError, TypeError, ValueError, AttributeError)
 
 T = TypeVar("T")
 
 
 def save_document(path: Path, document: Mapping[str, object], version: int, *, indent: int | None = None) -> None:
     """Write a document with its schema version and a checksum, whole or not at all."""
-    write_json(ensure_parent(path), {**plain(document), VERSION: version}, indent=indent)
+    write_json(ensure_parent(path), {**plain(document), VERSION_KEY: version}, indent=indent)
 
 
 def load_document(
@@ -43,19 +43,19 @@ def load_document(
     try:
         check_version(document, newest, path)
         return read(document)
-    except BROKEN as error:
+    except DAMAGE_ERRORS as error:
         raise damaged_error(path, describe_entry_error(error), advice) from error
 
 
 def validated(kind: type[T]) -> Callable[[Mapping[str, object]], T]:
     """A reader for `load_document` that makes a dataclass by pydantic: every entry must have the type of its field."""
     adapter = TypeAdapter(kind)
-    return lambda document: adapter.validate_python({name: document[name] for name in document if name != VERSION})
+    return lambda document: adapter.validate_python({name: document[name] for name in document if name != VERSION_KEY})
 
 
 def check_version(document: Mapping[str, object], newest: int, path: Path) -> None:
     """A RecordError for a document of a later version than this didact knows."""
-    version = document.get(VERSION, 1)
+    version = document.get(VERSION_KEY, 1)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise ValueError(f"its version is {version!r}")
     if version > newest:
@@ -69,7 +69,7 @@ def number(value: object) -> float | None:
     return float(value)
 
 
-def required_number(value: object) -> float:
+def require_number(value: object) -> float:
     """A finite number, else a ValueError."""
     finite = number(value)
     if finite is None:
@@ -77,7 +77,7 @@ def required_number(value: object) -> float:
     return finite
 
 
-def list_of(value: Any) -> list[Any]:
+def require_list(value: Any) -> list[Any]:
     """A list, else a TypeError that says what stands there."""
     if not isinstance(value, list):
         raise TypeError(f"a list is expected where {type(value).__name__} {str(value)[:40]!r} stands")
@@ -125,7 +125,7 @@ class Document:
         }
 
 
-class Fields(Document, Mapping[str, Any]):
+class MappingDocument(Document, Mapping[str, Any]):
     """A document whose fields can also be read by name, `row["gain"]`, and made a dict of."""
 
     def __getitem__(self, name: str) -> Any:
@@ -152,7 +152,7 @@ def _typed(kind: Any, value: Any) -> Any:
             return number(value)
         return value if inside[0] in (str, int, bool) else _typed(inside[0], value)
     if kind is float:
-        return required_number(value)
+        return require_number(value)
     if kind is str:
         return "" if value is None else str(value)
     if kind in (int, bool):
@@ -162,7 +162,7 @@ def _typed(kind: Any, value: Any) -> Any:
     origin = get_origin(kind)
     if origin is tuple:
         read = inside[0] if inside[0] in (str, float, int) else partial(_typed, inside[0])
-        return tuple(map(read, value if isinstance(value, tuple) else list_of(value or [])))
+        return tuple(map(read, value if isinstance(value, tuple) else require_list(value or [])))
     if origin is Mapping:
         return dict(value or {})
     return value or () if origin is Sequence else value

@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Float
 
-from didact.results.documents import Document, Fields, list_of, load_document, plain, save_document
+from didact.results.documents import Document, MappingDocument, load_document, plain, require_list, save_document
 
 VERSION: Final = 1
 _AGAIN: Final = "Measure the explanations again (didact metrics)."
 
 
 @dataclass(frozen=True, eq=False)
-class MetricRow(Fields):
+class MetricRow(MappingDocument):
     """One metric of one method: the mean over rows with its 95 % interval, rows measured and skipped."""
 
     method: str
@@ -30,7 +30,7 @@ class MetricRow(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class MetricTest(Fields):
+class MetricTest(MappingDocument):
     """Two methods by one metric, on the rows that both have: the mean difference, its interval and p."""
 
     metric: str
@@ -105,6 +105,8 @@ class Evaluation:
 
     @classmethod
     def _from_document(cls, document: Mapping[str, Any]) -> "Evaluation":
-        metrics, methods, ids = (tuple(map(str, list_of(document[name]))) for name in ("metrics", "methods", "ids"))
+        metrics, methods, ids = (
+            tuple(map(str, require_list(document[name]))) for name in ("metrics", "methods", "ids")
+        )
         values = np.array(document["values"], dtype=np.float64).reshape(len(metrics), len(methods), len(ids))
         return cls(metrics, methods, ids, values, dict(document["how"]), MetricTable.from_document(document))

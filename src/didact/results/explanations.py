@@ -15,11 +15,11 @@ from didact.files.atomic import ensure_parent, write_bytes
 from didact.registry import Spec
 from didact.results.documents import number
 from didact.results.explanations_checks import check_explanations, plain_alignment, plain_options
-from didact.results.explanations_parquet import ABOUT, read_shards, to_parquet
+from didact.results.explanations_parquet import METADATA, read_shards, to_parquet
 from didact.results.ragged import bounds_of, row_of_units
 from didact.results.row_explanation import Alignment, RowExplanation
-from didact.results.task_kinds import kind_of
-from didact.results.views import SHOWN, Sections
+from didact.results.task_kinds import task_kind
+from didact.results.views import DEFAULT_ROWS, RowViews
 from didact.results.word_summary import WordSummary, summarise
 from didact.results.words import UNIT_COLUMNS, Units, check_level, join_words
 
@@ -95,7 +95,7 @@ class Explanations(Sequence[RowExplanation]):
     @property
     def is_image(self) -> bool:
         """Whether rows are images, and units patches."""
-        return kind_of(self.task).is_image
+        return task_kind(self.task).is_image
 
     def __repr__(self) -> str:
         return f"Explanations({self.method!r}, {len(self)} rows, kind={self.kind!r})"
@@ -154,7 +154,7 @@ class Explanations(Sequence[RowExplanation]):
         first = parts[0]
         if len(parts) == 1:
             return first
-        for name in ABOUT:
+        for name in METADATA:
             for other in parts[1:]:
                 if getattr(other, name) != getattr(first, name):
                     raise ShapeError(
@@ -258,17 +258,17 @@ class Explanations(Sequence[RowExplanation]):
             raise OptionError(f"There is no file {path}. Explanations are written by maps.save(path).")
         return read_shards(cls, path, path)
 
-    def show(self, rows: int = SHOWN, *, level: str = "word") -> None:
+    def show(self, rows: int = DEFAULT_ROWS, *, level: str = "word") -> None:
         """Print the heat maps of the first rows to the terminal: whole words, or pieces (`level="token"`)."""
-        Sections([self], level=level).show(rows)
+        RowViews([self], level=level).show(rows)
 
     def _repr_html_(self) -> str:
-        return Sections([self]).to_fragment()
+        return RowViews([self]).to_fragment()
 
     def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
         """Write one page that holds all it needs: rows, colours, pictures. Whole words, or pieces (`level="token"`)."""
         lead = f"{Spec(self.method, self.options)} · {self.task} · {len(self)} rows"
-        Sections([self], level=level).to_page(path, title or f"{self.method} explains {self.teacher}", lead=lead)
+        RowViews([self], level=level).to_page(path, title or f"{self.method} explains {self.teacher}", lead=lead)
 
 
 def _taken(values: Any, indices: Any) -> Any:

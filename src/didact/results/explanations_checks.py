@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from didact.errors import DataError, OptionError, ShapeError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 from didact.results.ragged import row_of_units
 from didact.results.row_explanation import Alignment
-from didact.results.task_kinds import TASK_KINDS, kind_of
+from didact.results.task_kinds import TASK_KINDS, task_kind
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations
@@ -22,7 +22,7 @@ def check_explanations(maps: "Explanations") -> None:
     """An error that names what does not fit: a kind, a shape, a place outside its text, a score that is no number."""
     for name, choices in (("kind", KINDS), ("task", tuple(TASK_KINDS))):
         if getattr(maps, name) not in choices:
-            raise OptionError(unknown(name, getattr(maps, name), choices))
+            raise OptionError(unknown_name_message(name, getattr(maps, name), choices))
     _check_shapes(maps)
     _check_places(maps)
     _check_alignments(maps)
@@ -87,7 +87,7 @@ def _check_alignments(maps: "Explanations") -> None:
     """One set of pairs per row, each a span of the question with one of the passage, inside their texts."""
     if maps.alignments is None:
         return
-    if not kind_of(maps.task).has_alignments:
+    if not task_kind(maps.task).has_alignments:
         raise ShapeError(f"Only questions and passages (task reading) have aligned spans, not task {maps.task!r}.")
     if len(maps.alignments) != len(maps):
         raise ShapeError(f"{len(maps)} rows need alignments for {len(maps)}, not {len(maps.alignments)}.")

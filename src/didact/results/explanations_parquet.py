@@ -18,14 +18,14 @@ from didact.errors import DataError, DidactError, RecordError
 from didact.files.checksummed import checksum_of
 from didact.files.store import canonical_json
 from didact.results.ragged import bounds_of
-from didact.results.task_kinds import kind_of
+from didact.results.task_kinds import task_kind
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations
 
 FORMAT: Final = 1
 SHARDED: Final = 2
-ABOUT: Final = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
+METADATA: Final = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
 _KEY: Final = b"didact"
 _SPAN: Final = ("start", "end")
 _BOX: Final = ("top", "left", "bottom", "right")
@@ -76,7 +76,7 @@ def to_parquet(maps: "Explanations") -> bytes:
     return buffer.getvalue()
 
 
-def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
+def merge_shards(parts: Sequence[Path], path: Path, *, data: str) -> None:
     """Several files of one method become one, a row group for each; `data` is the fingerprint of all their rows."""
     import pyarrow
     from pyarrow import parquet
@@ -85,7 +85,7 @@ def join_files(parts: Sequence[Path], path: Path, *, data: str) -> None:
     checksums, cautions = [], []  # and no more of each header: there may be many
     for part in parts:
         told = json.loads(parquet.read_schema(part).metadata[_KEY])
-        own = {name: told[name] for name in ABOUT}
+        own = {name: told[name] for name in METADATA}
         about = about or own
         if own != about:
             raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
@@ -169,7 +169,7 @@ def _check_format(header: Mapping[str, Any], path: Path) -> int:
     return version
 
 
-def residuals_in(path: Path) -> Float[np.ndarray, " row"]:
+def read_residuals(path: Path) -> Float[np.ndarray, " row"]:
     """The residuals of a file, which may hold more scores than memory does."""
     from pyarrow import parquet
 
@@ -182,12 +182,12 @@ def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
     return cautions if header["format"] == SHARDED or not cautions else [cautions]
 
 
-def cautions_in(path: Path) -> list[str]:
+def read_cautions(path: Path) -> list[str]:
     """The cautions of a file, each once; nothing but its header is read."""
-    return list(dict.fromkeys(caution for shard in _cautions(header_of(path)) for caution in shard))
+    return list(dict.fromkeys(caution for shard in _cautions(read_header(path)) for caution in shard))
 
 
-def header_of(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> dict[str, Any]:
     """The header of a file with explanations; empty if it is damaged."""
     from pyarrow import parquet
 
@@ -198,7 +198,7 @@ def header_of(path: Path) -> dict[str, Any]:
     return header if isinstance(header, dict) else {}
 
 
-def is_ours(path: Path) -> bool:
+def is_explanations_parquet(path: Path) -> bool:
     """Whether a file is named as Parquet, and `to_parquet` wrote it; nothing but its header is read."""
     return path.name.lower().endswith(".parquet") and is_explanations(path)
 
@@ -228,7 +228,7 @@ def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
         return np.array(columns[name].to_numpy(zero_copy_only=False))
 
     return {
-        **{name: header[name] for name in ABOUT},
+        **{name: header[name] for name in METADATA},
         "classes": None if header["classes"] is None else tuple(header["classes"]),
         "ids": tuple(columns["id"].to_pylist()),
         "texts": tuple(map(tuple, columns["texts"].to_pylist())),
@@ -254,7 +254,7 @@ def _alignments(rows: Any) -> Any:
 
 
 def _about(maps: "Explanations") -> dict[str, Any]:
-    return {name: getattr(maps, name) for name in ABOUT}
+    return {name: getattr(maps, name) for name in METADATA}
 
 
 def _checksum(maps: "Explanations") -> str:
@@ -272,4 +272,4 @@ def _checksum(maps: "Explanations") -> str:
 
 
 def _sides(task: str) -> tuple[str, ...]:
-    return _BOX if kind_of(task).is_image else _SPAN
+    return _BOX if task_kind(task).is_image else _SPAN

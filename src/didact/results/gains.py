@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from didact.results.contrast import Column
-from didact.results.documents import NOT_STORED, Fields
+from didact.results.documents import NOT_STORED, MappingDocument
 from didact.results.training_record import LearnedRecord, LearningEpoch
 
 NONE: Final = "none"  # the arm without explanations, which every gain is over
-FEW: Final = 5  # fewer seeds than these are marked: their intervals say little
+FEW_SEEDS: Final = 5  # fewer seeds than these are marked: their intervals say little
 _COUNTS: Final = ("size", "seeds", "test_rows", "lost_rows", "low_seeds")
 _NUMBERS: Final = ("mean", "median", "q25", "q75", "gain", "low", "high", "level", "p", "rank")
 
 
 @dataclass(frozen=True, eq=False)
-class GainRow(Fields):
+class GainRow(MappingDocument):
     """One explainer with one student and training size. Measures and gains are fractions; what is unknown is None.
 
     `gain` is the mean paired difference to `none` over seeds and test rows. It is `claimed` by the rule of
@@ -89,7 +89,7 @@ class GainRow(Fields):
     @property
     def footnotes(self) -> str:
         """° for few seeds, ‡ for students that failed to learn."""
-        return ("°" if self.seeds < FEW else "") + ("‡" if self.low_seeds else "")
+        return ("°" if self.seeds < FEW_SEEDS else "") + ("‡" if self.low_seeds else "")
 
     @property
     def modes_sentence(self) -> str:
@@ -102,7 +102,7 @@ class GainRow(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class FailedRun(Fields):
+class FailedRun(MappingDocument):
     """A student whose training failed, and the error."""
 
     key: str
@@ -114,7 +114,7 @@ class FailedRun(Fields):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LearnedMix(LearnedRecord):
+class LearnedWeights(LearnedRecord):
     """What a learned explainer became for one student, size and seed: the weight of each part by its name."""
 
     explainer: str
@@ -124,7 +124,7 @@ class LearnedMix(LearnedRecord):
     epochs: tuple[LearningEpoch, ...] = field(default=(), metadata=NOT_STORED)
 
     @classmethod
-    def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedMix":
+    def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedWeights":
         """What was recorded of an explainer, without its epochs."""
         column = {"explainer": explainer, "student": student, "size": size, "seed": seed}
         return cls.from_document({**column, **learned.to_document()})

@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from didact.errors import DidactError
 from didact.results.agreement import AgreementMatrix
-from didact.results.documents import NOT_STORED, Document, Fields, load_document, save_document
+from didact.results.documents import NOT_STORED, Document, MappingDocument, load_document, save_document
 from didact.results.evaluation import MetricTable
 from didact.results.explanations import Explanations
-from didact.results.task_kinds import kind_of
-from didact.viz.marks import INCOMPLETE
+from didact.results.task_kinds import task_kind
+from didact.viz.text_spans import COMPLETENESS_TOLERANCE
 
 FILE: Final = "measured.json"
 VERSION: Final = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Cost(Fields):
+class Cost(MappingDocument):
     """Of one method, per explained row. `memory` is the peak above idle, in megabytes.
 
     `forward` counts rows that went through the model, the pass that finds the predicted class included; `backward`
@@ -37,7 +37,7 @@ class Cost(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredRow(Fields):
+class MeasuredRow(MappingDocument):
     """One row that all methods explained. `rationale` holds (text, start, end), or for images four sides."""
 
     id: str
@@ -57,7 +57,7 @@ class MeasuredRow(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredMethod(Fields):
+class MeasuredMethod(MappingDocument):
     """One set of explanations of the measured rows, and its file in the run's folder."""
 
     label: str
@@ -67,7 +67,7 @@ class MeasuredMethod(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class SkippedMethod(Fields):
+class SkippedMethod(MappingDocument):
     """A method that could not explain the rows."""
 
     label: str
@@ -75,7 +75,7 @@ class SkippedMethod(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class Measured(Document):
+class Measurements(Document):
     """Explanations of test rows, and numbers about them. `key` hashes everything that they depend on."""
 
     split: str = "test"
@@ -93,7 +93,7 @@ class Measured(Document):
     folder: Path = field(default=Path(), metadata=NOT_STORED)
 
     @classmethod
-    def load(cls, folder: Path) -> "Measured | None":
+    def load(cls, folder: Path) -> "Measurements | None":
         """What was measured in a run; None if nothing was."""
         path = folder / FILE
         advice = f"Run the same comparison again with --eval-rows, or remove {path} for a report without it."
@@ -112,7 +112,7 @@ class Measured(Document):
 
     @property
     def is_image(self) -> bool:
-        return kind_of(self.task).is_image
+        return task_kind(self.task).is_image
 
     @cached_property
     def controls(self) -> set[str]:
@@ -144,7 +144,7 @@ class Measured(Document):
         for method in self.methods:
             maps = self.explanations(method)
             known = [] if isinstance(maps, str) else [one for one in maps.residuals.tolist() if not math.isnan(one)]
-            if known and (residual := median(known)) > INCOMPLETE:
+            if known and (residual := median(known)) > COMPLETENESS_TOLERANCE:
                 residuals[method.label] = residual
         return residuals
 

@@ -11,7 +11,7 @@ def minus(text: str) -> str:
     return text.replace("-", "−")
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """a, b and c"""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 

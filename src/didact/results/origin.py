@@ -7,7 +7,7 @@ from typing import Any
 
 from didact.errors import OptionError
 from didact.files.store import canonical_json
-from didact.results.explanations_parquet import header_of, is_explanations
+from didact.results.explanations_parquet import is_explanations, read_header
 
 
 def check_same_origin(
@@ -27,7 +27,7 @@ def check_same_origin(
     """
     if not is_explanations(path):
         return
-    stored = header_of(path)
+    stored = read_header(path)
     differences = _method_differences(stored, method, json.loads(canonical_json(options)))
     if not differences and not is_reproducible:
         differences = [f"method {method!r} was passed as an object, and may have changed"]

@@ -45,7 +45,7 @@ def log_softmax_rows(
     return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), bounds, empty=1.0))[owner])
 
 
-def share_rows(mass: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
+def normalise_rows(mass: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
     """Each row divided by its sum; a row without any mass is uniform."""
     total = reduce_rows(np.add, mass, bounds, empty=1.0)
     even = 1.0 / np.maximum(np.diff(bounds), 1)

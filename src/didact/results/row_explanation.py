@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from didact.errors import OptionError
-from didact.results.task_kinds import kind_of
+from didact.results.task_kinds import task_kind
 from didact.results.words import Units, check_level, join_words
-from didact.viz.heat import Heat, Section, Unit, number, plain, show
-from didact.viz.marks import completeness
+from didact.viz.heat_map import HeatMap, RowView, Unit, number, printable, show
 from didact.viz.page import fragment
+from didact.viz.text_spans import completeness
 
 if TYPE_CHECKING:
     import altair as alt
@@ -54,20 +54,20 @@ class RowExplanation:
 
     def __repr__(self) -> str:
         """A few lines: the text, the answer, what is explained, and the strongest words."""
-        heat = self.heat()
-        lines = [] if self.is_image else [("text", _shortened(plain(self.text)))]
-        lines += heat.answers()
+        heat_map = self.heat_map()
+        lines = [] if self.is_image else [("text", _shortened(printable(self.text)))]
+        lines += heat_map.answers()
         strongest = [
-            f"{plain(word)} {number(score, self.kind)}".rstrip() for word, score in self.top(5) if word and score
+            f"{printable(word)} {number(score, self.kind)}".rstrip() for word, score in self.top(5) if word and score
         ]
         lines += [("strongest", ", ".join(strongest))] if strongest else []
-        lines += [("note", heat.warning)] if heat.warning else []
+        lines += [("note", heat_map.warning)] if heat_map.warning else []
         name = f"Row {self.id!r}" + (f" explained by {self.method}" if self.method else "")
         return "\n".join([name, *(f"  {name:<10}  {value}" for name, value in lines)])
 
     @property
     def is_image(self) -> bool:
-        return kind_of(self.task).is_image
+        return task_kind(self.task).is_image
 
     @property
     def text(self) -> str:
@@ -107,7 +107,7 @@ class RowExplanation:
         """
         row = self.at_level(level)
         ranks = np.abs(row.scores) if row.kind == "signed" else row.scores
-        best = np.argsort(-ranks, kind="stable")[: count_of(k, len(row))]
+        best = np.argsort(-ranks, kind="stable")[: top_count(k, len(row))]
         return [(row.tokens[unit], float(row.scores[unit])) for unit in best]
 
     def show(self, *, level: str = "word") -> None:
@@ -121,21 +121,21 @@ class RowExplanation:
         """
         from didact.viz.bars import bar_chart
 
-        return bar_chart(self.at_level(level).heat(), title=f"{self.method} · {self.id}".strip(" ·"), k=k)
+        return bar_chart(self.at_level(level).heat_map(), title=f"{self.method} · {self.id}".strip(" ·"), k=k)
 
     def _repr_html_(self) -> str:
         return fragment([self.words().section()])
 
-    def section(self) -> Section:
+    def section(self) -> RowView:
         """What the renderers draw of the row."""
-        return Section(self.id, [self.heat()])
+        return RowView(self.id, [self.heat_map()])
 
-    def heat(self, *, method: str = "") -> Heat:
+    def heat_map(self, *, method: str = "") -> HeatMap:
         """What the renderers draw of the scores. `method` is its label, where several methods stand together."""
-        names = kind_of(self.task).segments
+        names = task_kind(self.task).segments
         named = [names[n] if n < len(names) else f"text {n + 1}" for n in range(len(self.texts))]
         columns: Any = (self.tokens, self.scores.tolist(), self.segments.tolist(), map(tuple, self.offsets.tolist()))
-        return Heat(
+        return HeatMap(
             kind=self.kind,
             units=[Unit(*unit) for unit in zip(*columns, strict=True)],
             texts=list(zip(named, self.texts, strict=True)),
@@ -151,7 +151,7 @@ class RowExplanation:
         )
 
 
-def count_of(k: float, units: int) -> int:
+def top_count(k: float, units: int) -> int:
     """`k` units, or that fraction of them: rounded up, at least one."""
     is_whole = isinstance(k, Integral) and not isinstance(k, bool)
     if isinstance(k, bool) or not (k >= 1 if is_whole else 0 < k <= 1):

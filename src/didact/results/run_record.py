@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from didact.results.documents import Document, Fields, load_document, save_document
+from didact.results.documents import Document, MappingDocument, load_document, save_document
 
 FILE: Final = "run.json"
 VERSION: Final = 1
@@ -56,7 +56,7 @@ class RunRecord(Document):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnFacts(Fields):
+class ColumnInfo(MappingDocument):
     """One student and size of the table. `learned` is None where it cannot be judged; `reason` says why it is false."""
 
     student: str
@@ -66,7 +66,7 @@ class ColumnFacts(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class RunFacts(Fields):
+class RunInfo(MappingDocument):
     """What decided a comparison, for people who read it. What older runs did not record is empty or None.
 
     `majority` is what always giving the most frequent answer reaches; `balance` says what was done about unequal
@@ -94,7 +94,7 @@ class RunFacts(Fields):
     plan: str = ""
     balance: str | None = None
     majority: float | None = None
-    columns: tuple[ColumnFacts, ...] = ()
+    columns: tuple[ColumnInfo, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def to_document(self) -> dict[str, object]:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from didact.results.documents import Document, Fields, load_document, save_document
+from didact.results.documents import Document, MappingDocument, load_document, save_document
 
 VERSION: Final = 1
 CHECKS: Final = ("weights", "labels", "trivial")
 
 
 @dataclass(frozen=True, eq=False)
-class SanityStep(Fields):
+class SanityStep(MappingDocument):
     """One method after one step: Spearman's ρ of |scores| with those of the teacher as it is, mean over rows.
 
     `roc_auc` is the area against the rationales. Both have 95 % intervals; what is not known is NaN, or None in a file.
@@ -29,7 +29,7 @@ class SanityStep(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class FooledMetric(Fields):
+class FooledMetric(MappingDocument):
     """One metric: what trivial explanations reach and what random ones do. `fooled` if trivial ones are better."""
 
     metric: str

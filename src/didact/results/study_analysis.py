@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.results.documents import NOT_STORED, Document, Fields, load_document, number, plain, save_document
+from didact.results.documents import NOT_STORED, Document, MappingDocument, load_document, number, plain, save_document
 from didact.results.number_format import NumberFormat
 
 FILE: Final = "analysis.json"
-NEWEST: Final = 1
+VERSION: Final = 1
 KINDS: Final = ("ranking", "simulation", "rating")
 
 
 @dataclass(frozen=True, eq=False)
-class MethodEstimate(Fields):
+class MethodEstimate(MappingDocument):
     """One method, or one cohort of a simulation. `rank` is about people at large, `rank_here` about those asked.
 
     A cohort has shares of right answers: where the model is right, where it is wrong, while learning, and of each
@@ -54,7 +54,7 @@ class MethodEstimate(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class PairwiseDifference(Fields):
+class PairwiseDifference(MappingDocument):
     """The better of two methods and the worse.
 
     The `sure` interval holds for all pairs at once, the `here` interval if people stay the same.
@@ -84,7 +84,7 @@ class TestedPair(PairwiseDifference):
 
 
 @dataclass(frozen=True, eq=False)
-class Participant(Fields):
+class Participant(MappingDocument):
     """One person: how much was answered, how fast, how far they agree with the others (`tau`), and what looks odd."""
 
     person: str
@@ -99,7 +99,7 @@ class Participant(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class Skill(Fields):
+class Skill(MappingDocument):
     """What a method reached by TrueSkill: μ with its 95 % interval, and its rank.
 
     `shuffled` is μ as the mean over shuffled orders of the games, `spread` its standard deviation over them: TrueSkill
@@ -214,11 +214,11 @@ class StudyAnalysis(Document):
         if not folder.is_dir():
             raise OptionError(f"There is no folder {folder}. Name the folder of a study that was analysed.")
         missing = f"{folder} holds no {FILE}: the study was not analysed yet. {advice}"
-        analysis = load_document(folder / FILE, NEWEST, cls.from_document, advice=advice, missing=missing)
+        analysis = load_document(folder / FILE, VERSION, cls.from_document, advice=advice, missing=missing)
         return replace(analysis, folder=folder)
 
     def save(self, folder: Path) -> None:
-        save_document(folder / FILE, self.document, NEWEST, indent=1)
+        save_document(folder / FILE, self.document, VERSION, indent=1)
 
     def to_document(self) -> dict[str, object]:
         """Plain JSON data, as `analysis.json` holds it."""

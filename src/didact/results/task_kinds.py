@@ -28,6 +28,6 @@ TASK_KINDS: Final[dict[str, TaskKind]] = {
 }
 
 
-def kind_of(task: str) -> TaskKind:
+def task_kind(task: str) -> TaskKind:
     """What is known of the task; of an unknown one, that it is about a text."""
     return TASK_KINDS.get(task, TASK_KINDS["classification"])

@@ -19,7 +19,7 @@ def mean_entropy(maps: Explanations) -> float:
     return float(entropies.mean()) if len(entropies) else np.nan
 
 
-def tempered(maps: Explanations, temperature: float) -> Explanations:
+def apply_temperature(maps: Explanations, temperature: float) -> Explanations:
     """The same explanations as distributions, p^(1/τ) renormalised: sharper below 1, flatter above."""
     if not temperature > 0:
         raise OptionError(f"A temperature must be above 0, not {temperature}.")
@@ -32,7 +32,7 @@ def matching_temperature(maps: Explanations, entropy: float) -> float:
     low, high = np.log(_SHARPEST), np.log(_FLATTEST)
     for _ in range(60):
         middle = (low + high) / 2
-        if mean_entropy(tempered(maps, float(np.exp(middle)))) < entropy:
+        if mean_entropy(apply_temperature(maps, float(np.exp(middle)))) < entropy:
             low = middle
         else:
             high = middle

@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 
-def text_of(table: Any) -> str:
+def render_text(table: Any) -> str:
     """The lines of the table, without spaces at their ends."""
     from rich.console import Console
 

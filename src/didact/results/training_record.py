@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from didact.files.store import Store, StoredRecord
-from didact.results.documents import NOT_STORED, Document, Fields
+from didact.results.documents import NOT_STORED, Document, MappingDocument
 
 _FAILURE = ("error", "traceback")
 
 
 @dataclass(frozen=True, eq=False)
-class EpochRecord(Fields):
+class EpochRecord(MappingDocument):
     """The losses of one epoch, and the measure on dev."""
 
     loss: float | None
@@ -20,7 +20,7 @@ class EpochRecord(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class TrialRecord(Fields):
+class TrialRecord(MappingDocument):
     """The options that one trial changed, and what it reached on dev."""
 
     options: Mapping[str, Any]
@@ -28,7 +28,7 @@ class TrialRecord(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class LearningEpoch(Fields):
+class LearningEpoch(MappingDocument):
     """One epoch of a learned explainer: the student's loss on what it is judged by, and how its weights spread."""
 
     outer_loss: float | None
@@ -37,7 +37,7 @@ class LearningEpoch(Fields):
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedRecord(Fields):
+class LearnedRecord(MappingDocument):
     """What an explainer learned beside a student: the weight of each part by its name, and how it came about."""
 
     names: tuple[str, ...]

@@ -6,7 +6,7 @@ from didact.errors import OptionError
 from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
 from didact.results.ragged import row_of_units
-from didact.results.row_explanation import count_of
+from didact.results.row_explanation import top_count
 
 _KNOWN = {"raw": {}, "softmax": {"temperature": 1.0}, "top": {"k": 0.1}}
 
@@ -27,14 +27,14 @@ def parse_normalisation(text: str) -> Spec:
     return Spec(spec.name, options)
 
 
-def absolute_of(maps: Explanations) -> Explanations:
+def absolute_scores(maps: Explanations) -> Explanations:
     """Sizes without signs. Only signed scores change."""
     if maps.kind != "signed":
         return maps
     return maps.derive(scores=np.abs(maps.scores), kind="magnitude")
 
 
-def normalised(maps: Explanations, how: str) -> Explanations:
+def normalise_scores(maps: Explanations, how: str) -> Explanations:
     """`raw` as they are; `softmax` of score / temperature; `top` marks ceil(k · units) units, at least one.
 
     `top` goes by |score| where scores are signed; ties by position.
@@ -43,7 +43,7 @@ def normalised(maps: Explanations, how: str) -> Explanations:
     if spec.name == "raw":
         return maps
     if spec.name == "top":
-        return marked_top(maps, float(spec.options["k"]))
+        return mark_top(maps, float(spec.options["k"]))
     scores = np.zeros_like(maps.scores)
     for start, end in zip(maps.bounds[:-1], maps.bounds[1:], strict=True):
         if end > start:
@@ -53,11 +53,11 @@ def normalised(maps: Explanations, how: str) -> Explanations:
     return maps.derive(scores=scores, kind="distribution")
 
 
-def marked_top(maps: Explanations, k: float) -> Explanations:
+def mark_top(maps: Explanations, k: float) -> Explanations:
     """The top ceil(k · units) units of each row marked, at least one: by |score|, ties by position."""
     counts, rows = np.diff(maps.bounds), row_of_units(maps.bounds)
     best_first = np.lexsort((-np.abs(maps.scores), rows))
-    most = np.array([count_of(float(k), int(count)) if count else 0 for count in counts], dtype=np.int64)
+    most = np.array([top_count(float(k), int(count)) if count else 0 for count in counts], dtype=np.int64)
     scores = np.zeros_like(maps.scores)
     scores[best_first] = np.arange(len(rows)) - maps.bounds[rows] < most[rows]
     return maps.derive(scores=scores, kind="binary")

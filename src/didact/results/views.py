@@ -9,17 +9,17 @@ from didact.errors import OptionError, ShapeError
 from didact.files.atomic import ensure_parent, write_text
 from didact.registry import Spec
 from didact.results.words import check_level
-from didact.viz.heat import Section, show
+from didact.viz.heat_map import RowView, show
 from didact.viz.page import fragment
 from didact.viz.page import page as page_of
 
 if TYPE_CHECKING:
     from didact.results.explanations import Explanations
 
-SHOWN: Final = 5
+DEFAULT_ROWS: Final = 5
 
 
-class Sections(Sequence[Section]):
+class RowViews(Sequence[RowView]):
     """The same rows by several methods, drawn only as far as they are asked for: whole words, or pieces (`token`).
 
     With `classes` they are of one method and explain these classes: each map is labelled with its class.
@@ -30,7 +30,7 @@ class Sections(Sequence[Section]):
     ) -> None:
         check_level(level)
         self.many, self.level, self.classes = many, level, classes
-        self.labels = list(classes) if classes is not None else labels(many) if len(many) > 1 else [""]
+        self.method_labels = list(classes) if classes is not None else method_labels(many) if len(many) > 1 else [""]
 
     def __len__(self) -> int:
         return len(self.many[0])
@@ -38,11 +38,11 @@ class Sections(Sequence[Section]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[row] for row in range(len(self))[index]]
-        pairs = zip(self.many, self.labels, strict=True)
-        heats = [maps[index].at_level(self.level).heat(method=label) for maps, label in pairs]
+        pairs = zip(self.many, self.method_labels, strict=True)
+        heats = [maps[index].at_level(self.level).heat_map(method=label) for maps, label in pairs]
         if self.classes is not None:  # the label says it
-            heats = [replace(heat, target="") for heat in heats]
-        return Section(self.many[0].ids[index], heats)
+            heats = [replace(heat_map, target="") for heat_map in heats]
+        return RowView(self.many[0].ids[index], heats)
 
     def show(self, rows: int) -> None:
         """Print the first rows to the terminal."""
@@ -52,7 +52,7 @@ class Sections(Sequence[Section]):
 
     def to_fragment(self) -> str:
         """The first rows for a notebook."""
-        return fragment(self[:SHOWN], more=self._more_than(SHOWN))
+        return fragment(self[:DEFAULT_ROWS], more=self._more_than(DEFAULT_ROWS))
 
     def to_page(self, path: Path | str, title: str, *, lead: str) -> None:
         """Write all rows as one page."""
@@ -65,14 +65,14 @@ class Sections(Sequence[Section]):
         return f"… and {left} more {'row' if left == 1 else 'rows'}: {name}[{shown}:].show()" if left > 0 else ""
 
 
-def side_by_side(many: "Sequence[Explanations]", *, rows: int = SHOWN, level: str = "word") -> None:
+def side_by_side(many: "Sequence[Explanations]", *, rows: int = DEFAULT_ROWS, level: str = "word") -> None:
     """Print the first rows to the terminal, each with the heat maps of all methods under one another."""
-    Sections(_same_rows(many), level=level).show(rows)
+    RowViews(_same_rows(many), level=level).show(rows)
 
 
 def page(many: "Sequence[Explanations]", path: Path | str, *, title: str | None = None, level: str = "word") -> None:
     """Write one HTML page with each row as all methods explain it."""
-    sections = Sections(_same_rows(many), level=level)
+    sections = RowViews(_same_rows(many), level=level)
     methods = many[0].method if len(many) == 1 else f"{len(many)} methods"
     title = title or f"{methods} explain{'s' * (len(many) == 1)} {many[0].teacher}"
     sections.to_page(path, title, lead=f"{many[0].task} · {len(sections)} rows")
@@ -90,7 +90,7 @@ def _same_rows(many: "Sequence[Explanations]") -> "Sequence[Explanations]":
     return many
 
 
-def labels(many: "Sequence[Explanations]") -> list[str]:
+def method_labels(many: "Sequence[Explanations]") -> list[str]:
     """The name of each method, with the options in which methods of one name differ."""
     found = []
     for maps in many:

@@ -8,7 +8,7 @@ import numpy as np
 
 from didact.errors import OptionError, UnsupportedError
 from didact.results.ragged import row_of_units
-from didact.viz.heat import plain
+from didact.viz.heat_map import printable
 from didact.viz.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class WordSummary:
         if not self.words:
             return f"{self.title}\n  no word occurs so often"
         lines = [self.title]
-        width = max(len(plain(word.word)) for word in self.words)
+        width = max(len(printable(word.word)) for word in self.words)
         for target in self.targets:
-            lines += ["", *([plain(target)] if target else [])]
+            lines += ["", *([printable(target)] if target else [])]
             lines.append(f"  {'word':<{width}}  {'count':>6}  {'mean |score|':>12}{self._signed('mean score', 12)}")
             for word in self.of(target):
                 value = self._signed(f"{word.mean:+.4g}", 12)
-                lines.append(f"  {plain(word.word):<{width}}  {word.count:>6,}  {word.mean_size:>12.4g}{value}")
+                lines.append(f"  {printable(word.word):<{width}}  {word.count:>6,}  {word.mean_size:>12.4g}{value}")
         return "\n".join(lines)
 
     def _signed(self, text: str, width: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from didact.errors import OptionError
-from didact.option_types import check_types
+from didact.option_types import check_option_types
 from didact.registry import Spec, checked_options, parse_spec
 from didact.students import STRATEGIES
 from didact.students.strategy import Strategy
@@ -63,7 +63,7 @@ def build_strategy(spec: Spec, **changes: Any) -> Strategy:
     """The strategy, unattached, with some of its options changed."""
     kind = STRATEGIES.load(spec.name)
     options = checked_options(dict(spec.options) | changes, kind, of=f"strategy {spec.name!r}")
-    check_types(options, kind, of=f"strategy {spec.name!r}")
+    check_option_types(options, kind, of=f"strategy {spec.name!r}")
     found: Strategy = kind(**options)
     return found
 

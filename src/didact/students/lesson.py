@@ -15,7 +15,7 @@ from didact.core.row import Span
 from didact.core.words import touches
 from didact.errors import OptionError, ShapeError
 from didact.results.explanations import Explanations
-from didact.results.transforms import marked_top
+from didact.results.transforms import mark_top
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def marks_lesson(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
     """
     _check_rows(maps, batch)
     if maps.kind != "binary":
-        maps = marked_top(maps if maps.is_image else maps.words(), k)
+        maps = mark_top(maps if maps.is_image else maps.words(), k)
     sent = padded(maps, batch)
     return Lesson(marks=sent.scores != 0, lost=sent.lost)
 

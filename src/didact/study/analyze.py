@@ -9,7 +9,7 @@ from typing import Final
 
 from didact.errors import DataError, OptionError
 from didact.results.documents import plain
-from didact.results.study_analysis import NEWEST, Participant, StudyAnalysis, StudyCounts
+from didact.results.study_analysis import VERSION, Participant, StudyAnalysis, StudyCounts
 from didact.study import analyze_ranking, analyze_rating, analyze_simulation
 from didact.study.answers import Answer, median_seconds
 from didact.study.database import open_answers
@@ -50,7 +50,7 @@ def analyze(
     found = findings.contrasts
     start = f"{counts.synthetic} of {counts.people} people are synthetic. " if counts.synthetic else ""
     document = {
-        "version": NEWEST, "kind": design.kind, "title": design.title, "question": design.question,
+        "version": VERSION, "kind": design.kind, "title": design.title, "question": design.question,
         "level": level, "replicates": replicates, "seed": seed, "counts": counts,
         "people": people, **findings.to_document(),
         "headline": f"{start}{findings.headline}", "power": power_analysis(found, difference=difference, level=level),

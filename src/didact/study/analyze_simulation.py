@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from didact.errors import OptionError
-from didact.results.number_format import listed
+from didact.results.number_format import join_names
 from didact.results.study_analysis import MethodEstimate, TestedPair
 from didact.stats.claims import holm
 from didact.stats.concordance import krippendorff_alpha
@@ -121,7 +121,9 @@ def _contradictions(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
     names = [f"{pair.better} and {pair.worse}" for pair in split]
     if not names:
         return []
-    return [f"Interval and test do not agree about {listed(names)}; a difference is claimed only where both show it."]
+    return [
+        f"Interval and test do not agree about {join_names(names)}; a difference is claimed only where both show it."
+    ]
 
 
 def _test(
@@ -151,9 +153,9 @@ def _headline(found: Contrasts, pairs: Sequence[TestedPair], cells: CrossedAnswe
     harmed = [f"{pair.worse} ({-100 * pair.difference:+.0f} points)" for pair in sure if pair.better == CONTROL]
     claims = []
     if helped:
-        claims.append(f"people who saw {listed(helped)} foresee the model better than people who saw none")
+        claims.append(f"people who saw {join_names(helped)} foresee the model better than people who saw none")
     if harmed:
-        claims.append(f"people who saw {listed(harmed)} foresee it worse")
+        claims.append(f"people who saw {join_names(harmed)} foresee it worse")
     return f"{who}: {'; '.join(claims) or 'explanations are not shown to help people foresee the model'}."
 
 

@@ -49,10 +49,10 @@ def create_app(folder: Path | str, *, database: str | None = None, root: str = "
 
 def _add_files(app: FastAPI, study: Study) -> None:
     """Styles, scripts and pictures: each by a name from a list, so that no path leads elsewhere."""
-    from didact.viz.page import shades
+    from didact.viz.page import shade_css
 
     static = {path.name: path for path in _STATIC.iterdir() if path.suffix in _TYPES}
-    shade = shades("main")
+    shade = shade_css("main")
     pictures = study.stimuli.pictures
 
     @app.get("/static/{name}")

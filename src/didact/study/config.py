@@ -8,8 +8,8 @@ from pydantic import AfterValidator
 
 from didact.config import Config, DataOptions, Group, Option
 from didact.errors import OptionError
-from didact.field_types import Count, Integer, Number, Seed, Switch, Word
-from didact.limits import MOST_ROWS
+from didact.field_types import Count, Integer, Name, Number, Seed, Switch
+from didact.limits import MAX_ROWS
 from didact.registry import split_list
 from didact.study.links import is_root
 
@@ -88,7 +88,7 @@ class StudyOptions(Config):
     """Signs in colour: show, hide or auto."""
     annotators: Annotated[Count, Option(Group.PARTICIPANTS, "N")] = 3
     """People to invite (simulation: per cohort)."""
-    pause: Annotated[Annotated[int, Integer(0, MOST_ROWS)], Option(Group.PARTICIPANTS, "N")] = 20
+    pause: Annotated[Annotated[int, Integer(0, MAX_ROWS)], Option(Group.PARTICIPANTS, "N")] = 20
     """Offer a break every N answers; 0: never."""
     title: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
     """Title of every page."""
@@ -139,7 +139,7 @@ class StudyConfig(StudyOptions, DataOptions):
     """More files, as with --explanations."""
     explanations: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True)]
     """File of `didact explain`, one per method."""
-    split: Annotated[Word | None, Option(Group.DATA, "SPLIT")] = None
+    split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """Split of the data, if ids are in several."""
 
 
@@ -170,7 +170,7 @@ class ServeConfig(FolderOptions):
 class InviteConfig(FolderOptions):
     """The options of `didact study invite`."""
 
-    more: Annotated[Annotated[int, Integer(0, MOST_ROWS)], Option(Group.PARTICIPANTS, "N")] = 0
+    more: Annotated[Annotated[int, Integer(0, MAX_ROWS)], Option(Group.PARTICIPANTS, "N")] = 0
     """Number of people to invite now."""
     names: Annotated[tuple[str, ...], Option(Group.PARTICIPANTS, "FILE", parse_lines)] = ()
     """Text file with one name per line, for those people."""

@@ -121,14 +121,14 @@ def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
 
 def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
     """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
-    from didact.results.views import labels
+    from didact.results.views import method_labels
 
     if not explanations:
         raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")
     tasks = {maps.task for maps in explanations}
     if len(tasks) > 1:
         raise ShapeError(f"The explanations are of different tasks ({', '.join(sorted(tasks))}). A study has one.")
-    names = labels(explanations)
+    names = method_labels(explanations)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise OptionError(f"The same method is given twice: {', '.join(twice)}. People would rank it against itself.")

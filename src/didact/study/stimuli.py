@@ -11,7 +11,7 @@ from didact.results.documents import load_document, save_document, validated
 
 if TYPE_CHECKING:
     from didact.results.row_explanation import RowExplanation as Explained
-    from didact.viz.heat import Heat
+    from didact.viz.heat_map import HeatMap
 
 FILE: Final = "stimuli.json"
 NEWEST: Final = 1  # version of its schema
@@ -71,35 +71,37 @@ def frozen(
     """One item as every method explains it. Without `signs` only sizes are shown: no method is told by its colours."""
     first = next(iter(shown.values()))
     picture = None if image is None else save_picture(image, folder)
-    views = {method: _view(_plainer(one.heat(), signs=signs)) for method, one in shown.items()}
+    views = {method: _view(_plainer(one.heat_map(), signs=signs)) for method, one in shown.items()}
     return Stimulus(tuple(names) if len(first.texts) > 1 else ("",) * len(first.texts), first.texts, picture, views)
 
 
 def save_picture(image: Any, folder: Path) -> Picture:
     """The picture as PNG under the name of its content."""
-    from didact.viz.png import png_of
+    from didact.viz.png import encode_png
 
-    content = png_of(image)
+    content = encode_png(image)
     name = f"{hashlib.sha256(content).hexdigest()}.png"
     (folder / PICTURES).mkdir(exist_ok=True)
     write_bytes(folder / PICTURES / name, content)
     return Picture(name, image.shape[1], image.shape[0])
 
 
-def _plainer(heat: "Heat", *, signs: bool) -> "Heat":
+def _plainer(heat_map: "HeatMap", *, signs: bool) -> "HeatMap":
     if signs:
-        return heat
-    kind = "binary" if heat.kind == "binary" else "magnitude"
-    return replace(heat, kind=kind, units=[unit._replace(score=abs(unit.score)) for unit in heat.units])
+        return heat_map
+    kind = "binary" if heat_map.kind == "binary" else "magnitude"
+    return replace(heat_map, kind=kind, units=[unit._replace(score=abs(unit.score)) for unit in heat_map.units])
 
 
-def _view(heat: "Heat") -> View:
+def _view(heat_map: "HeatMap") -> View:
     from didact.viz.page import patches as patches_of
     from didact.viz.page import pieces
 
-    texts = [tuple((piece.text, piece.look) for piece in pieces(heat, number)) for number in range(len(heat.texts))]
+    texts = [
+        tuple((piece.text, piece.look) for piece in pieces(heat_map, number)) for number in range(len(heat_map.texts))
+    ]
     patches = []
-    for patch in patches_of(heat):
+    for patch in patches_of(heat_map):
         top, left, bottom, right = patch.box
         if patch.look:
             patches.append((left, top, right - left, bottom - top, patch.look, patch.opacity))

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from didact.results.number_format import listed
+from didact.results.number_format import join_names
 from didact.stats.crossed import CrossedAnswers
 from didact.stats.power import detectable_difference, people_needed
 from didact.study.contrasts import Contrasts
@@ -24,15 +24,15 @@ def order_text(found: Contrasts, cells: CrossedAnswers, *, what: str, noun: str)
     if not sure:
         here = next((row for row in found.order(here=True) if row.beats), None)
         rest = (
-            f" Among these very people, {here.method} is ahead of {listed(here.beats)}; that others would "
+            f" Among these very people, {here.method} is ahead of {join_names(here.beats)}; that others would "
             "agree is not shown."
             if here is not None and cells.people > 1
             else ""
         )
         return f"{who}: it cannot be told which {noun} people {what}.{rest}"
-    claims = "; ".join(f"{row.method} is better than {listed(row.beats)}" for row in sure)
+    claims = "; ".join(f"{row.method} is better than {join_names(row.beats)}" for row in sure)
     first = [row.method for row in rows if row.rank == 1]
-    top = f" {listed(first)} cannot be told apart at the top." if len(first) > 1 else ""
+    top = f" {join_names(first)} cannot be told apart at the top." if len(first) > 1 else ""
     return f"{who}: {claims}.{top}"
 
 

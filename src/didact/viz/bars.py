@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from didact.errors import OptionError
 from didact.viz.chart import BOTH_SIGNS, GREENS, QUIET, altair
-from didact.viz.heat import Heat, plain
+from didact.viz.heat_map import HeatMap, printable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _UNNAMED = "(empty)"
 
 
-def bar_chart(heat: Heat, *, title: str, k: int | None = 20) -> "alt.Chart":
+def bar_chart(heat: HeatMap, *, title: str, k: int | None = 20) -> "alt.Chart":
     """The `k` strongest units (all for None) in the order of the text; bars to the right speak for the target."""
     if heat.is_image:
         raise OptionError("Bars are for words, and this row is an image: use show() or to_html().")
@@ -29,7 +29,7 @@ def bar_chart(heat: Heat, *, title: str, k: int | None = 20) -> "alt.Chart":
     if heat.kind == "signed":
         colour = alt.condition(alt.datum.score < 0, alt.value(BOTH_SIGNS[0]), alt.value(BOTH_SIGNS[2]))
     # In words: fonts without a tick would be replaced for the whole line.
-    answers = " · ".join(f"{name} {plain(value)}" for name, value in heat.answers())
+    answers = " · ".join(f"{name} {printable(value)}" for name, value in heat.answers())
     names = [answers.replace(" ✓", " (right)").replace(" ✗", " (wrong)")] if answers else []
     names += [f"the {k} strongest of {len(heat.units)} words"] if k is not None and k < len(heat.units) else []
     names += [heat.warning] if heat.warning else []
@@ -43,11 +43,11 @@ def bar_chart(heat: Heat, *, title: str, k: int | None = 20) -> "alt.Chart":
             tooltip=["word:N", alt.Tooltip("score:Q", format="+.4~g" if heat.kind == "signed" else ".4~g")],
         )
         .properties(
-            title=alt.TitleParams(plain(title), subtitle=names, anchor="start", fontSize=14, subtitleColor=QUIET)
+            title=alt.TitleParams(printable(title), subtitle=names, anchor="start", fontSize=14, subtitleColor=QUIET)
         )
         .configure_view(stroke=None)
     )
 
 
 def _name(token: str) -> str:
-    return plain(token).strip() or _UNNAMED
+    return printable(token).strip() or _UNNAMED

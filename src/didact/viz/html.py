@@ -26,7 +26,7 @@ def environment(package: str) -> Environment:
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("didact.viz")]),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: readable(value) if type(value) is str else value,
+        finalize=lambda value: replace_control_characters(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -48,7 +48,7 @@ def asset(package: str, name: str) -> Markup:
     return Markup((files(package) / "templates" / name).read_text(encoding="utf-8"))
 
 
-def readable(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     """The text with control characters, which HTML has no place for, replaced."""
     if text.isprintable():
         return text
@@ -61,7 +61,9 @@ def _replaced(sign: str) -> str:
 
 def attributes(**values: str) -> Markup:
     """Attributes of an element; empty ones are left out. Markup: their texts are escaped here."""
-    return Markup("".join(f' {name}="{escape(readable(text))}"' for name, text in values.items() if text))
+    return Markup(
+        "".join(f' {name}="{escape(replace_control_characters(text))}"' for name, text in values.items() if text)
+    )
 
 
 def script_json(value: Any) -> Markup:
@@ -80,7 +82,7 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 def soft(text: str) -> Markup:
     """Escaped, with places where a long name may be broken. Markup: all but `<wbr>` has been escaped."""
-    return Markup(re.sub(r"([_(/=,.])(?=[^\W\d])", r"\1<wbr>", str(escape(readable(text)))))
+    return Markup(re.sub(r"([_(/=,.])(?=[^\W\d])", r"\1<wbr>", str(escape(replace_control_characters(text)))))
 
 
 def tight(html: Markup) -> Markup:

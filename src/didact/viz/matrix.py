@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from didact.errors import ShapeError
 from didact.viz.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
-from didact.viz.heat import plain
+from didact.viz.heat_map import printable
 
 _CELL: Final = 44  # pixels, enough for "−0.12"
 _ACROSS: Final = 2  # squares side by side
@@ -35,7 +35,7 @@ class MatrixView:
 
     def chart(self, *, caution: str = "") -> Any:
         """As an altair chart, with `caution` below it."""
-        return chart_of([self], caution=caution)
+        return matrix_chart([self], caution=caution)
 
     def square(self, alt: Any) -> Any:
         rows = [
@@ -43,7 +43,7 @@ class MatrixView:
                 "first": first,
                 "second": second,
                 "value": float(value) if np.isfinite(value) else None,
-                "written": written(value),
+                "written": format_value(value),
             }
             for first, line in zip(self.shown, self.values, strict=True)
             for second, value in zip(self.shown, line, strict=True)
@@ -74,16 +74,21 @@ class MatrixView:
         )
         numbers = base.mark_text(fontSize=12).encode(text="written:N", color=ink)
         title = alt.TitleParams(
-            plain(self.title), subtitle=plain(self.note), anchor="start", fontSize=15, subtitleColor=QUIET, offset=10
+            printable(self.title),
+            subtitle=printable(self.note),
+            anchor="start",
+            fontSize=15,
+            subtitleColor=QUIET,
+            offset=10,
         )
         return (cells + numbers).properties(title=title)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return tuple(map(plain, self.names))
+        return tuple(map(printable, self.names))
 
 
-def written(value: float) -> str:
+def format_value(value: float) -> str:
     """Two digits with a proper minus; a dash for what is not a number."""
     if not np.isfinite(value):
         return "–"
@@ -91,14 +96,14 @@ def written(value: float) -> str:
     return f"−{digits}" if value < 0 and float(digits) else digits
 
 
-def chart_of(squares: Sequence[MatrixView], *, caution: str = "") -> Any:
+def matrix_chart(squares: Sequence[MatrixView], *, caution: str = "") -> Any:
     """Several squares, two side by side, as one altair chart, with `caution` below them."""
     alt = altair()
     drawn = alt.concat(*(one.square(alt) for one in squares), columns=_ACROSS, spacing=40)
     drawn = drawn.resolve_scale(color="independent")
     if caution:
         wide = _CELL * len(squares[0].names) * min(_ACROSS, len(squares)) + 200
-        lines = textwrap.wrap(plain(caution), max(50, wide // 6))
+        lines = textwrap.wrap(printable(caution), max(50, wide // 6))
         below = alt.TitleParams(
             lines, orient="bottom", anchor="start", fontSize=11, fontWeight="normal", color=QUIET, offset=16
         )
@@ -106,7 +111,7 @@ def chart_of(squares: Sequence[MatrixView], *, caution: str = "") -> Any:
     return drawn.configure_view(stroke=None)
 
 
-def picture_of(squares: Sequence[MatrixView], kind: str, *, caution: str = "") -> bytes:
+def matrix_picture(squares: Sequence[MatrixView], kind: str, *, caution: str = "") -> bytes:
     """The content of a picture file of several squares: png, svg, html or json (Vega-Lite)."""
     check_kind(kind)
-    return picture(chart_of(squares, caution=caution), kind, title=plain(squares[0].title) or "Matrix")
+    return picture(matrix_chart(squares, caution=caution), kind, title=printable(squares[0].title) or "Matrix")

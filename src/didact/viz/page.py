@@ -12,10 +12,10 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from didact.viz.colours import FULL, LEVELS, WHITE, Colour, Shade, colours, meanings, opacity
-from didact.viz.heat import Heat, Section, Unit
+from didact.viz.heat_map import HeatMap, RowView, Unit
 from didact.viz.html import asset, render
-from didact.viz.marks import Box, Span, merged, parts
-from didact.viz.png import png_of
+from didact.viz.png import encode_png
+from didact.viz.text_spans import Box, Span, merge_spans, split_at_spans
 
 SHOWN: Final = 500  # rows on one page: more make a browser slow, and nobody reads them
 _DARK: Final[Colour] = (24, 26, 30)
@@ -76,10 +76,10 @@ class HeatFigure:
 
     picture: Picture
     caption: str
-    heat: Heat | None = None
+    heat: HeatMap | None = None
 
 
-def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
+def page(title: str, sections: Sequence[RowView], *, lead: str = "") -> str:
     """A whole document. Beyond 500 rows the rest is left out, and a line says so."""
     more = ""
     if len(sections) > SHOWN:
@@ -90,24 +90,24 @@ def page(title: str, sections: Sequence[Section], *, lead: str = "") -> str:
     return _render("heat_page.html.j2", sections[:SHOWN], title=title, lead=lead, more=more, policy=_POLICY)
 
 
-def fragment(sections: Sequence[Section], *, more: str = "") -> str:
+def fragment(sections: Sequence[RowView], *, more: str = "") -> str:
     """The same for a notebook: a piece of a page that brings its own style."""
     return _render("heat_fragment.html.j2", sections, more=more)
 
 
-def _render(template: str, sections: Sequence[Section], **values: str) -> str:
+def _render(template: str, sections: Sequence[RowView], **values: str) -> str:
     kinds = [heat.kind for section in sections for heat in section.heats]
-    style = asset("didact.viz", "heat.css") + shades(".didact")
+    style = asset("didact.viz", "heat.css") + shade_css(".didact")
     functions = {"texts_of": _texts, "outside_of": outside_pieces, "figures_of": _figures}
     views = {"sections": sections, "scales": scales(kinds), "style": style}
     return render("didact.viz", template, **views, **functions, **values)
 
 
-def _texts(heat: Heat) -> list[HeatText]:
+def _texts(heat: HeatMap) -> list[HeatText]:
     return [HeatText(name, pieces(heat, segment)) for segment, (name, _) in enumerate(heat.texts)]
 
 
-def _figures(section: Section) -> list[HeatFigure]:
+def _figures(section: RowView) -> list[HeatFigure]:
     """The picture of a row as it is, if it was kept, and under the patches of each method; none of a text."""
     heats = section.heats if any(heat.is_image for heat in section.heats) else ()
     alt = f"The picture of row {section.id}"
@@ -124,13 +124,13 @@ def _figures(section: Section) -> list[HeatFigure]:
 
 
 def pieces(
-    heat: Heat, segment: int, *, marks: Sequence[Span] = (), end: int | None = None, is_named: bool = True
+    heat: HeatMap, segment: int, *, marks: Sequence[Span] = (), end: int | None = None, is_named: bool = True
 ) -> list[Piece]:
     """A text up to `end`, cut wherever a unit or a mark begins or ends. `is_named` titles name their units."""
     text = heat.texts[segment][1]
-    units = [unit for unit in heat.inside(segment) if end is None or unit.place[0] < end]
+    units = [unit for unit in heat.inside(segment) if end is None or unit.bounds[0] < end]
     found = []
-    for part, covering in parts(text[:end], [*(unit.span for unit in units), *merged(marks)]):
+    for part, covering in split_at_spans(text[:end], [*(unit.span for unit in units), *merge_spans(marks)]):
         scored = [units[number] for number in covering if number < len(units)]
         piece = _piece(part, scored, heat, is_named=is_named)
         is_marked = len(scored) < len(covering)
@@ -138,12 +138,12 @@ def pieces(
     return found if end is None or end >= len(text) else [*found, Piece(" …")]
 
 
-def outside_pieces(heat: Heat, *, is_named: bool = True) -> list[Piece]:
+def outside_pieces(heat: HeatMap, *, is_named: bool = True) -> list[Piece]:
     """The units that no text shows."""
     return [_piece(unit.token or "(empty)", [unit], heat, is_named=is_named) for unit in heat.outside()]
 
 
-def _piece(text: str, units: Sequence[Unit], heat: Heat, *, is_named: bool) -> Piece:
+def _piece(text: str, units: Sequence[Unit], heat: HeatMap, *, is_named: bool) -> Piece:
     """Some characters and the units that cover them: the colour is the strongest one's, all scores can be read."""
     if not units:
         return Piece(text)
@@ -153,11 +153,11 @@ def _piece(text: str, units: Sequence[Unit], heat: Heat, *, is_named: bool) -> P
     return Piece(text, heat.shade(best.score).look, title)
 
 
-def patches(heat: Heat) -> list[Patch]:
+def patches(heat: HeatMap) -> list[Patch]:
     """The scored patches of a picture."""
     found = []
     for unit in heat.patches():
-        top, left, bottom, right = unit.place
+        top, left, bottom, right = unit.bounds
         shade = heat.shade(unit.score)
         title = f"rows {top} to {bottom}, columns {left} to {right}: {unit.read(heat.kind)}"
         look = Shade(shade.hue, LEVELS).look if shade.level else ""
@@ -179,10 +179,10 @@ def scales(kinds: Sequence[str]) -> list[Scale]:
 
 
 def _data_uri(image: Any) -> str:
-    return "data:image/png;base64," + base64.b64encode(png_of(image)).decode()
+    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode()
 
 
-def shades(scope: str) -> Markup:
+def shade_css(scope: str) -> Markup:
     """The steps of the scale as style: classes for1 … strength10 inside `scope`, on a light page and on a dark one.
 
     Markup: numbers of ours, and a scope that the calling code names.

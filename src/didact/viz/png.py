@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 
-def png_of(image: Any) -> bytes:
+def encode_png(image: Any) -> bytes:
     """Pixels of one to four channels, height first; of two channels the first is shown."""
     from PIL import Image
 

@@ -62,7 +62,7 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
 
-    def left(self) -> str:
+    def time_left(self) -> str:
         """The time left, by what was done since the start; empty before anything was."""
         if self.total is None or self.done == self.skipped:
             return ""
@@ -73,7 +73,7 @@ class Progress:
     def _so_far(self) -> str:
         if self.total is None:
             return f"{self.done:,} after {_in_words(time.monotonic() - self._start)}"
-        return f"{self.done} of {self.total}, {self.left()}"
+        return f"{self.done} of {self.total}, {self.time_left()}"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -96,7 +96,7 @@ def _left_column(progress: Progress) -> Any:
 
     class Left(ProgressColumn):
         def render(self, _: Any) -> Text:
-            return Text(progress.left())
+            return Text(progress.time_left())
 
     return Left()
 

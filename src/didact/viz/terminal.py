@@ -6,19 +6,19 @@ from typing import Any
 from rich.style import Style
 from rich.text import Text
 
-from didact.viz.marks import Box, Image, Span, runs
+from didact.viz.text_spans import Box, Image, Span, marked_runs
 
 _MARK = Style(bold=True, reverse=True)
 _SHADES = " .:-=+*#%@"
 
 
-def marked(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
+def highlight(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
     """The text with the characters of the spans highlighted, in [brackets] where there is no colour.
 
     Control characters are replaced, never sent to the terminal.
     """
     shown = Text()
-    for part, is_marked in runs(text, spans):
+    for part, is_marked in marked_runs(text, spans):
         seen = "".join(map(visible, part))
         if is_marked:
             shown.append(seen if colour else f"[{seen}]", _MARK)
@@ -27,7 +27,7 @@ def marked(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
     return shown
 
 
-def picture(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: bool = True) -> Text:
+def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: bool = True) -> Text:
     """An image as half blocks, two pixels high, one wide per character. What lies outside the boxes fades.
 
     Where there is no colour, brightness becomes a character and what lies outside the boxes a dot.

@@ -7,7 +7,7 @@ from didact.core.task import IMAGE
 from didact.data import fields
 from didact.data.recipe import REST, TRAIN_AND_TEST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 CUT: Cut = {"train": {"train": 0.25, "dev": 0.05, "teach": REST}, "test": "test"}
 
@@ -44,7 +44,7 @@ def read(record: Record, *, image: str, label: str, classes: tuple[str, ...]) ->
 def cifar100(*, labels: str = "fine") -> Recipe:
     """`labels="coarse"` for the 20 groups."""
     if labels not in CLASSES:
-        raise OptionError(unknown("kind of labels of cifar100", str(labels), CLASSES))
+        raise OptionError(unknown_name_message("kind of labels of cifar100", str(labels), CLASSES))
     classes = CLASSES[labels]
     return Recipe(
         name="cifar100",

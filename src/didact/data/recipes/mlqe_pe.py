@@ -10,7 +10,7 @@ from didact.core.task import REGRESSION
 from didact.data import fields
 from didact.data.recipe import ALL_THREE, CONVERTED, REST, Cut, Hub, Recipe, Record
 from didact.errors import OptionError
-from didact.registry import unknown
+from didact.registry import unknown_name_message
 
 PAIRS = ("en-de", "en-zh", "et-en", "ne-en", "ro-en", "ru-en", "si-en")
 CUT: Cut = {"train": {"train": 0.50, "teach": REST}, "validation": "dev", "test": "test"}
@@ -37,7 +37,7 @@ def mlqe_pe(*, pair: str = "en-de") -> Recipe:
     pairs = tuple(dict.fromkeys(str(pair).split("+")))
     for one in pairs:
         if one not in PAIRS:
-            raise OptionError(unknown("language pair of mlqe_pe", one, PAIRS))
+            raise OptionError(unknown_name_message("language pair of mlqe_pe", one, PAIRS))
     return Recipe(
         name="mlqe_pe",
         task=REGRESSION,

@@ -8,7 +8,7 @@ from didact.results.agreement import AgreementMatrix
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.viz.colours import shade
-from didact.viz.matrix import MatrixView, written
+from didact.viz.matrix import MatrixView, format_value
 from didact.viz.tables import Cell, Table
 
 _SAID = {
@@ -69,7 +69,7 @@ def _cell(name: str, other: str, value: float, sd: float | None) -> Cell:
         return Cell("–", title=f"{name} and {other}: no row with an answer")
     step = shade(value, 1.25, "signed")  # the strongest colours are left out: numbers are read on the others
     spread = "" if sd is None else f" ± {sd:.2f} over rows"
-    return Cell(written(value), step.look, f"{name} and {other}: {written(value)}{spread}")
+    return Cell(format_value(value), step.look, f"{name} and {other}: {format_value(value)}{spread}")
 
 
 def _figure(square: AgreementMatrix) -> Figure:

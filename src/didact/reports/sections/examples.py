@@ -17,9 +17,9 @@ from didact.reports.example_rows import LONG, Example, Source, example
 from didact.reports.section import MEASURE_HINT, Browser, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
-from didact.results.measured import Measured, MeasuredRow
+from didact.results.measured import MeasuredRow, Measurements
 from didact.results.row_explanation import RowExplanation as Explained
-from didact.results.row_explanation import count_of
+from didact.results.row_explanation import top_count
 from didact.viz.colours import LEVELS, Shade, opacity
 from didact.viz.html import cut, render, script_json
 from didact.viz.page import scales
@@ -73,7 +73,7 @@ def section(run: Comparison) -> Section | None:
     return Section(_ID, _TITLE, [first, browser, notes], style="examples.css", script="examples.js")
 
 
-def _sources(run: Comparison, measured: Measured) -> tuple[list[Source], list[str]]:
+def _sources(run: Comparison, measured: Measurements) -> tuple[list[Source], list[str]]:
     """The methods that can be shown, controls last, and why others cannot."""
     found: list[Source] = []
     reasons = []
@@ -94,7 +94,7 @@ def _sources(run: Comparison, measured: Measured) -> tuple[list[Source], list[st
 # -- which rows can be asked for --------------------------------------------------------------------------------------
 
 
-def _filters(measured: Measured, sources: Sequence[Source]) -> list[Filter]:
+def _filters(measured: Measurements, sources: Sequence[Source]) -> list[Filter]:
     """What rows can be filtered by. What nothing is known of is left out."""
     rows = measured.rows
     found = []
@@ -130,7 +130,7 @@ def _marked(row: Explained) -> set[tuple[int, ...]]:
     if not len(row):
         return set()
     ranks = np.abs(row.scores)
-    best = np.argsort(-ranks, kind="stable")[: count_of(_TOP, len(row))]
+    best = np.argsort(-ranks, kind="stable")[: top_count(_TOP, len(row))]
     strong = [unit for unit in best.tolist() if ranks[unit] > 0 and row.segments[unit] >= 0]
     if row.is_image:
         return {tuple(row.offsets[unit].tolist()) for unit in strong}
@@ -184,7 +184,7 @@ def _fitted(
     return None
 
 
-def _left_out(kept: Sequence[EncodedExample], measured: Measured) -> list[str]:
+def _left_out(kept: Sequence[EncodedExample], measured: Measurements) -> list[str]:
     if len(kept) == len(measured.rows):
         return []
     return [
@@ -197,7 +197,7 @@ def _left_out(kept: Sequence[EncodedExample], measured: Measured) -> list[str]:
 
 
 def _browser(
-    sources: Sequence[Source], filters: Sequence[Filter], kept: Sequence[EncodedExample], measured: Measured
+    sources: Sequence[Source], filters: Sequence[Filter], kept: Sequence[EncodedExample], measured: Measurements
 ) -> Browser:
     methods = [source.about() for source in sources]
     counts = {one.name: sum(one.name in entry.row.groups for entry in kept) for one in filters}

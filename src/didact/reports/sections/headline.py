@@ -4,7 +4,7 @@ from didact.reports.describe import method_text, row_counts
 from didact.reports.section import Card, Header
 from didact.reports.verdict import CAUTIONS, verdict_of
 from didact.results.comparison import Comparison
-from didact.results.gains import FEW
+from didact.results.gains import FEW_SEEDS
 from didact.viz.html import cut
 
 
@@ -43,7 +43,7 @@ def _when(run: Comparison) -> str:
 
 def _badges(run: Comparison) -> list[str]:
     badges = []
-    if run.rows and run.least_seeds < FEW:
+    if run.rows and run.least_seeds < FEW_SEEDS:
         badges.append(f"few seeds ({run.least_seeds})")
     if any(row.low_seeds for row in run.rows):
         badges.append("some students failed to learn (‡)")

@@ -9,11 +9,11 @@ from didact.errors import DidactError
 from didact.reports.figure import Figure
 from didact.reports.section import Details, Group, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
-from didact.results.gains import LearnedMix, column_name
+from didact.results.gains import LearnedWeights, column_name
 from didact.results.number_format import minus
 from didact.viz.colours import shade
-from didact.viz.mix import MixView
 from didact.viz.tables import Cell, Table
+from didact.viz.weights_chart import WeightsView
 
 _SHOWN = 4  # maps; the rest can be unfolded
 
@@ -44,16 +44,16 @@ def section(run: Comparison) -> Section | None:
     return Section("learned", title, [lead(said), shown, more, Notes(remarks + broken)], charts=charts)
 
 
-def _groups(learned: Sequence[LearnedMix]) -> dict[tuple[str, str, int], list[LearnedMix]]:
+def _groups(learned: Sequence[LearnedWeights]) -> dict[tuple[str, str, int], list[LearnedWeights]]:
     """By explainer, student and size what each seed learned."""
-    found: dict[tuple[str, str, int], list[LearnedMix]] = {}
+    found: dict[tuple[str, str, int], list[LearnedWeights]] = {}
     for one in learned:
         key = (one.explainer, one.student, one.size)
         found.setdefault(key, []).append(one)
     return found
 
 
-def _remarks(name: str, own: Sequence[LearnedMix]) -> list[str]:
+def _remarks(name: str, own: Sequence[LearnedWeights]) -> list[str]:
     """What learning remarked on, such as a mix that collapsed to one part; equal remarks of several seeds once."""
     seeds: dict[str, list[str]] = {}
     for one in own:
@@ -62,16 +62,16 @@ def _remarks(name: str, own: Sequence[LearnedMix]) -> list[str]:
     return [f"{name}, seed {', '.join(numbers)}: {note}" for note, numbers in seeds.items()]
 
 
-def _view(name: str, own: Sequence[LearnedMix]) -> MixView:
+def _view(name: str, own: Sequence[LearnedWeights]) -> WeightsView:
     weights = np.mean([one.weights for one in own], axis=0)
-    return MixView(own[0].names, tuple(map(float, weights)), title=name)
+    return WeightsView(own[0].names, tuple(map(float, weights)), title=name)
 
 
-def _drawn(view: MixView) -> Any:
+def _drawn(view: WeightsView) -> Any:
     return lambda _: view.chart()
 
 
-def _table(name: str, own: Sequence[LearnedMix], view: MixView) -> Table:
+def _table(name: str, own: Sequence[LearnedWeights], view: WeightsView) -> Table:
     spread = dict(zip(view.names, np.std([one.weights for one in own], axis=0), strict=True))
     scale = 1.25 * (max(map(abs, view.weights)) or 1.0)
     kind = "signed" if min(view.weights) < 0 else "magnitude"

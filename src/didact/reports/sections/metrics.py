@@ -13,7 +13,7 @@ from didact.reports.leaders import better_than_random, family_of, metric_entry, 
 from didact.reports.section import MEASURE_HINT, Notes, Section, lead, missing
 from didact.results.comparison import Comparison
 from didact.results.evaluation import MetricRow
-from didact.results.measured import Measured
+from didact.results.measured import Measurements
 from didact.viz.colours import LEVELS, Shade, colours
 from didact.viz.tables import Cell, Table
 
@@ -68,7 +68,7 @@ def section(run: Comparison) -> Section:
     return Section("metrics", title, [lead(said), table, Notes(remarks)], charts=[figure])
 
 
-def _lines(measured: Measured) -> list[_Line]:
+def _lines(measured: Measurements) -> list[_Line]:
     heading = measured.metrics.heading
     found: dict[str, dict[str, MetricRow]] = {}
     for row in measured.metrics.rows:
@@ -79,7 +79,7 @@ def _lines(measured: Measured) -> list[_Line]:
     return sorted(lines, key=lambda line: families.index(line.family))
 
 
-def _table(run: Comparison, measured: Measured, lines: list[_Line]) -> Table:
+def _table(run: Comparison, measured: Measurements, lines: list[_Line]) -> Table:
     names = list(dict.fromkeys(name for line in lines for name in line.found))
     controls = run.controls | measured.controls | {"random"}
     order = {name: place for place, name in enumerate(run.ranked)}

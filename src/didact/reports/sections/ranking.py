@@ -12,7 +12,7 @@ from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
 from didact.results.documents import number
-from didact.results.gains import FEW, NONE, GainRow, column_name
+from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import minus
 from didact.viz.tables import Cell, Table
 
@@ -160,8 +160,8 @@ def _notes(run: Comparison) -> list[str]:
     said += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in run.rows if row.low_seeds]
     for column, reason in run.unlearned.items():
         said.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
-    if any(row.seeds < FEW for row in run.rows):
-        said.append(f"° fewer than {FEW} seeds: the interval says little. Ask for more with --seeds 8.")
+    if any(row.seeds < FEW_SEEDS for row in run.rows):
+        said.append(f"° fewer than {FEW_SEEDS} seeds: the interval says little. Ask for more with --seeds 8.")
     said += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
     if run.failed:
         said.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")

@@ -10,7 +10,7 @@ from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.word_summary import WordScore, summarise
 from didact.viz.colours import shade
-from didact.viz.html import cut, readable
+from didact.viz.html import cut, replace_control_characters
 from didact.viz.tables import Cell, Table
 
 SHOWN: Final = 12  # words of a class
@@ -75,7 +75,7 @@ def _table(
         for word in words:
             means = {"mean_abs": word.mean_size, "mean": word.mean, "count": word.count}
             data.append({"class": target, "method": name, "word": word.word, **means})
-    name = readable(cut(target, 80))
+    name = replace_control_characters(cut(target, 80))
     caption = "All explained rows" if alone or not name else f"Rows explained as “{name}”"
     return Table(f"words-{name}", caption, heads, rows, look="words", words=range(len(heads)), data=data)
 
@@ -89,4 +89,4 @@ def _cell(words: Sequence[WordScore], place: int, kind: str) -> Cell:
     times = f"{word.count} time{'s' * (word.count != 1)}"
     size = metric_text(word.mean_size)
     title = f"mean |score| {size}, mean {metric_text(word.mean)}, {times}"
-    return Cell(readable(cut(word.word, _LONGEST)), step.look, title, f"{sign}{size}")
+    return Cell(replace_control_characters(cut(word.word, _LONGEST)), step.look, title, f"{sign}{size}")

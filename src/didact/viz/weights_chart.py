@@ -18,7 +18,7 @@ from rich.text import Text
 from didact.errors import OptionError, ShapeError
 from didact.viz.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
 from didact.viz.colours import LEVELS, Shade, shade
-from didact.viz.heat import has_colours, plain, style
+from didact.viz.heat_map import has_colours, printable, style
 
 if TYPE_CHECKING:
     import altair as alt
@@ -27,7 +27,7 @@ _HEAD: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
-class MixView:
+class WeightsView:
     """Members and their weights, ready to be drawn. Heads are named "layer.head", both from 0: "3.7"."""
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class MixView:
             )
         if not self.names:
             raise OptionError("A mix without members cannot be shown. Give at least one name with its weight.")
-        if len(set(map(plain, self.names))) < len(self.names):
+        if len(set(map(printable, self.names))) < len(self.names):
             raise OptionError(f"Members of a mix need names of their own, and some of {list(self.names)} are the same.")
         wrong = [name for name, weight in zip(self.names, self.weights, strict=True) if not math.isfinite(weight)]
         if wrong:
@@ -89,7 +89,7 @@ class MixView:
         """
         shown = Text(no_wrap=True)
         if self.title:
-            shown.append(plain(self.title), "bold").append("\n")
+            shown.append(printable(self.title), "bold").append("\n")
         shown.append_text(self._bars(width, colour=colour) if self.grid is None else self._table(width, colour=colour))
         shown.append(self.summary)
         return shown.append("; weights in %, · is exactly 0" if 0 in self.weights else "; weights in %", "dim")
@@ -106,7 +106,7 @@ class MixView:
         heads of weight exactly 0 are blank with a thin border. Named members are bars, largest first.
         """
         check_kind(kind)
-        return picture(self.chart(), kind, title=plain(self.title) or "Mix")
+        return picture(self.chart(), kind, title=printable(self.title) or "Mix")
 
     @cached_property
     def _scale(self) -> float:
@@ -121,7 +121,7 @@ class MixView:
 
     def _ranked(self) -> list[tuple[str, float]]:
         members = zip(self.names, map(float, self.weights), strict=True)
-        return sorted(((plain(name), weight) for name, weight in members), key=lambda member: -member[1])
+        return sorted(((printable(name), weight) for name, weight in members), key=lambda member: -member[1])
 
     def _table(self, width: int, *, colour: bool) -> Text:
         assert self.grid is not None
@@ -166,7 +166,9 @@ class MixView:
         note = f"{self.summary}; blank: exactly 0" if self.grid is not None and 0 in self.weights else self.summary
         title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=QUIET)
         if self.title:
-            title = alt.TitleParams(plain(self.title), subtitle=note, anchor="start", fontSize=15, subtitleColor=QUIET)
+            title = alt.TitleParams(
+                printable(self.title), subtitle=note, anchor="start", fontSize=15, subtitleColor=QUIET
+            )
         chart = self._member_chart(alt) if self.grid is None else self._head_chart(alt)
         return chart.properties(title=title).configure_view(stroke=None)
 

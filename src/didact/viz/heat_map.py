@@ -14,15 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from didact.viz.colours import FULL, LEVELS, Colour, Shade, colours, meanings, opacity, shade
-from didact.viz.marks import INCOMPLETE, Image, Span, adds_up, parts, percent
-from didact.viz.terminal import marked, picture, visible
+from didact.viz.terminal import draw_image, highlight, visible
+from didact.viz.text_spans import COMPLETENESS_TOLERANCE, Image, Span, completeness_note, percent, split_at_spans
 
 # Nobody knows whether a terminal is dark or light; from grey, strong scores stand out on both.
 _GREY: Colour = (118, 118, 118)
 
 
 class Unit(NamedTuple):
-    """A scored unit: `place` is (start, end) of its text, or (top, left, bottom, right) of the image.
+    """A scored unit: `bounds` is (start, end) of its text, or (top, left, bottom, right) of the image.
 
     `segment` is the number of its text, -1 for what stands in no text, such as special tokens.
     """
@@ -30,12 +30,12 @@ class Unit(NamedTuple):
     token: str
     score: float
     segment: int
-    place: tuple[int, ...]
+    bounds: tuple[int, ...]
 
     @property
     def span(self) -> Span:
         """The characters of its text."""
-        return self.place[0], self.place[1]
+        return self.bounds[0], self.bounds[1]
 
     def read(self, kind: str) -> str:
         """The score in digits; whether it is marked where the kind of scores knows no more."""
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Heat:
+class HeatMap:
     """One row as one method scored it, ready to be drawn. `texts` are (name, text).
 
     `residual` and `probability` may be NaN, and `is_right` None: unknown.
@@ -71,13 +71,13 @@ class Heat:
 
     def inside(self, segment: int) -> list[Unit]:
         """The units that cover characters of one text."""
-        return [unit for unit in self.units if unit.segment == segment and unit.place[1] > unit.place[0]]
+        return [unit for unit in self.units if unit.segment == segment and unit.bounds[1] > unit.bounds[0]]
 
     def outside(self) -> list[Unit]:
         """The units that no text shows: special tokens, and pieces that cover no character."""
         if self.is_image:
             return [unit for unit in self.units if unit.segment < 0]
-        return [unit for unit in self.units if unit.segment < 0 or unit.place[1] <= unit.place[0]]
+        return [unit for unit in self.units if unit.segment < 0 or unit.bounds[1] <= unit.bounds[0]]
 
     def patches(self) -> list[Unit]:
         return [unit for unit in self.units if unit.segment >= 0] if self.is_image else []
@@ -86,7 +86,7 @@ class Heat:
         """Height and width of the picture; as far as the patches reach where the picture was not kept."""
         if self.image is not None:
             return len(self.image), len(self.image[0])
-        reach = np.array([unit.place[2:] for unit in self.patches()] or [(1, 1)]).max(0)
+        reach = np.array([unit.bounds[2:] for unit in self.patches()] or [(1, 1)]).max(0)
         return max(int(reach[0]), 1), max(int(reach[1]), 1)
 
     def answers(self) -> list[tuple[str, str]]:
@@ -103,12 +103,12 @@ class Heat:
     @property
     def note(self) -> str:
         """How far scores add up, where that is as it should be."""
-        return "" if self.warning else adds_up(self.residual)
+        return "" if self.warning else completeness_note(self.residual)
 
     @property
     def warning(self) -> str:
         """That scores do not add up, where they promise to and are off by more than 5 %."""
-        return adds_up(self.residual) if self.residual > INCOMPLETE else ""
+        return completeness_note(self.residual) if self.residual > COMPLETENESS_TOLERANCE else ""
 
     def strongest(self) -> list[Unit]:
         """What is worth a bracket where there is no colour: one unit in five, and none below a quarter of the scale."""
@@ -118,18 +118,18 @@ class Heat:
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
+class RowView:
     """One row of the data under its id, with the heat map of each method."""
 
     id: str
-    heats: Sequence[Heat]
+    heats: Sequence[HeatMap]
 
     def facts(self) -> list[tuple[str, str]]:
         """What is said of the row as a whole: what all its heat maps share."""
         first, *others = [heat.answers() for heat in self.heats]
         return [fact for fact in first if all(fact in other for other in others)]
 
-    def facts_of(self, heat: Heat) -> list[tuple[str, str]]:
+    def facts_of(self, heat: HeatMap) -> list[tuple[str, str]]:
         """What is left to say beside one of several heat maps."""
         shared = self.facts()
         return [fact for fact in heat.answers() if fact not in shared]
@@ -142,19 +142,19 @@ def number(score: float, kind: str) -> str:
     return f"{score:+.3g}" if kind == "signed" else f"{score:.3g}"
 
 
-def heat_text(heat: Heat, segment: int, *, colour: bool = True) -> Text:
+def heat_text(heat: HeatMap, segment: int, *, colour: bool = True) -> Text:
     """One text of the row with its units coloured; in [brackets with the score] where there is no colour.
 
     Control characters are replaced, never sent to the terminal.
     """
     units = heat.inside(segment)
     if heat.kind == "binary" and not colour:
-        return marked(heat.texts[segment][1], [unit.span for unit in units if unit.score], colour=False)
+        return highlight(heat.texts[segment][1], [unit.span for unit in units if unit.score], colour=False)
     strongest = set() if colour else {id(unit) for unit in heat.strongest()}
     shown = Text()
-    for part, covering in parts(heat.texts[segment][1], [unit.span for unit in units]):
+    for part, covering in split_at_spans(heat.texts[segment][1], [unit.span for unit in units]):
         best = max((units[name] for name in covering), key=lambda unit: abs(unit.score), default=None)
-        visible = plain(part)
+        visible = printable(part)
         if best is None:
             shown.append(visible)
         elif colour:
@@ -166,24 +166,24 @@ def heat_text(heat: Heat, segment: int, *, colour: bool = True) -> Text:
     return shown
 
 
-def heat_picture(heat: Heat, *, widest: int = 48, colour: bool = True) -> Text:
+def heat_picture(heat: HeatMap, *, widest: int = 48, colour: bool = True) -> Text:
     """The image in grey with its patches tinted; all but the strongest patches become dots without colour."""
     height, width = heat.size()
     grey = np.full((height, width, 3), 128.0) if heat.image is None else _grey(np.asarray(heat.image))
     if not colour:
-        boxes = [(unit.place[0], unit.place[1], unit.place[2], unit.place[3]) for unit in heat.strongest()]
-        return picture(grey.astype(np.uint8), boxes, widest=widest, colour=False)
+        boxes = [(unit.bounds[0], unit.bounds[1], unit.bounds[2], unit.bounds[3]) for unit in heat.strongest()]
+        return draw_image(grey.astype(np.uint8), boxes, widest=widest, colour=False)
     for unit in heat.patches():
-        top, left, bottom, right = unit.place
+        top, left, bottom, right = unit.bounds
         cover, hue = opacity(heat.shade(unit.score)), np.array(FULL[heat.shade(unit.score).hue])
         grey[top:bottom, left:right] = (1 - cover) * grey[top:bottom, left:right] + cover * hue
-    shown = picture(grey.round().astype(np.uint8), [], widest=widest)
+    shown = draw_image(grey.round().astype(np.uint8), [], widest=widest)
     shown.rstrip()
     shown.no_wrap = True
     return shown
 
 
-def drawing(section: Section, *, colour: bool = True) -> Group:
+def drawing(section: RowView, *, colour: bool = True) -> Group:
     """The row's facts, and below them each method's heat map beside its name."""
     is_compared = any(heat.method for heat in section.heats)
     is_named = any(len(heat.texts) > 1 for heat in section.heats)
@@ -195,10 +195,10 @@ def drawing(section: Section, *, colour: bool = True) -> Group:
     for heat in section.heats:
         method = heat.method
         for name, shown in _lines(heat, section, colour=colour):
-            labels = [Text(plain(method))] * is_compared + [Text(plain(name))] * is_named
+            labels = [Text(printable(method))] * is_compared + [Text(printable(name))] * is_named
             grid.add_row(*labels, shown)
             method = ""  # said once, beside the first line
-    header = Text().append(plain(section.id), "bold")
+    header = Text().append(printable(section.id), "bold")
     header.append_text(_facts(section.facts(), before="  "))
     return Group(header, grid, Text())
 
@@ -213,7 +213,7 @@ def legend(kinds: Sequence[str], *, colour: bool = True) -> Text:
     return shown.append("each row by its strongest unit", "dim")
 
 
-def show(sections: Sequence[Section], *, more: str = "", console: Any = None) -> None:
+def show(sections: Sequence[RowView], *, more: str = "", console: Any = None) -> None:
     """Print the sections, a legend, and what was left out. Colours where the terminal has at least 256 of them.
 
     Sixteen colours cannot tell pale orange from pale blue: brackets are used there too.
@@ -233,7 +233,7 @@ def has_colours(console: Console) -> bool:
     return console.color_system in ("256", "truecolor") and not console.no_color
 
 
-def _lines(heat: Heat, section: Section, *, colour: bool) -> list[tuple[str, Text]]:
+def _lines(heat: HeatMap, section: RowView, *, colour: bool) -> list[tuple[str, Text]]:
     """What one method adds to the grid: (name of the text, its heat map)."""
     lines = [(name, heat_text(heat, segment, colour=colour)) for segment, (name, _) in enumerate(heat.texts)]
     if heat.is_image:
@@ -249,15 +249,15 @@ def _lines(heat: Heat, section: Section, *, colour: bool) -> list[tuple[str, Tex
     return lines
 
 
-def _outside(heat: Heat) -> Text:
-    units = [f"{plain(unit.token)} {number(unit.score, heat.kind)}".rstrip() for unit in heat.outside()]
+def _outside(heat: HeatMap) -> Text:
+    units = [f"{printable(unit.token)} {number(unit.score, heat.kind)}".rstrip() for unit in heat.outside()]
     return Text("not in the text: " + ", ".join(units), style="dim") if units else Text()
 
 
 def _facts(facts: Sequence[tuple[str, str]], *, before: str = "") -> Text:
     shown = Text()
     for position, (name, value) in enumerate(facts):
-        shown.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(plain(value), "none")
+        shown.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(printable(value), "none")
     return shown
 
 
@@ -269,7 +269,7 @@ def style(shade: Shade) -> Style | None:
     return Style(color=f"rgb{ink}".replace(" ", ""), bgcolor=f"rgb{back}".replace(" ", ""))
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """The text without anything that would control a terminal."""
     return "".join(map(visible, text))
 

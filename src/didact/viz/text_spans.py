@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 # Plain tuples, so that this room needs no other: (start, end) of a text; (top, left, bottom, right) of an image.
 Span: TypeAlias = tuple[int, int]
 Box: TypeAlias = tuple[int, int, int, int]
-INCOMPLETE = 0.05  # scores that are off by more are worth a warning
+COMPLETENESS_TOLERANCE = 0.05  # scores that are off by more are worth a warning
 Image: TypeAlias = Any  # height x width x channel, anything that can be indexed so
 
 
-def parts(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]:
+def split_at_spans(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]:
     """The text in order, each stretch with the numbers of the spans that cover it.
 
     Spans may overlap: the pieces of one emoji all cover the same character.
@@ -32,12 +32,12 @@ def parts(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]
     return found
 
 
-def runs(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
+def marked_runs(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     """The text in order, cut where a mark begins or ends. Overlapping and touching marks become one."""
-    return [(part, bool(covering)) for part, covering in parts(text, merged(spans))]
+    return [(part, bool(covering)) for part, covering in split_at_spans(text, merge_spans(spans))]
 
 
-def merged(spans: Sequence[Span]) -> list[Span]:
+def merge_spans(spans: Sequence[Span]) -> list[Span]:
     """The same characters in as few spans as possible, in order."""
     found: list[Span] = []
     for start, end in sorted(spans):
@@ -62,11 +62,11 @@ def completeness(residual: float) -> float:
     return max(0.0, 1.0 - residual) if not math.isnan(residual) else residual
 
 
-def adds_up(residual: float) -> str:
+def completeness_note(residual: float) -> str:
     """`adds up to 99.99 %`, rounded down; in words where scores are off by more than 5 %; nothing without a promise."""
     if math.isnan(residual):
         return ""
-    if residual > INCOMPLETE:
+    if residual > COMPLETENESS_TOLERANCE:
         return f"scores do not add up: off by {_rounded(100 * residual)} %"
     share = math.floor(10_000 * completeness(residual)) / 100
     return f"adds up to {share:.0f} %" if share == 100 else f"adds up to {share:.2f} %"
