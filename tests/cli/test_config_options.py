@@ -38,7 +38,7 @@ def configs(monkeypatch):
         seen.append(config)
         raise OptionError("far enough")
 
-    monkeypatch.setattr(inputs, "teacher_of", stop)
+    monkeypatch.setattr(inputs, "open_teacher", stop)
     return seen
 
 
@@ -87,7 +87,7 @@ def test_columns_that_cannot_be_read_are_told_with_the_rest():
 
 
 def test_values_reach_the_config(configs, monkeypatch):
-    monkeypatch.setattr(inputs, "loaded_data", lambda *_, **__: None)
+    monkeypatch.setattr(inputs, "open_data", lambda *_, **__: None)
     done = invoke(*SANITY, "--columns", "text=a", "--columns", "label=none", "--classes", 'bad,"so, so"', "--truncate")
     assert "far enough" in str(done.exception)
     (config,) = configs

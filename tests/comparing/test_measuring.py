@@ -122,7 +122,7 @@ class TestWhatIsKept:
 class TestAgain:
     def test_nothing_is_measured_twice(self, compare, monkeypatch):
         first = documents(compare(eval_rows=6))
-        monkeypatch.setattr(module, "evaluated", lambda *_, **__: pytest.fail("measured again"))
+        monkeypatch.setattr(module, "run_evaluation", lambda *_, **__: pytest.fail("measured again"))
         assert documents(compare(eval_rows=6)) == first
 
     def test_more_rows_are(self, compare):

@@ -70,7 +70,7 @@ class TestVersions:
             asked.append(1)
             return run_evaluation(*args, **options)
 
-        monkeypatch.setattr(measure_module, "evaluated", watched)
+        monkeypatch.setattr(measure_module, "run_evaluation", watched)
         compare(seeds=1, eval_rows=2)
         assert len(asked) == 1
         compare(seeds=1, eval_rows=2)

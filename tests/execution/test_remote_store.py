@@ -289,7 +289,11 @@ class TestRuns:
         compare(out=tmp_path / "local", **options)
         compare(out=url, cache=tmp_path / "first", **options)
         counted.clear()
-        for place, name in ((cache, "DatasetJob"), (cache, "parts_of"), (explanations, "explained_by")):
+        for place, name in (
+            (cache, "DatasetJob"),
+            (cache, "compute_component_scores"),
+            (explanations, "combine_components"),
+        ):
             monkeypatch.setattr(place, name, lambda *_, **__: pytest.fail("it was to be fetched"))
         compare(out=url, cache=tmp_path / "second", **options)
         assert counted == []

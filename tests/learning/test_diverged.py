@@ -83,7 +83,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
 
 def test_an_explainer_with_broken_weights_is_not_saved(tmp_path, monkeypatch):
     monkeypatch.setattr(AttentionMix, "is_ready", True)
-    monkeypatch.setattr(AttentionMix, "weights_kept", lambda _: {"coefficients": torch.tensor([math.nan])})
+    monkeypatch.setattr(AttentionMix, "learned_weights", lambda _: {"coefficients": torch.tensor([math.nan])})
     with pytest.raises(TrainingError, match="NaN or infinite"):
         save_explainer(AttentionMix(), tmp_path / "explainer")
     assert not any(tmp_path.iterdir())

@@ -159,10 +159,17 @@ class TestTerminal:
         assert "scores do not" not in printed(RowView("r1", [heat(residual=0.05)]), color_system=None)
 
     def test_completeness_is_never_rounded_up(self):
-        assert [completeness_note(residual) for residual in (0.0, 1e-9, 0.000123, 0.05, 0.0501, 12.0, float("nan"))] == [
-            "adds up to 100 %", "adds up to 99.99 %", "adds up to 99.98 %", "adds up to 95.00 %",
-            "scores do not add up: off by 5.01 %", "scores do not add up: off by 1,200 %", "",
-        ]  # fmt: skip
+        assert [
+            completeness_note(residual) for residual in (0.0, 1e-9, 0.000123, 0.05, 0.0501, 12.0, float("nan"))
+        ] == [
+            "adds up to 100 %",
+            "adds up to 99.99 %",
+            "adds up to 99.98 %",
+            "adds up to 95.00 %",
+            "scores do not add up: off by 5.01 %",
+            "scores do not add up: off by 1,200 %",
+            "",
+        ]
 
     def test_texts_of_a_pair_have_names_and_methods_are_said_once(self):
         pair = HeatMap(

@@ -38,11 +38,14 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
     )
     rows = [
         (
-            row["person"], row["cohort"], f"{row['done']} of {row['total']}", format_number(row["median_seconds"], ".1f"),
+            row["person"],
+            row["cohort"],
+            f"{row['done']} of {row['total']}",
+            format_number(row["median_seconds"], ".1f"),
             "; ".join(row["flags"]),
         )
         for row in found["rows"]
-    ]  # fmt: skip
+    ]
     print_table(["person", "cohort", "answered", "seconds a page", "odd"], rows)
 
 

@@ -33,9 +33,15 @@ class RowBudget:
 
 
 ROW_BUDGETS: Final = (
-    RowBudget(500, 200, 1000, 100), RowBudget(500, 150, 600, 60), RowBudget(400, 120, 500, 50), RowBudget(300, 100, 400, 40),
-    RowBudget(250, 80, 300, 30), RowBudget(200, 60, 250, 25), RowBudget(150, 50, 200, 20), RowBudget(100, 40, 150, 10),
-)  # fmt: skip
+    RowBudget(500, 200, 1000, 100),
+    RowBudget(500, 150, 600, 60),
+    RowBudget(400, 120, 500, 50),
+    RowBudget(300, 100, 400, 40),
+    RowBudget(250, 80, 300, 30),
+    RowBudget(200, 60, 250, 25),
+    RowBudget(150, 50, 200, 20),
+    RowBudget(100, 40, 150, 10),
+)
 _REFERENCE: Final = ROW_BUDGETS[3]  # methods that do not fit at this level are left out
 
 
@@ -84,7 +90,8 @@ class _Fitter:
         spent = self._seconds_of(level)
         if spent > self.seconds:
             self.left_out.append(
-                f"The smallest plan is estimated at {format_duration(spent)}, and the budget leaves {format_duration(self.seconds)}: "
+                f"The smallest plan is estimated at {format_duration(spent)}, and the budget leaves "
+                f"{format_duration(self.seconds)}: "
                 f"{self._remedy()}."
             )
         sized = self._sized(level)

@@ -106,9 +106,14 @@ def prepare(
     done = done_work(setup, folder)
     parts = [_left(part, done, runs) for part in stages(setup, costs, work)]
     forecast = Forecast(
-        tuple(summary(setup, runs, total_seconds(parts))), tuple(parts), runs, None if done is None else done.runs, workers,
-        costs.spent, tuple(note for note in setup.notes if note not in notes),
-    )  # fmt: skip
+        tuple(summary(setup, runs, total_seconds(parts))),
+        tuple(parts),
+        runs,
+        None if done is None else done.runs,
+        workers,
+        costs.spent,
+        tuple(note for note in setup.notes if note not in notes),
+    )
     return Prepared(setup, forecast)
 
 

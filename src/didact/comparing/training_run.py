@@ -198,12 +198,18 @@ def _learned(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) 
         notes.append(choice.note)
     view = explainer.view()
     learned = LearnedRecord(
-        names=tuple(explainer.names), coefficients=tuple(explainer.coefficients.tolist()),
-        log_temperature=explainer.log_temperature.item(), weights=tuple(explainer.weights.tolist()),
-        entropy=view.entropy, active=view.active, route=done.route, notes=tuple(notes), temperature=explainer.current_temperature,
+        names=tuple(explainer.names),
+        coefficients=tuple(explainer.coefficients.tolist()),
+        log_temperature=explainer.log_temperature.item(),
+        weights=tuple(explainer.weights.tolist()),
+        entropy=view.entropy,
+        active=view.active,
+        route=done.route,
+        notes=tuple(notes),
+        temperature=explainer.current_temperature,
         kept="learned" if choice is None else choice.name,
         epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in done.history),
-    )  # fmt: skip
+    )
     trials = [TrialRecord({}, number(done.kept_epoch.dev_measure))]
     return Done(student, done.history, done.kept_epoch, 0, trials, done.lost_rows, learned)
 

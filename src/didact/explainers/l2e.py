@@ -205,10 +205,16 @@ class L2E(LearnedExplainer):
             out = len(LABELS) if network_spec.is_signed else 3
         self._reads = network_spec
         self._network = L2ENetwork(
-            vocabulary=None if network_spec.vocabulary is None else len(network_spec.vocabulary) + 1, dim=network_spec.dim,
-            labels=network_spec.labels, out=out * len(network_spec.imitates), width=self.width, layers=self.layers,
-            heads=self.heads, dropout=self.dropout, positions=self.positions,
-        )  # fmt: skip
+            vocabulary=None if network_spec.vocabulary is None else len(network_spec.vocabulary) + 1,
+            dim=network_spec.dim,
+            labels=network_spec.labels,
+            out=out * len(network_spec.imitates),
+            width=self.width,
+            layers=self.layers,
+            heads=self.heads,
+            dropout=self.dropout,
+            positions=self.positions,
+        )
 
     def set_values(self, values: Float[Tensor, "imitated label"]) -> None:
         """What each label weighs."""

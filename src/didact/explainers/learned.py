@@ -26,7 +26,7 @@ from didact.registry import checked_options
 _FORMAT: Final = 1
 
 
-L = TypeVar("L", bound="Learned")
+L = TypeVar("L", bound="LearnedExplainer")
 
 
 _LEARN_AGAIN: Final = "Take another copy, or learn it again with `didact learn`."

@@ -172,10 +172,18 @@ class _Shards:
         """Explain what no earlier run finished, here or by workers that open the `teacher`, and write the file."""
         options, job = self.options, self.job
         source = stream_rows(
-            data, size=options.shard, task=job.teacher.task, columns=options.columns, classes=job.teacher.classes,
-            data_classes=options.classes, split=options.split, labels=job.common.target == "gold", data_dir=options.data_dir,
-            seed=seed, notes=options.notes,
-        )  # fmt: skip
+            data,
+            size=options.shard,
+            task=job.teacher.task,
+            columns=options.columns,
+            classes=job.teacher.classes,
+            data_classes=options.classes,
+            split=options.split,
+            labels=job.common.target == "gold",
+            data_dir=options.data_dir,
+            seed=seed,
+            notes=options.notes,
+        )
         total = options.expected(source.total)
         with self.store.locked(), Progress(job.title, total=total, shown=options.progress) as bar:
             shards = self._read(_first(source, options.rows))

@@ -75,9 +75,14 @@ class Study:
     def redirect_with_cookie(self, name: str, cookie_owner: int | str) -> RedirectResponse:
         response = self.redirect("/organiser" if name == self.organiser else "/")
         response.set_cookie(
-            name, self.keys.cookie(cookie_owner), max_age=COOKIE_LIFETIME, path=f"{self.root}/", httponly=True, samesite="lax",
+            name,
+            self.keys.cookie(cookie_owner),
+            max_age=COOKIE_LIFETIME,
+            path=f"{self.root}/",
+            httponly=True,
+            samesite="lax",
             secure=self.is_secure,
-        )  # fmt: skip
+        )
         return response
 
     def enter(self, code: str, address: str) -> RedirectResponse:
