@@ -24,11 +24,13 @@ def kendall_w(ranks: Float[np.ndarray, "person method"]) -> float:
     people, methods = ranks.shape
     if people < 2 or methods < 2:
         return float("nan")
-    places = stats.rankdata(ranks, axis=1)
-    sums = places.sum(0)
-    ties = sum(float((sizes**3 - sizes).sum()) for row in places for sizes in [np.unique(row, return_counts=True)[1]])
-    most = people**2 * (methods**3 - methods) - people * ties
-    return float(12 * ((sums - sums.mean()) ** 2).sum() / most) if most > 0 else float("nan")
+    row_ranks = stats.rankdata(ranks, axis=1)
+    sums = row_ranks.sum(0)
+    ties = sum(
+        float((sizes**3 - sizes).sum()) for row in row_ranks for sizes in [np.unique(row, return_counts=True)[1]]
+    )
+    maximum = people**2 * (methods**3 - methods) - people * ties
+    return float(12 * ((sums - sums.mean()) ** 2).sum() / maximum) if maximum > 0 else float("nan")
 
 
 def krippendorff_alpha(values: Float[np.ndarray, "person unit"], *, metric: str) -> float:
@@ -41,8 +43,8 @@ def krippendorff_alpha(values: Float[np.ndarray, "person unit"], *, metric: str)
     if metric not in METRICS:
         raise OptionError(f"Option 'metric' is {', '.join(METRICS)}, not {metric!r}.")
     values = values[:, (~np.isnan(values)).sum(0) > 1]
-    known = values[~np.isnan(values)]
-    scale, codes = np.unique(known, return_inverse=True)
+    answers = values[~np.isnan(values)]
+    scale, codes = np.unique(answers, return_inverse=True)
     if len(scale) < 2:
         return float("nan")
     _, units = np.nonzero(~np.isnan(values))

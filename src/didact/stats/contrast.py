@@ -32,24 +32,24 @@ def crossed_contrast(
     recalls, where the arms hold agreements times class weights. For Pearson's r pass `pearson_parts` of each arm.
     """
     _check(first, second)
-    parts = first - second
-    difference = float(parts.mean())
+    differences = first - second
+    difference = float(differences.mean())
     if strata is not None:
-        parts = _within_strata(parts, strata)
-    seeds, rows = parts.shape
-    center = parts.mean()
-    by_seed, by_row = parts.mean(1) - center, parts.mean(0) - center
-    rest = parts - center - by_seed[:, None] - by_row
+        differences = _remove_strata_effects(differences, strata)
+    seeds, rows = differences.shape
+    center = differences.mean()
+    by_seed, by_row = differences.mean(1) - center, differences.mean(0) - center
+    residuals = differences - center - by_seed[:, None] - by_row
     per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)  # one seed has no spread: its sums are 0
     seed = float((by_seed**2).sum()) / seeds * per_seed
     row = float((by_row**2).sum()) / rows * per_row
-    cell = float((rest**2).sum()) / parts.size * per_seed * per_row
+    cell = float((residuals**2).sum()) / differences.size * per_seed * per_row
     total = max(seed + row - cell, seed, row)
-    slack = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
-    df = total**2 / slack if slack > 0 else 1.0
+    denominator = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
+    df = total**2 / denominator if denominator > 0 else 1.0
     # Without this, two students who always give one class each would differ by 1e-17, with a standard error of 0.
-    tiny = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
-    difference, se = (value if abs(value) > tiny else 0.0 for value in (difference, float(np.sqrt(total))))
+    rounding = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
+    difference, se = (value if abs(value) > rounding else 0.0 for value in (difference, float(np.sqrt(total))))
     return Contrast(difference, se, df, seeds, rows, seed, row, cell)
 
 
@@ -57,10 +57,10 @@ def pairwise_contrasts(
     arms: Arms, *, strata: Int[np.ndarray, " _"] | None = None
 ) -> Iterator[tuple[str, str, Contrast]]:
     """Every two arms with a shared seed. Seeds that one of the two lacks are left out of the pair."""
-    for (first, own), (second, other) in combinations(arms.items(), 2):
-        seeds = sorted(own.keys() & other.keys())
+    for (first, first_arm), (second, second_arm) in combinations(arms.items(), 2):
+        seeds = sorted(first_arm.keys() & second_arm.keys())
         if seeds:
-            stacked = [np.stack([by_seed[seed] for seed in seeds]) for by_seed in (own, other)]
+            stacked = [np.stack([by_seed[seed] for seed in seeds]) for by_seed in (first_arm, second_arm)]
             yield first, second, crossed_contrast(*stacked, strata=strata)
 
 
@@ -75,7 +75,7 @@ def pearson_terms(
         raise ShapeError(f"The reference has {len(reference)} rows, the students answered {outputs.shape[1]}.")
     if not (np.isfinite(reference).all() and np.isfinite(outputs).all()):
         raise ShapeError("Outputs or reference have values that are not numbers; leave those rows out of both.")
-    outputs, reference = _standard(outputs), _standard(reference)
+    outputs, reference = _standardise(outputs), _standardise(reference)
     products = outputs * reference
     r = products.mean(1, keepdims=True)
     return np.asarray(products - r * ((outputs**2 + reference**2) / 2 - 1))
@@ -93,7 +93,7 @@ def row_contrasts(values: Float[np.ndarray, "series row"]) -> list[Contrast | No
     return contrasts
 
 
-def _standard(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*seed row"]:
+def _standardise(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*seed row"]:
     """Mean 0 and variance 1 over rows, which leaves r as it is; 0 where constant."""
     centered = values - values.mean(-1, keepdims=True)
     varies = np.ptp(values, axis=-1, keepdims=True) > 0
@@ -101,14 +101,14 @@ def _standard(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*see
     return np.divide(centered, scale, out=np.zeros_like(centered), where=varies & (scale > 0))
 
 
-def _within_strata(
-    parts: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " _"]
+def _remove_strata_effects(
+    values: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " _"]
 ) -> Float[np.ndarray, "seed row"]:
     """The parts with the mean of every stratum moved to the overall mean."""
-    centered = parts.copy()
+    centered = values.copy()
     for stratum in np.unique(strata):
         members = strata == stratum
-        centered[:, members] += parts.mean() - parts[:, members].mean()
+        centered[:, members] += values.mean() - values[:, members].mean()
     return centered
 
 

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float
 
-FEWEST: Final = 6  # seeds below which a gap says little
-GAP: Final = 0.05  # of the measure; a smaller gap is no failure
-RATIO: Final = 8.0  # gap over the standard deviation within the groups
+MIN_SEEDS: Final = 6  # seeds below which a gap says little
+MIN_GAP: Final = 0.05  # of the measure; a smaller gap is no failure
+MIN_GAP_RATIO: Final = 8.0  # gap over the standard deviation within the groups
 
 
 def lower_group_size(values: Float[np.ndarray, " seed"]) -> int:
@@ -20,10 +20,10 @@ def lower_group_size(values: Float[np.ndarray, " seed"]) -> int:
     standard deviation within the groups. Of normal values that holds in 1.5 % of samples of 6, 0.3 % of samples of 8.
     """
     ordered = np.sort(values)
-    if len(ordered) < FEWEST:
+    if len(ordered) < MIN_SEEDS:
         return 0
     gaps = np.diff(ordered)
     count = int(gaps.argmax()) + 1
     within = sum(float(((group - group.mean()) ** 2).sum()) for group in (ordered[:count], ordered[count:]))
     gap = float(gaps[count - 1])
-    return count if gap > max(GAP, RATIO * np.sqrt(within / (len(ordered) - 2))) else 0
+    return count if gap > max(MIN_GAP, MIN_GAP_RATIO * np.sqrt(within / (len(ordered) - 2))) else 0

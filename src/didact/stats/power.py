@@ -9,7 +9,7 @@ import numpy as np
 from didact.errors import OptionError
 from didact.stats.crossed import CrossedAnswers, Variances
 
-MOST: Final = 1_000_000  # people; more nobody asks
+MAX_PEOPLE: Final = 1_000_000  # people; more nobody asks
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,11 @@ class VarianceComponents:
     def of(cls, variances: Variances, cells: CrossedAnswers, quantity: int) -> "VarianceComponents":
         """What the variance of an estimate says of its parts. A part that looks negative is 0."""
         members = cells.members()
-        people, answers = np.mean([len(one) for one in members]), len(cells.person) / len(members)
-        person, item, cell = (float(one[quantity]) for one in (variances.person, variances.item, variances.cell))
+        people, answers = (
+            np.mean([len(people_of_group) for people_of_group in members]),
+            len(cells.person) / len(members),
+        )
+        person, item, cell = (float(effect[quantity]) for effect in (variances.person, variances.item, variances.cell))
         return cls(
             person=max(0.0, person - cell) * float(people),
             item=max(0.0, item - cell) * cells.items,
@@ -39,7 +42,7 @@ class VarianceComponents:
 
 
 @dataclass(frozen=True)
-class Needed:
+class SampleSize:
     """How many `people` (in each group), with how many `items`, tell a `difference`. None: no number would do.
 
     `limit` says what stands in the way where more people do not help.
@@ -51,31 +54,31 @@ class Needed:
     limit: str = ""
 
 
-def variance(parts: VarianceComponents, *, people: int, items: int) -> float:
+def variance(components: VarianceComponents, *, people: int, items: int) -> float:
     """Of the difference, in a study of that size."""
-    return parts.person / people + parts.item / items + parts.cell / (people * items)
+    return components.person / people + components.item / items + components.cell / (people * items)
 
 
 def detectable_difference(
-    parts: VarianceComponents, *, people: int, items: int, power: float = 0.8, level: float = 0.05
+    components: VarianceComponents, *, people: int, items: int, power: float = 0.8, level: float = 0.05
 ) -> float:
     """The smallest difference that a study of that size tells from 0 with that power, by a two-sided t-test."""
     from scipy.special import stdtrit
 
     if people < 2:
         raise OptionError(f"A study that says something about people needs at least 2, not {people}.")
-    single = parts.cell / (people * items)
-    from_person, from_item = parts.person / people + single, parts.item / items + single
-    free = parts.groups * (people - 1)
-    slack = from_person**2 / free + (from_item**2 + single**2 / free) / max(items - 1, 1)
+    single = components.cell / (people * items)
+    from_person, from_item = components.person / people + single, components.item / items + single
+    df_people = components.groups * (people - 1)
+    denominator = from_person**2 / df_people + (from_item**2 + single**2 / df_people) / max(items - 1, 1)
     total = from_person + from_item - single
-    freedom = min(total**2 / slack, 1e6) if slack > 0 else 1e6
-    return float((stdtrit(freedom, 1 - level / 2) + stdtrit(freedom, power)) * np.sqrt(total))
+    df = min(total**2 / denominator, 1e6) if denominator > 0 else 1e6
+    return float((stdtrit(df, 1 - level / 2) + stdtrit(df, power)) * np.sqrt(total))
 
 
 def people_needed(
-    parts: VarianceComponents, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
-) -> Needed:
+    components: VarianceComponents, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
+) -> SampleSize:
     """The fewest people that tell `difference` with that power; where items are too few for any number, of how many.
 
     The items then asked for are as many as leave people half of the variance that is allowed.
@@ -84,19 +87,21 @@ def people_needed(
 
     if not difference > 0 or not np.isfinite(difference):
         raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
-    found = _fewest(parts, difference, items, power, level)
-    if found is not None:
-        return Needed(difference, found, items)
+    people = _smallest_sample(components, difference, items, power, level)
+    if people is not None:
+        return SampleSize(difference, people, items)
     allowed = (difference / float(ndtri(1 - level / 2) + ndtri(power))) ** 2
-    more = max(items + 1, int(np.ceil(2 * parts.item / allowed)))
+    more = max(items + 1, int(np.ceil(2 * components.item / allowed)))
     limit = f"{items} items are too few for any number of people"
-    return Needed(difference, _fewest(parts, difference, more, power, level), more, limit)
+    return SampleSize(difference, _smallest_sample(components, difference, more, power, level), more, limit)
 
 
-def _fewest(parts: VarianceComponents, difference: float, items: int, power: float, level: float) -> int | None:
-    def tells(people: int) -> bool:
-        return detectable_difference(parts, people=people, items=items, power=power, level=level) <= difference
+def _smallest_sample(
+    components: VarianceComponents, difference: float, items: int, power: float, level: float
+) -> int | None:
+    def is_enough(people: int) -> bool:
+        return detectable_difference(components, people=people, items=items, power=power, level=level) <= difference
 
-    enough = range(2, MOST + 1)
-    place = bisect_left(enough, True, key=tells)
-    return enough[place] if place < len(enough) else None
+    candidates = range(2, MAX_PEOPLE + 1)
+    index = bisect_left(candidates, True, key=is_enough)
+    return candidates[index] if index < len(candidates) else None

@@ -11,10 +11,10 @@ def ranks(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
     from scipy import stats
 
     missing = np.isnan(values)
-    found = len(values) - missing.sum()
-    places = np.full(len(values), (found + 1 + len(values)) / 2)
-    places[~missing] = stats.rankdata(-values[~missing])
-    return places
+    count = len(values) - missing.sum()
+    ranked = np.full(len(values), (count + 1 + len(values)) / 2)
+    ranked[~missing] = stats.rankdata(-values[~missing])
+    return ranked
 
 
 def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -> float:
@@ -33,4 +33,4 @@ def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -
 def kendall_matrix(columns: Float[np.ndarray, "column row"]) -> Float[np.ndarray, "column column"]:
     """τ-b of every column with every column."""
     size = len(columns)
-    return np.array([[kendall(one, other) for other in columns] for one in columns]).reshape(size, size)
+    return np.array([[kendall(first, second) for second in columns] for first in columns]).reshape(size, size)
