@@ -21,14 +21,14 @@ class Attention(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         model = require_model(teacher, "attention")
         with eval_mode(model), torch.no_grad():
-            reading = _reading(model, batch)
-            if reading.shape[1:3] != (1, 1) or _has_self_attention(model, batch):
+            attention = _pooling_attention(model, batch)
+            if attention.shape[1:3] != (1, 1) or _has_self_attention(model, batch):
                 raise UnsupportedError(
                     f"Method 'attention' reads the attention that a model pools with, and model {model.name!r} has "
                     "self-attention. Choose attention_cls (from where the model answers), attention_last, "
                     "attention_all, attention_rollout or attention_flow."
                 )
-        return _distribution(softmax_over(reading[:, 0, 0], batch.units), batch)
+        return _distribution(softmax_over(attention[:, 0, 0], batch.units), batch)
 
 
 class AttentionCls(Explainer):
@@ -37,7 +37,7 @@ class AttentionCls(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         model = require_model(teacher, "attention_cls")
         with eval_mode(model), torch.no_grad():
-            heads = _reading(model, batch)[:, -1]
+            heads = _pooling_attention(model, batch)[:, -1]
         # The heads' sum in the logarithm: renormalising is a softmax, and units with little weight do not underflow.
         return _distribution(softmax_over(heads.logsumexp(1), batch.units), batch)
 
@@ -52,7 +52,7 @@ class AttentionAll(Explainer):
         self.temperature = check_temperature(temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = mean_logits(require_model(teacher, self.method), batch)[:, self.layers].mean((1, 2))
+        logits = mean_attention_logits(require_model(teacher, self.method), batch)[:, self.layers].mean((1, 2))
         return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
 
 
@@ -82,9 +82,9 @@ class AttentionGradient(Explainer):
             trace = model.run(point, batch, listen=["weights"])
             assert trace.weights is not None
             weights = trace.weights[-1:] if self.layers == "last" else trace.weights
-            slopes = torch.autograd.grad(target.of(trace.logits).sum(), weights)
-        terms = [(weight.detach() * slope).sum((1, 2)) for weight, slope in zip(weights, slopes, strict=True)]
-        scores = torch.stack([one.to(batch.device) for one in terms]).mean(0)
+            gradients = torch.autograd.grad(target.of(trace.logits).sum(), weights)
+        terms = [(weight.detach() * gradient).sum((1, 2)) for weight, gradient in zip(weights, gradients, strict=True)]
+        scores = torch.stack([term.to(batch.device) for term in terms]).mean(0)
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
 
 
@@ -92,13 +92,13 @@ def _distribution(scores: TokenScores, batch: Batch) -> Explanation:
     return Explanation(scores, batch.mask, batch.units, "distribution")
 
 
-def _reading(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+def _pooling_attention(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
     reading = model(batch, listen=["reading"]).reading
     assert reading is not None
     return reading
 
 
-def mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+def mean_attention_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
     """Attention logits of every head, each key's averaged over the queries that may see it."""
     with eval_mode(model), torch.no_grad():
         mean = model(batch, listen=["mean"]).mean

@@ -12,7 +12,7 @@ from didact.core.model import Model, TokenScores, eval_mode, require_model
 from didact.core.normalise import positive, share_over, softmax_over
 
 # Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
-_PAIRS = 512 * 512
+_MAX_TOKEN_PAIRS = 512 * 512
 
 
 class AttentionRollout(Explainer):
@@ -24,15 +24,15 @@ class AttentionRollout(Explainer):
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "attention_rollout")
-        start = start_of(model, batch, target)
+        start = start_distribution(model, batch, target)
         mass = torch.zeros_like(start)
         for rows, matrices in residual_attention(model, batch):
             length = matrices.shape[-1]
-            mass[rows, :length] = rolled_out(start[rows, :length].to(matrices.dtype), matrices).to(mass.dtype)
+            mass[rows, :length] = rollout(start[rows, :length].to(matrices.dtype), matrices).to(mass.dtype)
         return Explanation(share_over(mass, batch.units), batch.mask, batch.units, "distribution")
 
 
-def start_of(model: Model, batch: Batch, target: Target) -> TokenScores:
+def start_distribution(model: Model, batch: Batch, target: Target) -> TokenScores:
     """Where the explained number is read at the top, one in sum: half at a span's start and half at its end,
     otherwise where the model answers from."""
     if target.kind != "span":
@@ -53,20 +53,20 @@ def residual_attention(
 
     Rows sum to one; those of padding are zero, and nobody looks at padding.
     """
-    for indices in area_batches(batch.lengths, _PAIRS):
+    for indices in area_batches(batch.lengths, _MAX_TOKEN_PAIRS):
         rows = torch.from_numpy(indices).to(batch.device)
-        part = batch.select(rows)
+        chunk = batch.select(rows)
         with eval_mode(model), torch.no_grad():
-            full = model(part, listen=["full"]).full
-        assert full is not None
+            logits = model(chunk, listen=["full"]).full
+        assert logits is not None
         # Padding queries see nothing: softmax over nothing would be NaN.
-        attention = softmax_over(full, full > -torch.inf).mean(2)
-        stay = torch.diag_embed(part.mask.to(attention.dtype))[:, None]
-        mixed = 0.5 * attention + 0.5 * stay
+        attention = softmax_over(logits, logits > -torch.inf).mean(2)
+        identity = torch.diag_embed(chunk.mask.to(attention.dtype))[:, None]
+        mixed = 0.5 * attention + 0.5 * identity
         yield rows, mixed / positive(mixed.sum(-1, keepdim=True))
 
 
-def rolled_out(start: TokenScores, matrices: Float[Tensor, "batch layer token token"]) -> TokenScores:
+def rollout(start: TokenScores, matrices: Float[Tensor, "batch layer token token"]) -> TokenScores:
     """The start's mass, carried from the top layer down to the input."""
     for matrix in matrices.flip(1).unbind(1):
         start = torch.einsum("bq,bqk->bk", start, matrix)

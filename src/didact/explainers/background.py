@@ -13,7 +13,7 @@ from didact.core.model import Batch, Model, Row
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError, UnsupportedError
 
-_AT_ONCE = 256
+_CHUNK = 256
 
 
 class Background:
@@ -28,7 +28,7 @@ class Background:
             raise OptionError(f"Option 'background' is the number of rows to compare with, at least 1, not {size}.")
         self.size, self.seed = size, seed
         self._tokens: Int[np.ndarray, " token"] | None = None
-        self._shares: Float[np.ndarray, " token"] | None = None  # of all tokens up to this one
+        self._cumulative_shares: Float[np.ndarray, " token"] | None = None  # of all tokens up to this one
         self._images: tuple[tuple[str, ...], Float[Tensor, "image channel height width"]] | None = None
 
     def prepare(self, model: Model, rows: Sequence[Row]) -> None:
@@ -45,36 +45,36 @@ class Background:
             self._images = (chosen.ids, chosen.pixels)
             return
         counts: Counter[int] = Counter()
-        for start in range(0, len(rows), _AT_ONCE):
-            batch = model.encode(rows[start : start + _AT_ONCE])
+        for start in range(0, len(rows), _CHUNK):
+            batch = model.encode(rows[start : start + _CHUNK])
             counts.update(batch.tokens[batch.units].tolist())
         self._tokens = np.array(sorted(counts), dtype=np.int64)
         shares = np.array([counts[token] for token in sorted(counts)], dtype=np.float64).cumsum()
-        self._shares = shares / shares[-1]
+        self._cumulative_shares = shares / shares[-1]
 
-    def of(self, part: Batch, drawn: Int[Tensor, " batch"]) -> Batch:
+    def of(self, batch: Batch, draws: Int[Tensor, " batch"]) -> Batch:
         """Each row of the batch replaced by one of its background rows, the one with this number."""
-        if part.pixels is not None:
-            return replace(part, pixels=self._other_images(part, drawn))
-        if self._tokens is None or self._shares is None:
+        if batch.pixels is not None:
+            return replace(batch, pixels=self._other_images(batch, draws))
+        if self._tokens is None or self._cumulative_shares is None:
             raise UnsupportedError("This method compares with background rows: call prepare(teacher, rows) first.")
-        places = part.units.cpu().numpy()
-        tokens = part.tokens.cpu().numpy().copy()
+        units = batch.units.cpu().numpy()
+        tokens = batch.tokens.cpu().numpy().copy()
         texts: dict[str, Int[np.ndarray, "draw unit"]] = {}
-        for row, number in enumerate(drawn.tolist()):
-            name = part.ids[row]
+        for row, number in enumerate(draws.tolist()):
+            name = batch.ids[row]
             if name not in texts:
-                chances = numpy_generator(self.seed, "background", name).random((self.size, int(places[row].sum())))
-                texts[name] = self._tokens[np.searchsorted(self._shares, chances)]
-            tokens[row, places[row]] = texts[name][number]
-        return replace(part, tokens=torch.from_numpy(tokens).to(part.device))
+                chances = numpy_generator(self.seed, "background", name).random((self.size, int(units[row].sum())))
+                texts[name] = self._tokens[np.searchsorted(self._cumulative_shares, chances)]
+            tokens[row, units[row]] = texts[name][number]
+        return replace(batch, tokens=torch.from_numpy(tokens).to(batch.device))
 
-    def _other_images(self, part: Batch, drawn: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
+    def _other_images(self, batch: Batch, draws: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
         if self._images is None:
             raise UnsupportedError("This method compares with other images: call prepare(teacher, rows) first.")
         ids, pixels = self._images
-        found = []
-        for row, number in zip(part.ids, drawn.tolist(), strict=True):
+        images = []
+        for row, number in zip(batch.ids, draws.tolist(), strict=True):
             others = [index for index, name in enumerate(ids) if name != row]
-            found.append(pixels[others[number % len(others)]])
-        return torch.stack(found).to(part.device)
+            images.append(pixels[others[number % len(others)]])
+        return torch.stack(images).to(batch.device)

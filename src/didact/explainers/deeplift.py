@@ -14,11 +14,18 @@ from didact.core.baseline import BASELINES, baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Teacher
 from didact.core.model import InputLevel, Model, TokenVectors, require_model
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.autograd import check_at, frozen, points
+from didact.explainers.autograd import check_at, frozen, point_batches
 from didact.explainers.background import Background
-from didact.explainers.completeness import residual, size_of
-from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
-from didact.explainers.rules import BENT, POWERS, Call, Choice, Function, Rules, activations_whole
+from didact.explainers.completeness import output_scale, relative_residual
+from didact.explainers.derivatives import (
+    Elementwise,
+    depends_on_input,
+    derivative,
+    map_dependent,
+    tensors_in,
+    with_gradient_of,
+)
+from didact.explainers.rules import PIECEWISE, POWERS, Call, Function, MaxWithIndices, Rules, fused_activations
 
 
 class DeepLift(Explainer):
@@ -35,15 +42,15 @@ class DeepLift(Explainer):
         super().__init__()
         if baseline not in BASELINES:
             raise OptionError(f"Option 'baseline' is one of {', '.join(map(repr, BASELINES))}, not {baseline!r}.")
-        self.baseline, self.at, self.batch_size = baseline, check_at(at), _checked(batch_size)
+        self.baseline, self.at, self.batch_size = baseline, check_at(at), _check_batch_size(batch_size)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "deeplift")
 
-        def reference(part: Batch, _: Int[Tensor, " chunk"]) -> Float[Tensor, "chunk token dim"]:
-            return baseline_of(model, part, baseline=self.baseline, at=self.at)
+        def reference(chunk: Batch, _: Int[Tensor, " chunk"]) -> Float[Tensor, "chunk token dim"]:
+            return baseline_of(model, chunk, baseline=self.baseline, at=self.at)
 
-        return _explained(model, batch, target, reference, 1, at=self.at, batch_size=self.batch_size)
+        return _explain(model, batch, target, reference, 1, at=self.at, batch_size=self.batch_size)
 
 
 class DeepShap(Explainer):
@@ -55,7 +62,7 @@ class DeepShap(Explainer):
     def __init__(self, *, background: int = 16, at: str = "word", seed: int = 0, batch_size: int = 64) -> None:
         super().__init__()
         self.background = Background(size=background, seed=seed)
-        self.at, self.seed, self.batch_size = check_at(at), seed, _checked(batch_size)
+        self.at, self.seed, self.batch_size = check_at(at), seed, _check_batch_size(batch_size)
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         self.background.prepare(require_model(teacher, "deep_shap"), rows)
@@ -63,15 +70,15 @@ class DeepShap(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "deep_shap")
 
-        def reference(part: Batch, drawn: Int[Tensor, " chunk"]) -> Float[Tensor, "chunk token dim"]:
-            others = model.embed(self.background.of(part, drawn), at=self.at)
-            return torch.where(part.units[..., None], others, model.embed(part, at=self.at))
+        def reference(chunk: Batch, draws: Int[Tensor, " chunk"]) -> Float[Tensor, "chunk token dim"]:
+            background = model.embed(self.background.of(chunk, draws), at=self.at)
+            return torch.where(chunk.units[..., None], background, model.embed(chunk, at=self.at))
 
-        times = self.background.size
-        return _explained(model, batch, target, reference, times, at=self.at, batch_size=self.batch_size)
+        references = self.background.size
+        return _explain(model, batch, target, reference, references, at=self.at, batch_size=self.batch_size)
 
 
-def _checked(batch_size: int) -> int:
+def _check_batch_size(batch_size: int) -> int:
     if batch_size < 1:
         raise OptionError(f"Option 'batch_size' is the number of rows in one pass, at least 1, not {batch_size}.")
     return batch_size
@@ -80,30 +87,37 @@ def _checked(batch_size: int) -> int:
 Reference = Callable[[Batch, Int[Tensor, " chunk"]], Float[Tensor, "chunk token dim"]]
 
 
-def _explained(
-    model: Model, batch: Batch, target: Target, reference: Reference, times: int, *, at: InputLevel, batch_size: int
+def _explain(
+    model: Model,
+    batch: Batch,
+    target: Target,
+    reference: Reference,
+    references: int,
+    *,
+    at: InputLevel,
+    batch_size: int,
 ) -> Explanation:
     """Mean scores of each row over `times` references, and how far their sum is from the mean difference."""
-    rows = torch.arange(len(batch), device=batch.device).repeat_interleave(times)
-    drawn = torch.arange(len(rows), device=batch.device) % times
+    rows = torch.arange(len(batch), device=batch.device).repeat_interleave(references)
+    draws = torch.arange(len(rows), device=batch.device) % references
     scores: Tensor | None = None
     with frozen(model):
         # A row passes with its reference beside it: half as many pairs as rows.
-        for chosen in points(rows, batch, max(1, batch_size // 2)):
-            part = batch.select(rows[chosen])
+        for chosen in point_batches(rows, batch, max(1, batch_size // 2)):
+            chunk = batch.select(rows[chosen])
             with torch.no_grad():
-                inputs, others = model.embed(part, at=at), reference(part, drawn[chosen])
-            slopes, values = multipliers(model, inputs, others, part, target.select(rows[chosen]), at=at)
+                inputs, baselines = model.embed(chunk, at=at), reference(chunk, draws[chosen])
+            gradients, values = multipliers(model, inputs, baselines, chunk, target.select(rows[chosen]), at=at)
             if scores is None:
-                scores = slopes.new_zeros(batch.mask.shape)
-                differences, sizes = slopes.new_zeros(2, len(batch))
-            found = (slopes * (inputs - others)).sum(-1) * part.units / times
-            scores[:, : found.shape[1]].index_add_(0, rows[chosen], found)
-            differences.index_add_(0, rows[chosen], (values[0] - values[1]) / times)
-            sizes.index_add_(0, rows[chosen], size_of(values, target).amax(0) / times)
+                scores = gradients.new_zeros(batch.mask.shape)
+                differences, scales = gradients.new_zeros(2, len(batch))
+            chunk_scores = (gradients * (inputs - baselines)).sum(-1) * chunk.units / references
+            scores[:, : chunk_scores.shape[1]].index_add_(0, rows[chosen], chunk_scores)
+            differences.index_add_(0, rows[chosen], (values[0] - values[1]) / references)
+            scales.index_add_(0, rows[chosen], output_scale(values, target).amax(0) / references)
     assert scores is not None
-    left = residual(scores.sum(-1) - differences, differences, scores, sizes)
-    return Explanation(scores, batch.mask, batch.units, "signed", left)
+    errors = relative_residual(scores.sum(-1) - differences, differences, scores, scales)
+    return Explanation(scores, batch.mask, batch.units, "signed", errors)
 
 
 def multipliers(
@@ -113,23 +127,23 @@ def multipliers(
 
     Inside `frozen`. The references pass first, then the inputs, and every operation sees both.
     """
-    others = references.detach().requires_grad_()
+    baselines = references.detach().requires_grad_()
     point = inputs.detach().requires_grad_()
-    with model.decomposed(), activations_whole(model):
-        rules = Differences()
+    with model.decomposed(), fused_activations(model):
+        rules = DeepLiftRules()
         with rules.reference():
-            there = target.of(model.run(others, batch, at=at).logits).detach()
+            reference_output = target.of(model.run(baselines, batch, at=at).logits).detach()
         with rules:
-            here = target.of(model.run(point, batch, at=at).logits)
+            output = target.of(model.run(point, batch, at=at).logits)
     rules.check_finished()
-    values = torch.stack([here.detach(), there])
-    if not here.requires_grad:
+    values = torch.stack([output.detach(), reference_output])
+    if not output.requires_grad:
         return torch.zeros_like(inputs), values
-    (found,) = torch.autograd.grad(here.sum(), point)
-    return found, values
+    (gradient,) = torch.autograd.grad(output.sum(), point)
+    return gradient, values
 
 
-class Differences(Rules):
+class DeepLiftRules(Rules):
     """Difference of output by difference of input, between the inputs and their references.
 
     The model runs on the references first, inside `reference`, and what every rule is given there is kept. When it
@@ -163,111 +177,128 @@ class Differences(Rules):
     def check_finished(self) -> None:
         """Refuse a model that computed more for the references than for the inputs."""
         if self._tape:
-            raise _parted(self._tape[0][0])
+            raise _diverged(self._tape[0][0])
 
     def __torch_function__(
         self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = super().__torch_function__(func, types, args, kwargs)
         options = kwargs or {}
-        if torch.is_grad_enabled() and any(map(depends, _all_tensors((*args, *options.values())))):
+        if torch.is_grad_enabled() and any(map(depends_on_input, _all_tensors((*args, *options.values())))):
             # What is chosen, and where it is put: masks and places, given or found.
-            chosen = [one for one in _all_tensors((*args, *options.values())) if not one.is_floating_point()]
+            indices = [tensor for tensor in _all_tensors((*args, *options.values())) if not tensor.is_floating_point()]
             if func not in _MAXIMA and isinstance(result, tuple):
-                chosen += [one for one in _all_tensors(result) if not one.is_floating_point()]
-            if chosen:
+                indices += [tensor for tensor in _all_tensors(result) if not tensor.is_floating_point()]
+            if indices:
                 name = getattr(func, "__name__", str(func)).strip("_")
-                for here, there in zip(chosen, self._paired(name, chosen) or (), strict=not self._recording):
-                    if not torch.equal(here, there):
-                        raise _parted(name)
+                for index, reference_index in zip(
+                    indices, self._reference_values(name, indices) or (), strict=not self._recording
+                ):
+                    if not torch.equal(index, reference_index):
+                        raise _diverged(name)
         return result
 
-    def _paired(self, name: str, values: Sequence[Tensor]) -> list[Tensor] | None:
+    def _reference_values(self, name: str, values: Sequence[Tensor]) -> list[Tensor] | None:
         """What the same operation was given in the references' run; None while that run is made."""
-        inside = [one.detach() for one in values]
+        detached = [tensor.detach() for tensor in values]
         if self._recording:
-            self._tape.append((name, inside))
+            self._tape.append((name, detached))
             return None
-        known, others = self._tape.popleft() if self._tape else ("nothing", [])
-        if known != name or [one.shape for one in inside] != [one.shape for one in others]:
-            raise _parted(name)
-        return others
+        recorded_name, references = self._tape.popleft() if self._tape else ("nothing", [])
+        if recorded_name != name or [tensor.shape for tensor in detached] != [tensor.shape for tensor in references]:
+            raise _diverged(name)
+        return references
 
-    def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
-        others = self._paired(name, [values])
-        if others is None:
-            found = function(values)
+    def elementwise(self, name: str, function: Elementwise, values: Tensor) -> Tensor:
+        references = self._reference_values(name, [values])
+        if references is None:
+            output = function(values)
         else:
-            inside = values.detach()
-            results = function(inside)
-            found = given(results, values, _quotient(name, function, inside, others[0], results, function(others[0])))
+            x = values.detach()
+            results = function(x)
+            output = with_gradient_of(
+                results, values, _secant(name, function, x, references[0], results, function(references[0]))
+            )
         if name in ("rsqrt", "reciprocal"):  # held as well, so that no other tensor gets its id
-            below = values if name == "reciprocal" else self.numbers("sqrt", torch.sqrt, values)
-            self._inverses[id(found)] = found, below
-        return found
+            denominator = values if name == "reciprocal" else self.elementwise("sqrt", torch.sqrt, values)
+            self._inverses[id(output)] = output, denominator
+        return output
 
     def product(self, call: Call) -> Tensor:
         if call.name in ("mul", "multiply") and len(call.args) == 2:
             # RMSNorm as it is mostly written: x · rsqrt(mean of squares)
-            for one, other in (call.args, call.args[::-1]):
-                if id(one) in self._inverses:
-                    return self.division(other, self._inverses[id(one)][1])
-        others = self._paired(call.name, [one for one in tensors(call.args) if depends(one)])
-        if others is None:
+            for factor, other in (call.args, call.args[::-1]):
+                if id(factor) in self._inverses:
+                    return self.division(other, self._inverses[id(factor)][1])
+        references = self._reference_values(
+            call.name, [factor for factor in tensors_in(call.args) if depends_on_input(factor)]
+        )
+        if references is None:
             return call.result()
         # The derivative at the means of both is the mean of the other factor.
-        there = iter(others)
-        means = changed(call.args, lambda one: given(_mean(one.detach(), next(there)), one))
+        reference = iter(references)
+        means = map_dependent(
+            call.args, lambda factor: with_gradient_of(_mean(factor.detach(), next(reference)), factor)
+        )
         at_means = call.func(*means, **call.options)
         with torch.no_grad():
             result = call.result()
-        return given(result, at_means)
+        return with_gradient_of(result, at_means)
 
-    def division(self, above: Tensor | float, below: Tensor) -> Tensor:
-        others = self._paired("div", [above, below] if isinstance(above, Tensor) else [below])
-        if others is None:
-            return above / below
+    def division(self, numerator: Tensor | float, denominator: Tensor) -> Tensor:
+        references = self._reference_values(
+            "div", [numerator, denominator] if isinstance(numerator, Tensor) else [denominator]
+        )
+        if references is None:
+            return numerator / denominator
         with torch.no_grad():
-            result = above / below
-        numerator = others[0] if len(others) == 2 else above
-        return _divided(above, below, result, others[-1], numerator / others[-1])
+            result = numerator / denominator
+        reference_numerator = references[0] if len(references) == 2 else numerator
+        return _quotient_rule(numerator, denominator, result, references[-1], reference_numerator / references[-1])
 
     def softmax(self, values: Tensor, dim: int) -> Tensor:
-        others = self._paired("softmax", [values])
-        if others is None:
+        references = self._reference_values("softmax", [values])
+        if references is None:
             return values.softmax(dim)
-        here, there = values.detach().softmax(dim), others[0].softmax(dim)
-        weights, _, others_weights = _exponentials(values, others[0], (dim,))
-        return _divided(weights, weights.sum(dim, keepdim=True), here, others_weights.sum(dim, keepdim=True), there)
-
-    def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
-        others = self._paired("logsumexp", [values])
-        if others is None:
-            return values.logsumexp(dims, keepdim=True)
-        weights, shift, others_weights = _exponentials(values, others[0], dims)
-        total, others_total = (one.sum(dims, keepdim=True) for one in (weights, others_weights))
-        # Taken from the values: one of the sums may have sunk to 0.
-        here, there = (one.logsumexp(dims, keepdim=True) for one in (values.detach(), others[0]))
-        return given(
-            here, total, _quotient("log", torch.log, total.detach(), others_total, here - shift, there - shift)
+        output, reference_output = values.detach().softmax(dim), references[0].softmax(dim)
+        weights, _, reference_weights = _exponentials(values, references[0], (dim,))
+        return _quotient_rule(
+            weights, weights.sum(dim, keepdim=True), output, reference_weights.sum(dim, keepdim=True), reference_output
         )
 
-    def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:
-        others = self._paired(name, [values])
-        if others is None:
-            return values.gather(-1, choose(values.detach())[1])
-        (high, here), (low, there) = choose(values.detach()), choose(others[0])
-        place = torch.where(high >= low, here, there)
-        found = values.gather(-1, place)
-        step = found.detach() - others[0].gather(-1, place)
-        factor = torch.where(step == 0, 1.0, (high - low) / step.masked_fill(step == 0, 1.0))
-        return given(high, found, factor.nan_to_num(0.0))
+    def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
+        references = self._reference_values("logsumexp", [values])
+        if references is None:
+            return values.logsumexp(dims, keepdim=True)
+        weights, shift, reference_weights = _exponentials(values, references[0], dims)
+        total, reference_total = (tensor.sum(dims, keepdim=True) for tensor in (weights, reference_weights))
+        # Taken from the values: one of the sums may have sunk to 0.
+        output, reference_output = (tensor.logsumexp(dims, keepdim=True) for tensor in (values.detach(), references[0]))
+        return with_gradient_of(
+            output,
+            total,
+            _secant("log", torch.log, total.detach(), reference_total, output - shift, reference_output - shift),
+        )
+
+    def maximum(self, name: str, values: Tensor, max_with_indices: MaxWithIndices) -> Tensor:
+        references = self._reference_values(name, [values])
+        if references is None:
+            return values.gather(-1, max_with_indices(values.detach())[1])
+        (maxima, indices), (reference_maxima, reference_indices) = (
+            max_with_indices(values.detach()),
+            max_with_indices(references[0]),
+        )
+        chosen = torch.where(maxima >= reference_maxima, indices, reference_indices)
+        selected = values.gather(-1, chosen)
+        step = selected.detach() - references[0].gather(-1, chosen)
+        factor = torch.where(step == 0, 1.0, (maxima - reference_maxima) / step.masked_fill(step == 0, 1.0))
+        return with_gradient_of(maxima, selected, factor.nan_to_num(0.0))
 
 
 _MAXIMA: Final = frozenset({torch.max, torch.min, Tensor.max, Tensor.min, F.max_pool1d, F.max_pool2d, F.max_pool3d})
 
 
-def _parted(name: str) -> UnsupportedError:
+def _diverged(name: str) -> UnsupportedError:
     return UnsupportedError(
         "Methods 'deeplift' and 'deep_shap' compare each operation on a row with the same operation on its reference. "
         f"This model treats the two differently, from {name!r} on: it chooses by what it reads, as mixtures of experts "
@@ -277,53 +308,67 @@ def _parted(name: str) -> UnsupportedError:
 
 def _all_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
     """The tensors among arguments, and in tuples and lists of any depth."""
-    for one in values:
-        if isinstance(one, Tensor):
-            yield one
-        elif isinstance(one, list | tuple):
-            yield from _all_tensors(one)
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _all_tensors(value)
 
 
-def _divided(above: Tensor | float, below: Tensor, result: Tensor, other_below: Tensor, other_result: Tensor) -> Tensor:
-    mean = _mean(below.detach(), other_below)
-    carrier = (above - _mean(result, other_result) * below) / mean.masked_fill(mean == 0, 1.0)
-    return given(result, carrier)
+def _quotient_rule(
+    numerator: Tensor | float,
+    denominator: Tensor,
+    result: Tensor,
+    reference_denominator: Tensor,
+    reference_result: Tensor,
+) -> Tensor:
+    mean = _mean(denominator.detach(), reference_denominator)
+    carrier = (numerator - _mean(result, reference_result) * denominator) / mean.masked_fill(mean == 0, 1.0)
+    return with_gradient_of(result, carrier)
 
 
-def _exponentials(values: Tensor, others: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def _exponentials(values: Tensor, references: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """exp(x − shift), the shift, and exp(x' − shift): one shift, or their sums could not be compared.
 
     What is masked by a huge negative number is 0 in both, and has no share.
     """
-    inside = values.detach()
-    shift = torch.maximum(inside.amax(dims, keepdim=True), others.amax(dims, keepdim=True))
+    x = values.detach()
+    shift = torch.maximum(x.amax(dims, keepdim=True), references.amax(dims, keepdim=True))
     lowest = torch.finfo(values.dtype).min / 2
-    masked = (inside <= lowest) | (others <= lowest)
-    here, there = (torch.where(masked, 0.0, one - shift) for one in (inside, others))
-    high, low = here.exp(), there.exp()
-    weights = given(high, values, _quotient("exp", torch.exp, here, there, high, low).masked_fill(masked, 0.0))
-    return weights.masked_fill(masked, 0.0), shift, low.masked_fill(masked, 0.0)
+    masked = (x <= lowest) | (references <= lowest)
+    shifted, reference_shifted = (torch.where(masked, 0.0, tensor - shift) for tensor in (x, references))
+    exponentials, reference_exponentials = shifted.exp(), reference_shifted.exp()
+    weights = with_gradient_of(
+        exponentials,
+        values,
+        _secant("exp", torch.exp, shifted, reference_shifted, exponentials, reference_exponentials).masked_fill(
+            masked, 0.0
+        ),
+    )
+    return weights.masked_fill(masked, 0.0), shift, reference_exponentials.masked_fill(masked, 0.0)
 
 
-def _quotient(name: str, function: Numbers, here: Tensor, there: Tensor, high: Tensor, low: Tensor) -> Tensor:
+def _secant(
+    name: str, function: Elementwise, x: Tensor, reference: Tensor, output: Tensor, reference_output: Tensor
+) -> Tensor:
     """Difference of output by difference of input; the derivative midway where the inputs are too close for that.
 
     The quotient errs by rounding, about ε/Δ; the derivative midway by its third order, Δ²/24. They meet at ∛(24 ε).
     Functions with a bend are straight elsewhere: their quotient is exact, and a derivative may be that of either side.
     """
-    step = here - there
-    midway = here / 2 + there / 2
-    if name in BENT:
-        close = step == 0
+    step = x - reference
+    midway = x / 2 + reference / 2
+    if name in PIECEWISE:
+        is_close = step == 0
     else:
         limit = (24 * torch.finfo(step.dtype).eps) ** (1 / 3)
-        close = step.abs() <= (limit * midway.abs() if name in POWERS else limit)
-    close |= step.isnan()  # masked by −∞ in both
-    found = (high - low) / step.masked_fill(close, 1.0)
-    if close.any():  # equal inputs where a function is infinitely steep (√ at 0) pass nothing on
-        found[close] = derivative(function, midway[close]).nan_to_num(0.0, 0.0, 0.0)
-    return found
+        is_close = step.abs() <= (limit * midway.abs() if name in POWERS else limit)
+    is_close |= step.isnan()  # masked by −∞ in both
+    secant = (output - reference_output) / step.masked_fill(is_close, 1.0)
+    if is_close.any():  # equal inputs where a function is infinitely steep (√ at 0) pass nothing on
+        secant[is_close] = derivative(function, midway[is_close]).nan_to_num(0.0, 0.0, 0.0)
+    return secant
 
 
-def _mean(here: Tensor, there: Tensor) -> Tensor:
-    return here / 2 + there / 2
+def _mean(first: Tensor, second: Tensor) -> Tensor:
+    return first / 2 + second / 2

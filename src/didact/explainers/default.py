@@ -37,14 +37,14 @@ def default_method(teacher: Teacher, rows: Sequence[Row] = ()) -> str:
     if not isinstance(teacher, Differentiable) or weights_precision(teacher) != SINGLE:
         return BLACK_BOX
     if teacher not in _CHOICES:
-        obstacle = _obstacle(require_model(teacher, FAST), rows)
+        obstacle = _find_obstacle(require_model(teacher, FAST), rows)
         _CHOICES[teacher] = FAST if obstacle is None else THOROUGH
         if obstacle is not None:
             log.info("Explaining %r with %s: %s", teacher.name, THOROUGH, obstacle)
     return _CHOICES[teacher]
 
 
-def _obstacle(model: Model, rows: Sequence[Row]) -> str | None:
+def _find_obstacle(model: Model, rows: Sequence[Row]) -> str | None:
     """Why the fast method does not explain this model; None if it does, or if there is nothing to try it on."""
     trial = _trial_rows(model, rows)
     if not trial:

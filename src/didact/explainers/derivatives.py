@@ -6,34 +6,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Numbers = Callable[[Tensor], Tensor]  # a function of each number by itself
+Elementwise = Callable[[Tensor], Tensor]  # a function of each number by itself
 
 
-def depends(value: object) -> bool:
+def depends_on_input(value: object) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def tensors(args: Iterable[Any]) -> Iterator[Tensor]:
+def tensors_in(args: Iterable[Any]) -> Iterator[Tensor]:
     """The tensors among arguments, and in lists of them."""
-    for one in args:
-        if isinstance(one, Tensor):
-            yield one
-        elif isinstance(one, list | tuple):
-            yield from (part for part in one if isinstance(part, Tensor))
+    for arg in args:
+        if isinstance(arg, Tensor):
+            yield arg
+        elif isinstance(arg, list | tuple):
+            yield from (item for item in arg if isinstance(item, Tensor))
 
 
-def changed(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
+def map_dependent(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
     """The arguments, with each dependent tensor changed."""
-    found: list[Any] = []
-    for one in args:
-        if isinstance(one, list | tuple):
-            found.append(changed(one, change) if any(map(depends, one)) else one)
+    result: list[Any] = []
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            result.append(map_dependent(arg, change) if any(map(depends_on_input, arg)) else arg)
         else:
-            found.append(change(one) if depends(one) else one)
-    return found
+            result.append(change(arg) if depends_on_input(arg) else arg)
+    return result
 
 
-class _Given(torch.autograd.Function):
+class _WithGradientOf(torch.autograd.Function):
     """A value, with the derivative of something else: the gradient goes on to `carrier`, times `factor`."""
 
     @staticmethod
@@ -48,18 +48,18 @@ class _Given(torch.autograd.Function):
         return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
 
 
-def given(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
+def with_gradient_of(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
     """`value`, whose gradient goes on to `carrier` (of the same shape), times `factor`."""
     # In a tuple autograd does not see the value, and takes it for a result of ours rather than for an input.
-    return _Given.apply(carrier, (value.detach(),), factor)
+    return _WithGradientOf.apply(carrier, (value.detach(),), factor)
 
 
-def derivative(function: Numbers, values: Tensor) -> Tensor:
+def derivative(function: Elementwise, values: Tensor) -> Tensor:
     """The derivative of a function of each number."""
     with torch.enable_grad():
         points = values.detach().requires_grad_()
         result = function(points)
         if not result.requires_grad:
             return torch.zeros_like(values)
-        (found,) = torch.autograd.grad(result.sum(), points)
-    return found
+        (gradient,) = torch.autograd.grad(result.sum(), points)
+    return gradient

@@ -54,8 +54,8 @@ class L2E(LearnedExplainer):
     ) -> None:
         super().__init__()
         faults = [
-            f"{name} is {wanted}, not {found!r}"
-            for name, found, good, wanted in (
+            f"{name} is {condition}, not {value!r}"
+            for name, value, is_valid, condition in (
                 ("formulation", formulation, formulation in FORMULATIONS, " or ".join(map(repr, FORMULATIONS))),
                 ("level", level, level in LEVELS, "'token' or 'word'"),
                 ("embeddings", embeddings, embeddings in ("teacher", "own"), "'teacher' or 'own'"),
@@ -65,7 +65,7 @@ class L2E(LearnedExplainer):
                 ("dropout", dropout, 0 <= dropout < 1, "from 0 to below 1"),
                 ("buckets", buckets, buckets >= 1, "at least 1"),
             )
-            if not good
+            if not is_valid
         ]
         if faults:
             raise OptionError("An explainer cannot be made as asked: " + "; ".join(faults) + ".")
@@ -74,23 +74,23 @@ class L2E(LearnedExplainer):
         self.positions, self.embeddings, self.buckets = positions, embeddings, buckets
         self.learned = {}
         self._network: L2ENetwork | None = None
-        self._reads: NetworkSpec | None = None
+        self._network_spec: NetworkSpec | None = None
 
     @property
     def network(self) -> L2ENetwork:
-        return self._ready()[0]
+        return self._require_network()[0]
 
     @property
     def network_spec(self) -> NetworkSpec:
-        return self._ready()[1]
+        return self._require_network()[1]
 
-    def _ready(self) -> tuple[L2ENetwork, NetworkSpec]:
-        if self._network is None or self._reads is None:
+    def _require_network(self) -> tuple[L2ENetwork, NetworkSpec]:
+        if self._network is None or self._network_spec is None:
             raise OptionError(
                 "The explainer 'l2e' must be learned before it can explain: `didact learn l2e`, or didact.learn_l2e. "
                 "Then name its folder."
             )
-        return self._network, self._reads
+        return self._network, self._network_spec
 
     # -- explaining ---------------------------------------------------------------------------------------------------
 
@@ -104,9 +104,9 @@ class L2E(LearnedExplainer):
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad(), eval_mode(self):
-            network_outputs = self.network_outputs(teacher, batch, self.labels_of(teacher, batch, target))
+            outputs = self.network_outputs(teacher, batch, self.label_ids(teacher, batch, target))
         scored = scored_units(batch, self.level)
-        scores = self.scores(network_outputs, scored)
+        scores = self.scores(outputs, scored)
         return Explanation(scores, batch.mask, batch.units, self.kind)
 
     def network_outputs(
@@ -116,23 +116,23 @@ class L2E(LearnedExplainer):
         inputs = self.network_spec.inputs(teacher, batch)
         if inputs.is_floating_point():
             inputs = inputs.to(self.network.head.weight.dtype)
-        found: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
-        return found.unflatten(-1, (len(self.network_spec.imitates), -1))
+        outputs: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
+        return outputs.unflatten(-1, (len(self.network_spec.imitates), -1))
 
-    def scores(self, network_outputs: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
+    def scores(self, outputs: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
         """From what the network puts out to scores; of several imitated explainers the mean, each at its largest 1."""
         if self.formulation == "labelling":
-            values = torch.tensor(self.network_spec.values, dtype=network_outputs.dtype, device=network_outputs.device)
-            found = (network_outputs.softmax(-1) * values).sum(-1)
+            values = torch.tensor(self.network_spec.values, dtype=outputs.dtype, device=outputs.device)
+            scores = (outputs.softmax(-1) * values).sum(-1)
         elif self.formulation == "ranking" and not self.signed:
             # The worth of a unit in the model of Bradley and Terry, which the ranking loss fits.
-            found = softmax_over(network_outputs[..., 0], scored[..., None], dim=1)
+            scores = softmax_over(outputs[..., 0], scored[..., None], dim=1)
         else:
-            found = network_outputs[..., 0] if self.is_signed else network_outputs[..., 0].clamp_min(0)
-        found = found * scored[..., None]
-        if found.shape[-1] > 1:
-            found = found / positive(found.abs().amax(1, keepdim=True))
-        return found.mean(-1)
+            scores = outputs[..., 0] if self.is_signed else outputs[..., 0].clamp_min(0)
+        scores = scores * scored[..., None]
+        if scores.shape[-1] > 1:
+            scores = scores / positive(scores.abs().amax(1, keepdim=True))
+        return scores.mean(-1)
 
     @property
     def is_signed(self) -> bool:
@@ -143,7 +143,7 @@ class L2E(LearnedExplainer):
     def kind(self) -> Kind:
         return "signed" if self.is_signed else "magnitude"
 
-    def labels_of(self, teacher: Teacher, batch: Batch, target: Target) -> Int[Tensor, " batch"]:
+    def label_ids(self, teacher: Teacher, batch: Batch, target: Target) -> Int[Tensor, " batch"]:
         """The number of each row's label: the class that is explained, or where the teacher's score lies."""
         if target.kind == "label" and target.first is not None:
             return target.first
@@ -154,11 +154,11 @@ class L2E(LearnedExplainer):
             )
         return self.bucket(teacher.answers(batch.rows or (), batch)[0][:, 0]).to(batch.device)
 
-    def bucket(self, network_outputs: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+    def bucket(self, answers: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Which of the buckets each score of a regression falls into."""
         return torch.bucketize(
-            network_outputs.contiguous(),
-            torch.tensor(self.network_spec.edges, dtype=network_outputs.dtype, device=network_outputs.device),
+            answers.contiguous(),
+            torch.tensor(self.network_spec.edges, dtype=answers.dtype, device=answers.device),
         )
 
     # -- beginning ----------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class L2E(LearnedExplainer):
         vocabulary: tuple[Any, ...] | None = None
         if not isinstance(teacher, Differentiable) or (self.embeddings == "own" and batch.pixels is None):
             vocabulary = tuple(frequent_words(teacher, rows))
-        network_spec = NetworkSpec(
+        spec = NetworkSpec(
             classes=teacher.classes,
             edges=tuple(edges),
             vocabulary=vocabulary,
@@ -194,21 +194,21 @@ class L2E(LearnedExplainer):
             imitates=tuple(imitates),
             is_signed=is_signed,
         )
-        self._build(network_spec)
+        self._build(spec)
         self.to(teacher.device)
         if isinstance(teacher, Differentiable) and teacher.dtype == torch.float64:
             self.double()
 
-    def _build(self, network_spec: NetworkSpec) -> None:
-        out = 1
+    def _build(self, spec: NetworkSpec) -> None:
+        outputs_per_explainer = 1
         if self.formulation == "labelling":
-            out = len(LABELS) if network_spec.is_signed else 3
-        self._reads = network_spec
+            outputs_per_explainer = len(LABELS) if spec.is_signed else 3
+        self._network_spec = spec
         self._network = L2ENetwork(
-            vocabulary=None if network_spec.vocabulary is None else len(network_spec.vocabulary) + 1,
-            dim=network_spec.dim,
-            labels=network_spec.labels,
-            out=out * len(network_spec.imitates),
+            vocabulary=None if spec.vocabulary is None else len(spec.vocabulary) + 1,
+            dim=spec.dim,
+            labels=spec.labels,
+            out=outputs_per_explainer * len(spec.imitates),
             width=self.width,
             layers=self.layers,
             heads=self.heads,
@@ -218,33 +218,31 @@ class L2E(LearnedExplainer):
 
     def set_values(self, values: Float[Tensor, "imitated label"]) -> None:
         """What each label weighs."""
-        self._reads = replace(self.network_spec, values=tuple(map(tuple, values.tolist())))
+        self._network_spec = replace(self.network_spec, values=tuple(map(tuple, values.tolist())))
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
-        return self._reads is not None
+        return self._network_spec is not None
 
     @property
     def shape(self) -> dict[str, object]:
-        return {"reads": self.network_spec.plain()}
+        return {"reads": self.network_spec.as_plain()}
 
     def learned_weights(self) -> dict[str, Tensor]:
-        return {name: one.float() for name, one in self.network.state_dict().items()}
+        return {name: tensor.float() for name, tensor in self.network.state_dict().items()}
 
-    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    def load_learned(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         self._build(NetworkSpec.from_plain(shape["reads"]))
         self.network.load_state_dict(dict(weights))
-        if not all(one.isfinite().all() for one in weights.values()):
+        if not all(tensor.isfinite().all() for tensor in weights.values()):
             raise ValueError("some weights are not numbers.")
 
-    def about(self) -> str:
-        count = sum(one.numel() for one in self.network.parameters())
-        network_outputs = ", ".join(self.network_spec.imitates)
-        return (
-            f"Explains in one pass as {network_outputs} would ({self.formulation}); a network of {count:,} weights.\n"
-        )
+    def description(self) -> str:
+        count = sum(parameter.numel() for parameter in self.network.parameters())
+        imitated = ", ".join(self.network_spec.imitates)
+        return f"Explains in one pass as {imitated} would ({self.formulation}); a network of {count:,} weights.\n"
 
 
 def check_teacher(teacher: Teacher) -> None:

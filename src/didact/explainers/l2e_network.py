@@ -50,16 +50,16 @@ class L2ENetwork(nn.Module):
         # The copies of the label have no place of their own, so that padding moves nothing.
         first, last = (label, label) if self.ends is None else (label + self.ends[0], label + self.ends[1])
         states = self.dropout(torch.cat([first, words, last], 1))
-        seen = F.pad(mask, (1, 1), value=True)
+        attention_mask = F.pad(mask, (1, 1), value=True)
 
         def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             # Without dropout of its own, attention keeps no matrix: 512 units need little more memory than few.
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None, None])
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask[:, None, None])
 
         for layer in self.layers:
             states = layer(states, attend)
-        found: Tensor = self.head(self.norm(states[:, 1:-1]))
-        return found
+        outputs: Tensor = self.head(self.norm(states[:, 1:-1]))
+        return outputs
 
 
 def sine_positions(words: Float[Tensor, "batch token dim"]) -> Float[Tensor, "token dim"]:

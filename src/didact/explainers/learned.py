@@ -58,11 +58,11 @@ class LearnedExplainer(Explainer):
     def learned_weights(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
-    def put_back(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
+    def load_learned(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
         """Take what `shape` and `weights_kept` gave; a ValueError tells what does not fit."""
 
     @abstractmethod
-    def about(self) -> str:
+    def description(self) -> str:
         """What it does, in Markdown, for its README."""
 
     def save_pretrained(self, folder: str | Path, *, overwrite: bool = False) -> None:
@@ -84,10 +84,10 @@ class LearnedExplainer(Explainer):
     @classmethod
     def from_pretrained(cls: type[L], source: str | Path, *, revision: str | None = None) -> L:
         """A learned explainer from its folder, or from the hub."""
-        found = load_explainer(source, revision=revision)
-        if not isinstance(found, cls):
-            raise OptionError(f"{source} holds a {type(found).__name__}, not a {cls.__name__}.")
-        return found
+        explainer = load_explainer(source, revision=revision)
+        if not isinstance(explainer, cls):
+            raise OptionError(f"{source} holds a {type(explainer).__name__}, not a {cls.__name__}.")
+        return explainer
 
 
 def save_explainer(explainer: LearnedExplainer, folder: Path, *, overwrite: bool = False) -> None:
@@ -100,14 +100,14 @@ def save_explainer(explainer: LearnedExplainer, folder: Path, *, overwrite: bool
     if broken:
         raise TrainingError(f"Weights of the explainer are NaN or infinite ({broken[0]}), so it is not saved.")
     with atomic_folder(folder, overwrite=overwrite) as draft:
-        write_tensors(draft / WEIGHTS, weights_of(explainer))
+        write_tensors(draft / WEIGHTS, weight_bytes(explainer))
         write_json(draft / CONFIG, config_of(explainer), indent=2)
-        write_text(draft / "README.md", _card(explainer))
+        write_text(draft / "README.md", _model_card(explainer))
 
 
 def load_explainer(source: str | Path, *, revision: str | None = None) -> LearnedExplainer:
     """The explainer in a folder, or on the hub as owner/name."""
-    folder = Path(source) if kind_at(source) == "folder" else _downloaded(shorten_path(source), revision)
+    folder = Path(source) if kind_at(source) == "folder" else _download(shorten_path(source), revision)
     check_readable(folder)
     try:
         config = read_json(folder / CONFIG, advice=_LEARN_AGAIN)
@@ -122,17 +122,19 @@ def load_explainer(source: str | Path, *, revision: str | None = None) -> Learne
         raise
     except Exception as error:  # whatever safetensors or JSON say of damaged bytes
         raise RecordError(f"The explainer in {str(source)!r} is damaged: {error}") from error
-    return _built(config, state, str(source))
+    return _build(config, state, str(source))
 
 
-def weights_of(explainer: LearnedExplainer) -> bytes:
+def weight_bytes(explainer: LearnedExplainer) -> bytes:
     """What was learned, as safetensors."""
-    return bytes(save({name: one.detach().cpu().contiguous() for name, one in explainer.learned_weights().items()}))
+    return bytes(
+        save({name: tensor.detach().cpu().contiguous() for name, tensor in explainer.learned_weights().items()})
+    )
 
 
-def fingerprint_of_weights(explainer: LearnedExplainer) -> str:
+def weights_fingerprint(explainer: LearnedExplainer) -> str:
     """A hash of what was learned: part of the name under which its explanations are kept."""
-    return hashlib.sha256(weights_of(explainer)).hexdigest()[:16]
+    return hashlib.sha256(weight_bytes(explainer)).hexdigest()[:16]
 
 
 def config_of(explainer: LearnedExplainer) -> dict[str, object]:
@@ -153,7 +155,7 @@ def name_of(explainer: LearnedExplainer) -> str:
     return name
 
 
-def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> LearnedExplainer:
+def _build(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> LearnedExplainer:
     if not isinstance(config, dict) or "explainer" not in config:
         raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
     try:
@@ -162,23 +164,23 @@ def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: st
                 f"The explainer in {source!r} is kept in format {config['format']}; this didact reads {_FORMAT}. "
                 f"It was written by didact {config['didact']}: use that version, or learn it anew."
             )
-        kind = EXPLAINERS.load(config["explainer"])
-        if not (isinstance(kind, type) and issubclass(kind, LearnedExplainer)):
+        family = EXPLAINERS.load(config["explainer"])
+        if not (isinstance(family, type) and issubclass(family, LearnedExplainer)):
             raise OptionError(f"{config['explainer']!r} in {source!r} is no explainer that can be learned.")
-        options = checked_options(config["options"], kind, of=repr(config["explainer"]))
-        check_option_types(options, kind, of=repr(config["explainer"]))
-        found: LearnedExplainer = kind(**options)
-        found.put_back(config, state)
-        found.learned = dict(config["learned"])
+        options = checked_options(config["options"], family, of=repr(config["explainer"]))
+        check_option_types(options, family, of=repr(config["explainer"]))
+        explainer: LearnedExplainer = family(**options)
+        explainer.load_learned(config, state)
+        explainer.learned = dict(config["learned"])
     except OptionError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-        told = str(error) if isinstance(error, ValueError) else repr(error)
-        raise RecordError(f"The explainer in {source!r} is damaged: {told}") from error
-    return found
+        fault = str(error) if isinstance(error, ValueError) else repr(error)
+        raise RecordError(f"The explainer in {source!r} is damaged: {fault}") from error
+    return explainer
 
 
-def _downloaded(name: str, revision: str | None) -> Path:
+def _download(name: str, revision: str | None) -> Path:
     if "(" in name:
         raise OptionError(
             f"A learned explainer has the options it was learned with: name its folder alone, not {name!r}."
@@ -193,13 +195,13 @@ def _downloaded(name: str, revision: str | None) -> Path:
         raise OptionError(f"There is no folder {name!r}, and the hub could not give it: {error}") from error
 
 
-def _card(explainer: LearnedExplainer) -> str:
+def _model_card(explainer: LearnedExplainer) -> str:
     """What people find on the hub, or in the folder."""
     learned = dict(explainer.learned)
-    named = ("teacher", "data", "student", "imitates", "train_rows")
-    said = "".join(f"- {name}: {learned[name]}\n" for name in named if name in learned)
+    fields = ("teacher", "data", "student", "imitates", "train_rows")
+    lines = "".join(f"- {name}: {learned[name]}\n" for name in fields if name in learned)
     return (
         f"---\nlibrary_name: didact\ntags: [explainability]\n---\n# {name_of(explainer)}, learned with didact\n\n"
-        f"{said}\n```python\nimport didact\nmaps = didact.explain(teacher, rows, 'this-folder')\n```\n\n"
-        f"{explainer.about()}"
+        f"{lines}\n```python\nimport didact\nmaps = didact.explain(teacher, rows, 'this-folder')\n```\n\n"
+        f"{explainer.description()}"
     )

@@ -22,11 +22,11 @@ class Preset:
         return dict(self.common) | dict(self.methods.get(method, {}))
 
 
-_PIECES: Final[Mapping[str, Any]] = {"target": "predicted", "special": True, "level": "token", "at": "embedding"}
+_TOKENS: Final[Mapping[str, Any]] = {"target": "predicted", "special": True, "level": "token", "at": "embedding"}
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "pruthi": Preset(
-        {**_PIECES, "scale": "log_probability", "replace": "zero"},
+        {**_TOKENS, "scale": "log_probability", "replace": "zero"},
         {
             "integrated_gradients": {"baseline": "pad", "steps": 50},
             "gradient_norm": {"at": "word"},
@@ -35,7 +35,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "smat": Preset(
-        {**_PIECES, "scale": "logit", "replace": "zero"},
+        {**_TOKENS, "scale": "logit", "replace": "zero"},
         {
             "gradient_input": {"normalise": "softmax(temperature=0.1)"},
             "gradient_norm": {"normalise": "softmax"},
@@ -53,7 +53,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "neely": Preset(
-        {**_PIECES, "scale": "probability", "absolute": True, "baseline": "pad", "replace": "pad"},
+        {**_TOKENS, "scale": "probability", "absolute": True, "baseline": "pad", "replace": "pad"},
         {
             "integrated_gradients": {"steps": 50},
             "gradient_shap": {"samples": 5, "background": 5},
