@@ -172,7 +172,7 @@ def test_names_do_not_matter():
 def test_refused():
     with pytest.raises(ShapeError, match="one group only"):
         CrossedAnswers.of(["a", "a"], ["1", "2"], ["x", "y"])
-    with pytest.raises(ShapeError, match="one for each"):
+    with pytest.raises(ShapeError, match="one influence per answer"):
         crossed_variances(np.zeros((3, 1)), full(2, 2))
     with pytest.raises(OptionError, match="replicates"):
         crossed_weights(full(2, 2), replicates=0, seed=0)

@@ -1,4 +1,4 @@
-"""Whether two groups of people differ: what if they had been dealt into the groups in another way?"""
+"""Permutation test of whether two groups of people differ."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from jaxtyping import Float, Int
 
 from didact.errors import ShapeError
 
-_ENUMERATED: Final = 200_000  # ways to deal people up to which all are tried
+_ENUMERATED: Final = 200_000  # assignments to groups up to which all are evaluated
 _SAMPLES: Final = 100_000
 _BLOCK: Final = 10_000
 
 
 @dataclass(frozen=True)
 class PermutationResult:
-    """A p-value. None where there can be none; `reason` then says why, and is otherwise empty or a remark."""
+    """A p-value, or None if there can be none. `reason` then says why; otherwise it is empty or a remark."""
 
     p: float | None
     reason: str = ""
@@ -32,14 +32,14 @@ def permutation_test(
     level: float = 0.05,
     seed: int = 0,
 ) -> PermutationResult:
-    """Two-sided test of the difference in the share of `asked` that is `right`; `is_first` is 1 in the first group.
+    """Two-sided test of the difference in the share of `answered` that is `right`; `is_first` is 1 in the first group.
 
-    p is the share of all ways to deal the people into groups of these sizes that give at least as large a difference;
-    with more than 200,000 ways, of 100,000 random ones and the observed one (Phipson and Smyth, 2010). None where even
+    p is the share of all assignments of people to groups of these sizes that give at least as large a difference; with
+    more than 200,000 assignments, of 100,000 random ones and the observed one (Phipson and Smyth, 2010). None if even
     the largest difference would not reach `level`.
     """
     if not right.shape == answered.shape == is_first.shape:
-        raise ShapeError("Each person has what was right, what was asked and a group.")
+        raise ShapeError("Each person must have a number of right answers, a number of answers and a group.")
     people, first_size = len(right), int(is_first.sum())
     if min(first_size, people - first_size) < 1:
         return PermutationResult(
@@ -65,7 +65,7 @@ def permutation_test(
         block = rng.permuted(np.tile(np.arange(people), (_BLOCK, 1)), axis=1)[:, :first_size]
         extreme += int((np.abs(_differences(right, answered, block)) >= observed).sum())
     return PermutationResult(
-        (1 + extreme) / (1 + _SAMPLES), f"{_SAMPLES:,} random deals of {people} people, as all are too many"
+        (1 + extreme) / (1 + _SAMPLES), f"{_SAMPLES:,} random assignments of {people} people, as all are too many"
     )
 
 
@@ -78,6 +78,6 @@ def _differences(
     answered: Float[np.ndarray, " person"],
     first_groups: Int[np.ndarray, "deal first"],
 ) -> Float[np.ndarray, " deal"]:
-    """For people who are dealt into the first group, all others being in the second."""
+    """The difference for each assignment. People who are not in the first group are in the second."""
     first_right, first_answered = right[first_groups].sum(1), answered[first_groups].sum(1)
     return np.asarray(first_right / first_answered - (right.sum() - first_right) / (answered.sum() - first_answered))

@@ -1,10 +1,10 @@
-"""Worths of things that were ranked, ties allowed: the Davidson-Luce model (Firth, Kosmidis and Turner, 2019).
+"""Worths of ranked methods, ties allowed: the Davidson-Luce model (Firth, Kosmidis and Turner, 2019).
 
-A ranking is a row of choices: of what remains, R, a set S is put first, with a chance in proportion to
-δ_|S| · (the geometric mean of the worths in S); then the same with what is left. One thing alone has δ_1 = 1, and δ of
-sizes of which no tie was seen is 0. The ghost draws worths alone; δ is left to the data, as in the R package. Without
-ties this is Plackett-Luce, with two things Davidson (1970). The logarithm
-of each weight is linear in the parameters (log-worths and log δ), so the likelihood is concave.
+A ranking is a sequence of choices: from the remaining methods R, a set S is placed first with probability proportional
+to δ_|S| · (geometric mean of the worths in S); then the same with the rest. A single method has δ_1 = 1, and δ is 0 for
+sizes of which no tie occurs. A pseudo-count shrinks the worths, as in the R package; δ is not shrunk. Without ties this
+is Plackett-Luce, with two methods Davidson (1970). The logarithm of each weight is linear in the parameters (log-worths
+and log δ), so the log-likelihood is concave.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,24 @@ from jaxtyping import Float
 
 from didact.errors import ShapeError, UnsupportedError
 
-PSEUDO_COUNT: Final = 0.5  # of a win and of a loss against a thing of worth 1 keeps a thing that always wins finite
-_BLOCK: Final = 2_000_000  # chances of sets held at a time
+PSEUDO_COUNT: Final = (
+    0.5  # wins and losses against a method of worth 1: keeps the worth of a method that always wins finite
+)
+_BLOCK: Final = 2_000_000  # probabilities of sets in memory at a time
 _MAX_SETS: Final = 50_000  # sets that can come first; more would take minutes
 _MAX_STEPS: Final = 60
-_STEP_TOLERANCE: Final = 1e-9  # a step this small is the last
-# Bounds of log δ. Where replicates hold no tie of a size, or nothing else, the likeliest δ is 0 or infinite.
+_STEP_TOLERANCE: Final = 1e-9  # Newton stops at steps below this
+# Bounds of log δ. If a replicate has no tie of a size, or only such ties, the likeliest δ is 0 or infinite.
 _TIE_BOUND: Final = 15.0
-_RIDGE: Final = 1e-10  # shortens steps; the estimate is the same
+_RIDGE: Final = 1e-10  # shortens steps without changing the estimate
 
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """What the likelihood reads of rankings: of each, the sum of what was chosen, and how often it chose from what.
+    """Sufficient statistics of rankings: for each, the sum of chosen sets, and how often it chose from which methods.
 
-    `sets` are the choices: for each R the rows of all S that can come first, as coefficients of the parameters (log-
-    worth of each method, then log δ of each of `sizes`).
+    `sets` are the possible choices: for each R the coefficients of all S that can come first, with respect to the
+    parameters (log-worth of each method, then log δ of each of `sizes`).
     """
 
     methods: int
@@ -43,7 +45,7 @@ class Rankings:
 
     @classmethod
     def of(cls, ranks: Float[np.ndarray, "ranking method"]) -> "Rankings":
-        """From places, 1 the best; equal ones are tied, and only their order counts. NaN: was not to be ranked."""
+        """From ranks: 1 is the best, equal ranks are ties, and only the order matters. NaN: not ranked."""
         stages = [_stages(row) for row in ranks]
         methods = ranks.shape[1]
         sizes = tuple(sorted({len(winners) for stage in stages for winners, _ in stage} - {1}))
@@ -52,7 +54,7 @@ class Rankings:
         if total > _MAX_SETS:
             raise UnsupportedError(
                 f"{methods} methods with ties of {max(sizes, default=1)} have {total:,} sets that can come first, more "
-                f"than the {_MAX_SETS:,} that are weighed. Ask people to rank fewer methods at a time."
+                f"than the limit of {_MAX_SETS:,}. Ask people to rank fewer methods at a time."
             )
         option_index = {options: index for index, options in enumerate(remaining)}
         chosen, counts = np.zeros((len(ranks), methods + len(sizes))), np.zeros((len(ranks), len(remaining)))
@@ -76,11 +78,11 @@ class Rankings:
 
 @dataclass(frozen=True, eq=False)
 class Worths:
-    """Log-worths with mean 0, δ of each size of tie, and what each ranking adds to the log-worths (its influence).
+    """Log-worths with mean 0, δ of each size of tie, and the influence of each ranking on the log-worths.
 
     Influences are of first order: the estimate without a ranking is about the estimate minus its influence.
-    `covariance` is what it would be if all rankings were independent: a floor where somebody always wins, since
-    rankings that are all alike seem to vary by nothing.
+    `covariance` assumes independent rankings. It serves as a lower bound if one method always wins, since identical
+    rankings seem to have no variance.
     """
 
     log_worths: Float[np.ndarray, " method"]
@@ -91,7 +93,7 @@ class Worths:
 
 
 def fit_worths(rankings: Rankings) -> Worths:
-    """The likeliest log-worths, drawn a little towards 0 by the ghost."""
+    """Penalised maximum likelihood: log-worths are shrunk slightly to 0 by the pseudo-count."""
     parameters = refit(rankings, np.ones((1, len(rankings.counts))))[0]
     gradients = scores(rankings, parameters)
     _, _, information = _derivatives(
@@ -113,9 +115,9 @@ def refit(
     *,
     start: Float[np.ndarray, " parameter"] | None = None,
 ) -> Float[np.ndarray, "replicate parameter"]:
-    """The likeliest parameters where each ranking counts `weights` times, for all replicates at once.
+    """The likeliest parameters with `weights` on the rankings, for all replicates at once.
 
-    Newton's method; a step that does not climb is halved. Log-worths are as the ghost leaves them: centre them.
+    Newton's method; a step that does not increase the likelihood is halved. Log-worths are not centred.
     """
     widest = max((len(rows) for rows in rankings.sets), default=1)
     size = max(1, _BLOCK // max(widest, rankings.parameters**2))
@@ -138,12 +140,12 @@ def log_likelihood(
     parameters: Float[np.ndarray, "replicate parameter"],
     weights: Float[np.ndarray, "replicate ranking"],
 ) -> Float[np.ndarray, " replicate"]:
-    """What `refit` climbs: the logarithm of the chance of all rankings, and of the ghost's."""
+    """The objective of `refit`: the log-likelihood of all rankings plus that of the pseudo-count."""
     return _log_likelihood(rankings, parameters, weights @ rankings.counts, weights @ rankings.chosen)
 
 
 def scores(rankings: Rankings, parameters: Float[np.ndarray, " parameter"]) -> Float[np.ndarray, "ranking parameter"]:
-    """The slope of the log-likelihood of each ranking. Together with the ghost's they sum to 0 at the estimate."""
+    """The gradient of each ranking's log-likelihood. With that of the pseudo-count they sum to 0 at the estimate."""
     gradients = rankings.chosen.copy()
     for index, rows in enumerate(rankings.sets):
         gradients -= rankings.counts[:, index : index + 1] * (_probabilities(rows, parameters[None])[0] @ rows)
@@ -158,16 +160,16 @@ def _newton(
     bounds[rankings.methods :] = _TIE_BOUND
     for _ in range(_MAX_STEPS):
         value, gradient, information = _derivatives(rankings, parameters[active], counts[active], chosen[active])
-        # A δ at its bound stays there as long as the slope points beyond it.
+        # A δ at its bound stays there while the gradient points beyond it.
         at_bound = (np.abs(parameters[active]) >= bounds) & (gradient * parameters[active] > 0)
         gradient = np.where(at_bound, 0.0, gradient)
         information = np.where(at_bound[:, :, None] | at_bound[:, None, :], np.eye(rankings.parameters), information)
-        information += _RIDGE * np.eye(rankings.parameters)  # for a δ of which a replicate says nothing
+        information += _RIDGE * np.eye(rankings.parameters)  # for a δ that a replicate does not determine
         step = np.linalg.solve(information, gradient[..., None])[..., 0]
         length = np.ones(len(active))
         for _ in range(_MAX_STEPS):
             updated = np.clip(parameters[active] + length[:, None] * step, -bounds, bounds)
-            # Where the top is flat to the last digit, rounding alone must not halve the step for ever.
+            # At a maximum that is flat to the last digit, rounding alone must not halve the step.
             worse = _log_likelihood(rankings, updated, counts[active], chosen[active]) < value - 1e-12 * (
                 1 + np.abs(value)
             )
@@ -185,7 +187,7 @@ def _newton(
 def _derivatives(
     rankings: Rankings, parameters: np.ndarray, counts: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Height, slope and the negative of the second derivative, of every replicate."""
+    """Log-likelihood, gradient and observed information (negative Hessian) of every replicate."""
     size = rankings.parameters
     worths = np.arange(rankings.methods)
     win_probability = 1 / (1 + np.exp(-parameters[:, worths]))
@@ -219,9 +221,9 @@ def _probabilities(rows: np.ndarray, parameters: np.ndarray) -> np.ndarray:
 
 
 def _stages(row: Float[np.ndarray, " method"]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """What came first and of what, again and again. The last one alone is no choice."""
+    """The choices of a ranking: winners, and the methods they were chosen from. A last single method is no choice."""
     if np.isinf(row).any():
-        raise ShapeError("A place in a ranking is a number, or NaN for what was not ranked; given was infinity.")
+        raise ShapeError("A rank must be a number, or NaN for a method that was not ranked, got infinity.")
     options = tuple(int(method) for method in np.flatnonzero(~np.isnan(row)))
     stages = []
     while len(options) > 1:

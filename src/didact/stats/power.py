@@ -1,4 +1,4 @@
-"""How many people a study needs, from how much people, items and single answers varied in one."""
+"""The number of people that a study needs, from the variances of people, items and single answers in another one."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 from didact.errors import OptionError
 from didact.stats.crossed import CrossedAnswers, Variances
 
-MAX_PEOPLE: Final = 1_000_000  # people; more nobody asks
+MAX_PEOPLE: Final = 1_000_000  # an upper bound for the search
 
 
 @dataclass(frozen=True)
 class VarianceComponents:
     """Variances of one difference between methods: between people, between items, and of single answers.
 
-    `groups` is 2 where the two methods are judged by different people: people are then counted in each of them.
+    `groups` is 2 if different people judge the two methods; numbers of people are then per group.
     """
 
     person: float
@@ -26,7 +26,7 @@ class VarianceComponents:
 
     @classmethod
     def of(cls, variances: Variances, cells: CrossedAnswers, quantity: int) -> "VarianceComponents":
-        """What the variance of an estimate says of its parts. A part that looks negative is 0."""
+        """The components behind the variances of an estimate. Negative ones are set to 0."""
         members = cells.members()
         people, answers = (
             np.mean([len(people_of_group) for people_of_group in members]),
@@ -43,9 +43,9 @@ class VarianceComponents:
 
 @dataclass(frozen=True)
 class SampleSize:
-    """How many `people` (in each group), with how many `items`, tell a `difference`. None: no number would do.
+    """The number of `people` (per group) and `items` that detect a `difference`. None: no number of people suffices.
 
-    `limit` says what stands in the way where more people do not help.
+    `limit` is the obstacle if more people do not help.
     """
 
     difference: float
@@ -55,18 +55,18 @@ class SampleSize:
 
 
 def variance(components: VarianceComponents, *, people: int, items: int) -> float:
-    """Of the difference, in a study of that size."""
+    """The variance of the difference in a study of that size."""
     return components.person / people + components.item / items + components.cell / (people * items)
 
 
 def detectable_difference(
     components: VarianceComponents, *, people: int, items: int, power: float = 0.8, level: float = 0.05
 ) -> float:
-    """The smallest difference that a study of that size tells from 0 with that power, by a two-sided t-test."""
+    """The smallest difference that a two-sided t-test in a study of that size detects with that power."""
     from scipy.special import stdtrit
 
     if people < 2:
-        raise OptionError(f"A study that says something about people needs at least 2, not {people}.")
+        raise OptionError(f"people must be at least 2 for statements about people, got {people}.")
     single = components.cell / (people * items)
     from_person, from_item = components.person / people + single, components.item / items + single
     df_people = components.groups * (people - 1)
@@ -79,14 +79,14 @@ def detectable_difference(
 def people_needed(
     components: VarianceComponents, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
 ) -> SampleSize:
-    """The fewest people that tell `difference` with that power; where items are too few for any number, of how many.
+    """The fewest people that detect `difference` with that power. If the items are too few, also more items.
 
-    The items then asked for are as many as leave people half of the variance that is allowed.
+    The larger number of items is chosen such that half of the allowed variance is left to people.
     """
     from scipy.special import ndtri
 
     if not difference > 0 or not np.isfinite(difference):
-        raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
+        raise OptionError(f"difference must be finite and above 0, got {difference:g}.")
     people = _smallest_sample(components, difference, items, power, level)
     if people is not None:
         return SampleSize(difference, people, items)

@@ -7,7 +7,7 @@ from didact.errors import ShapeError
 
 
 def ranks(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
-    """1 for the highest value; equal ones share their mean rank. NaN comes last, all of them equal."""
+    """Ranks with 1 for the highest value. Equal values share their mean rank; NaNs come last and are equal."""
     from scipy import stats
 
     missing = np.isnan(values)
@@ -22,7 +22,7 @@ def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -
     from scipy import stats
 
     if first.shape != second.shape:
-        raise ShapeError(f"Two rankings of the same things are compared, not of {len(first)} and {len(second)}.")
+        raise ShapeError(f"Two rankings must have the same length, got {len(first)} and {len(second)}.")
     both = ~(np.isnan(first) | np.isnan(second))
     first, second = first[both], second[both]
     if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
