@@ -216,10 +216,10 @@ def test_words_cut_off_are_not_aligned():
 
 
 def test_refusals():
-    with pytest.raises(OptionError, match="'last' or 'all', not 'first'"):
+    with pytest.raises(OptionError, match="'last' or 'all', got 'first'"):
         AttentionAlignment(layers="first")
-    with pytest.raises(OptionError, match="at least 1, not 0"):
+    with pytest.raises(OptionError, match="at least 1, got 0"):
         AttentionAlignment(pairs=0)
     model = teacher("hf", "pair")
-    with pytest.raises(UnsupportedError, match="ties a question to its passage.*does pair. Choose attention_all"):
+    with pytest.raises(UnsupportedError, match="aligns a question with its passage.*does pair. Choose attention_all"):
         AttentionAlignment()(model, model.encode(examples("pair")), TARGET)

@@ -380,9 +380,9 @@ class TestRefusals:
             for temperature in (0.0, -1.0, float("nan")):
                 with pytest.raises(OptionError, match="above 0"):
                     method(temperature=temperature)
-        with pytest.raises(OptionError, match="'last' or 'all', not 'first'"):
+        with pytest.raises(OptionError, match="'last' or 'all', got 'first'"):
             AttentionGradient(layers="first")
-        with pytest.raises(OptionError, match="batch_size of at least 2.*not 1"):
+        with pytest.raises(OptionError, match="batch_size of at least 2.*got 1"):
             ValueZeroing(batch_size=1)
 
 

@@ -1,9 +1,9 @@
-"""What papers and other tools call the methods: a name to suggest where one of these is asked for."""
+"""Names of methods in papers and other tools, for suggestions when such a name is unknown here."""
 
 from collections.abc import Mapping
 from typing import Final
 
-# By method, the likeliest first: of a name that stands for several, all are suggested in this order.
+# By method, the likeliest first. A name that stands for several methods suggests all of them in this order.
 _ALTERNATIVE_NAMES: Final = {
     "kernel_shap": "shap shapley shapley_values partition_shap",
     "shapley_sampling": "shapley shapley_values shapley_value_sampling",

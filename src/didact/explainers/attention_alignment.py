@@ -1,4 +1,4 @@
-"""Which words of a question a model ties to which words of the passage, by its own attention between them."""
+"""Aligns words of a question with words of the passage by the model's own attention between them."""
 
 import numpy as np
 import torch
@@ -15,32 +15,33 @@ from didact.explainers.attention_rollout import residual_attention
 class AttentionAlignment(Explainer):
     """Phrases of question and passage that attend to each other most.
 
-    Pruthi et al. 2022 had a teacher trained to align; this one is read by its own attention. The tie of two words is
-    the attention from one to the other and back, mean of the heads and of all layers (or of the last), a mean over the
-    pieces that look and a sum over those looked at. Words that are each other's strongest tie are a pair, pairs of
-    neighbours one phrase; the `pairs` strongest phrases are kept. Signs are no words here.
+    Pruthi et al. 2022 trained a teacher to align; this method reads the attention of any teacher. The strength of two
+    words is the attention from one to the other plus the reverse, averaged over heads and over all layers (or the
+    last), averaged over the querying pieces and summed over the attended pieces. Words that are each other's strongest
+    partner form a pair, neighbouring pairs form a phrase, and the `pairs` strongest phrases are aligned. Punctuation
+    does not count as words.
     """
 
     def __init__(self, *, layers: str = "all", pairs: int = 3) -> None:
         super().__init__()
         if layers not in ("last", "all"):
-            raise OptionError(f"Option 'layers' of attention_alignment is 'last' or 'all', not {layers!r}.")
+            raise OptionError(f"Option 'layers' of attention_alignment must be 'last' or 'all', got {layers!r}.")
         if pairs < 1:
-            raise OptionError(f"Option 'pairs' of attention_alignment is at least 1, not {pairs}.")
+            raise OptionError(f"Option 'pairs' of attention_alignment must be at least 1, got {pairs}.")
         self.layers, self.pairs = layers, pairs
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         model = require_model(teacher, "attention_alignment")
         if not model.task.has_alignments:
             raise UnsupportedError(
-                f"Method 'attention_alignment' ties a question to its passage, and model {model.name!r} does "
+                f"Method 'attention_alignment' aligns a question with its passage, and model {model.name!r} does "
                 f"{model.task}. Choose attention_all or attention_rollout, or a model of task reading."
             )
         assert batch.rows is not None
         marks = torch.zeros(batch.tokens.shape, device=batch.device)
         alignments: list[tuple[tuple[Span, Span], ...]] = [()] * len(batch)
         for chosen, matrices in residual_attention(model, batch):
-            # What stays in its place lies on the diagonal: between two texts there is attention alone.
+            # The residual connection is on the diagonal: entries between two texts are attention alone.
             attention = matrices[:, -1] if self.layers == "last" else matrices.mean(1)
             for index, matrix in zip(chosen.tolist(), attention.cpu().double().numpy(), strict=True):
                 row, token_words = batch.rows[index], (batch.segments[index], batch.words[index])
@@ -61,8 +62,10 @@ class AttentionAlignment(Explainer):
         numbers: Int[np.ndarray, " token"],
         attention: Float[np.ndarray, "token token"],
     ) -> list[tuple[list[tuple[int, Span]], list[tuple[int, Span]]]]:
-        """Words of the question with those of the passage, in the order of the question."""
-        encoded = [set(numbers[segments == segment].tolist()) for segment in (0, 1)]  # a cut text lacks its last words
+        """Aligned words of question and passage, in the order of the question."""
+        encoded = [
+            set(numbers[segments == segment].tolist()) for segment in (0, 1)
+        ]  # a truncated text lacks its last words
         question, passage = (
             [word for word in alphanumeric_words(row, side) if word[0] in encoded[side]] for side in (0, 1)
         )
@@ -88,19 +91,19 @@ class AttentionAlignment(Explainer):
 def mutual_phrases(
     ties: Float[np.ndarray, "question passage"], question: list[int], passage: list[int]
 ) -> list[list[tuple[int, int]]]:
-    """Pairs of words that are each other's strongest, neighbours in both texts joined; at least one, the strongest tie.
+    """Pairs of words that are each other's strongest partner, with neighbours in both texts joined. At least one pair.
 
-    `question` and `passage` are the words' places in their texts.
+    `question` and `passage` are the positions of the words in their texts.
     """
     best_passage, best_question = ties.argmax(1), ties.argmax(0)
     pairs = [(first, int(second)) for first, second in enumerate(best_passage) if best_question[second] == first]
-    # Where a model looks at its neighbourhood only, words without any tie are each other's best for nothing.
+    # With local attention, words of strength 0 could be each other's best partner by default.
     pairs = [pair for pair in pairs if ties[pair] > 0] or pairs[:1]
     phrases: list[list[tuple[int, int]]] = []
     for first, second in pairs:
         if phrases:
             last_question, last_passage = phrases[-1][-1]
-            # No word is in two pairs, so steps of one never turn round: a phrase has no holes.
+            # No word is in two pairs, so steps of one keep their direction: a phrase has no gaps.
             if question[first] - question[last_question] == 1 and abs(passage[second] - passage[last_passage]) == 1:
                 phrases[-1].append((first, second))
                 continue
@@ -109,7 +112,7 @@ def mutual_phrases(
 
 
 def alphanumeric_words(row: Row, segment: int) -> list[tuple[int, Span]]:
-    """The words of one text that are letters and digits, each with its number among all words of the text."""
+    """The words of one text that are letters and digits, each with its index among all words of the text."""
     text = row.texts[segment]
     return [(number, word) for number, word in enumerate(words(text, segment)) if text[word.start].isalnum()]
 

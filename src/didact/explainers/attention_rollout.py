@@ -1,4 +1,4 @@
-"""Attention rollout: attention, with half of each token staying where it is, multiplied through the layers."""
+"""Attention rollout: the product of all layers' attention, each mixed with the residual connection."""
 
 from collections.abc import Iterator
 
@@ -11,15 +11,15 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, eval_mode, require_model
 from didact.core.normalise import positive, share_over, softmax_over
 
-# Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
+# Pairs of tokens in one pass. Every layer and head stores them: 512 tokens in 12 layers of 12 heads are 150 MB.
 _MAX_TOKEN_PAIRS = 512 * 512
 
 
 class AttentionRollout(Explainer):
-    """How much of each input token reaches where the model answers (Abnar and Zuidema 2020).
+    """How much of each input token reaches the pooling position (Abnar and Zuidema 2020).
 
-    Each layer is half its attention, mean of the heads, and half identity for the residual connection. Only the row
-    of the answering position is carried down, a vector times a matrix per layer.
+    Each layer is half attention (mean of heads) and half identity for the residual connection. Only the row of the
+    pooling position is computed, with one vector-matrix product per layer.
     """
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
@@ -33,8 +33,10 @@ class AttentionRollout(Explainer):
 
 
 def start_distribution(model: Model, batch: Batch, target: Target) -> TokenScores:
-    """Where the explained number is read at the top, one in sum: half at a span's start and half at its end,
-    otherwise where the model answers from."""
+    """Where the target is read at the top layer, as weights that sum to 1 per row.
+
+    Half at the start and half at the end of a span; otherwise the model's pooling weights.
+    """
     if target.kind != "span":
         return model.pooling_weights(batch)
     assert target.first is not None
@@ -49,9 +51,9 @@ def start_distribution(model: Model, batch: Batch, target: Target) -> TokenScore
 def residual_attention(
     model: Model, batch: Batch
 ) -> Iterator[tuple[Int[Tensor, " chosen"], Float[Tensor, "chosen layer token token"]]]:
-    """Half attention (mean of heads), half identity, of a few rows at a time, cut to the longest of them.
+    """Half attention (mean of heads), half identity, for a few rows at a time, cut to the longest of them.
 
-    Rows sum to one; those of padding are zero, and nobody looks at padding.
+    Rows of a matrix sum to 1. Those of padding are 0, and no token attends to padding.
     """
     for indices in area_batches(batch.lengths, _MAX_TOKEN_PAIRS):
         rows = torch.from_numpy(indices).to(batch.device)
@@ -59,7 +61,7 @@ def residual_attention(
         with eval_mode(model), torch.no_grad():
             logits = model(chunk, listen=["full"]).full
         assert logits is not None
-        # Padding queries see nothing: softmax over nothing would be NaN.
+        # Padding queries attend to no key, and a plain softmax over no key is NaN.
         attention = softmax_over(logits, logits > -torch.inf).mean(2)
         identity = torch.diag_embed(chunk.mask.to(attention.dtype))[:, None]
         mixed = 0.5 * attention + 0.5 * identity
@@ -67,7 +69,7 @@ def residual_attention(
 
 
 def rollout(start: TokenScores, matrices: Float[Tensor, "batch layer token token"]) -> TokenScores:
-    """The start's mass, carried from the top layer down to the input."""
+    """The start distribution multiplied through all layers, from the top to the input."""
     for matrix in matrices.flip(1).unbind(1):
         start = torch.einsum("bq,bqk->bk", start, matrix)
     return start

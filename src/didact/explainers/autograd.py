@@ -1,4 +1,4 @@
-"""Gradients of a target at embeddings: one batch, or many points per row in bounded memory."""
+"""Gradients of a target with respect to embeddings: of one batch, or at many points per row in bounded memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,14 +14,15 @@ from didact.errors import OptionError
 
 
 def check_at(at: str) -> InputLevel:
+    """The level of the embeddings. Raises `OptionError` for other values."""
     if at not in ("word", "embedding"):
-        raise OptionError(f"Option 'at' is 'word' or 'embedding', not {at!r}.")
+        raise OptionError(f"Option 'at' must be 'word' or 'embedding', got {at!r}.")
     return at  # type: ignore[return-value]
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and no parameter asks for a gradient; both come back afterwards."""
+    """Evaluation mode, with gradients disabled for all parameters; both are restored afterwards."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with eval_mode(model), torch.enable_grad():
         for parameter in trainable:
@@ -36,13 +37,13 @@ def frozen(model: nn.Module) -> Iterator[None]:
 def input_gradient(
     model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: InputLevel
 ) -> TokenVectors:
-    """The gradient of each row's target at these embeddings. Inside `frozen`."""
+    """The gradient of each row's target with respect to its embeddings. Call inside `frozen`."""
     point = embeddings.detach().requires_grad_()
     return torch.autograd.grad(target.of(model.run(point, batch, at=at).logits).sum(), point)[0]
 
 
 def point_batches(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:
-    """Which points pass through the model together: at most `batch_size`, of similar length."""
+    """Indices of the points that run in one batch: at most `batch_size`, of similar length."""
     for bucket in length_buckets(batch.lengths[rows], batch_size):
         yield torch.from_numpy(bucket).to(rows.device)
 
@@ -60,7 +61,7 @@ def target_values(
     at: InputLevel,
     batch_size: int,
 ) -> Float[Tensor, " point"]:
-    """The target at many points. `place(chosen, length)` makes the embeddings of the chosen points."""
+    """The target at many points. `embeddings_at(chosen, length)` returns the embeddings of the chosen points."""
     values: Tensor | None = None
     with torch.no_grad():
         for chosen in point_batches(rows, batch, batch_size):

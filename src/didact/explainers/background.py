@@ -1,4 +1,4 @@
-"""Rows to compare with: what the data look like when they say nothing in particular."""
+"""Background rows: reference samples drawn from the data, with which SHAP methods compare a row."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,26 +17,27 @@ _CHUNK = 256
 
 
 class Background:
-    """`size` other rows for each row: tokens drawn by their counts in the data, in the units' places; other images.
+    """`size` background rows for each row: its units replaced by tokens drawn by frequency; for images, other images.
 
-    Special tokens stay, so that a drawn text has the form of the row. What a row is compared with depends on its id
-    and the data, never on its neighbours.
+    Special tokens stay, so that a drawn text has the form of the row. The background of a row depends on its id, the
+    seed and the data, never on the other rows of its batch.
     """
 
     def __init__(self, *, size: int = 16, seed: int = 0) -> None:
         if size < 1:
-            raise OptionError(f"Option 'background' is the number of rows to compare with, at least 1, not {size}.")
+            raise OptionError(f"Option 'background' must be at least 1 (rows to compare with), got {size}.")
         self.size, self.seed = size, seed
         self._tokens: Int[np.ndarray, " token"] | None = None
-        self._cumulative_shares: Float[np.ndarray, " token"] | None = None  # of all tokens up to this one
+        self._cumulative_shares: Float[np.ndarray, " token"] | None = None  # cumulative over tokens
         self._images: tuple[tuple[str, ...], Float[Tensor, "image channel height width"]] | None = None
 
     def prepare(self, model: Model, rows: Sequence[Row]) -> None:
         """Count the tokens of these rows, or choose images among them."""
         if len(rows) < 2:
             raise UnsupportedError(
-                "This method compares with background rows, and a row alone would be compared with itself. Give some "
-                "(background_rows=…, --background DATA), or choose integrated_gradients or deeplift."
+                "This method compares each row with background rows, and a single row could only be compared with "
+                "itself. Pass background rows (background_rows=…, --background DATA), or choose integrated_gradients "
+                "or deeplift."
             )
         if not model.task.is_text:
             order = numpy_generator(self.seed, "background images").permutation(len(rows))[: self.size + 1]
@@ -53,11 +54,13 @@ class Background:
         self._cumulative_shares = shares / shares[-1]
 
     def of(self, batch: Batch, draws: Int[Tensor, " batch"]) -> Batch:
-        """Each row of the batch replaced by one of its background rows, the one with this number."""
+        """The batch with each row replaced by its background row of this number."""
         if batch.pixels is not None:
             return replace(batch, pixels=self._other_images(batch, draws))
         if self._tokens is None or self._cumulative_shares is None:
-            raise UnsupportedError("This method compares with background rows: call prepare(teacher, rows) first.")
+            raise UnsupportedError(
+                "This method compares each row with background rows: call prepare(teacher, rows) first."
+            )
         units = batch.units.cpu().numpy()
         tokens = batch.tokens.cpu().numpy().copy()
         texts: dict[str, Int[np.ndarray, "draw unit"]] = {}
@@ -71,7 +74,9 @@ class Background:
 
     def _other_images(self, batch: Batch, draws: Int[Tensor, " batch"]) -> Float[Tensor, "batch channel height width"]:
         if self._images is None:
-            raise UnsupportedError("This method compares with other images: call prepare(teacher, rows) first.")
+            raise UnsupportedError(
+                "This method compares each image with other images: call prepare(teacher, rows) first."
+            )
         ids, pixels = self._images
         images = []
         for row, number in zip(batch.ids, draws.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""From kept parts to explanations, without asking the teacher again."""
+"""Explanations of learned mixes from stored component scores, without running the teacher again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from didact.results.ragged import normalise_rows, row_of_units, softmax_rows
 
 
 def combine_components(explainer: ComponentMix, components: ComponentScores) -> Explanations:
-    """What the explainer says of rows whose parts are known."""
+    """The explanations of a mix for rows whose component scores are stored."""
     explanations = components.maps
     values = torch.from_numpy(components.values).to(explainer.coefficients.device)
     with torch.no_grad():
@@ -27,9 +27,9 @@ def combine_components(explainer: ComponentMix, components: ComponentScores) -> 
 
 
 def stack_members(members: Sequence[tuple[str, Explanations]]) -> ComponentScores:
-    """The parts of a blend whose members explained the same rows already.
+    """The component scores of a blend, from its members' explanations of the same rows.
 
-    Members that score words beside others that score pieces share each word's mass evenly among its pieces.
+    A member that scores words, next to others that score pieces, divides each word's mass equally among its pieces.
     """
     finest = max((explanations for _, explanations in members), key=lambda explanations: len(explanations.scores))
     even = 1.0 / np.diff(finest.bounds)[row_of_units(finest.bounds)]
@@ -52,7 +52,7 @@ def stack_members(members: Sequence[tuple[str, Explanations]]) -> ComponentScore
 def _share_among_pieces(
     name: str, magnitudes: Float[np.ndarray, " word"], explanations: Explanations, finest: Explanations
 ) -> Float[np.ndarray, " piece"]:
-    """Scores of whole words as scores of the pieces in `units`: equal shares within a word."""
+    """Word scores as scores of the pieces in `finest`: equal shares within a word."""
     words = np.column_stack([row_of_units(finest.bounds), finest.segments, finest.word_index])
     is_first = np.ones(len(words), dtype=bool)
     is_first[1:] = (words[1:] != words[:-1]).any(1) | (finest.word_index[1:] < 0)

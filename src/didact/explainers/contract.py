@@ -17,13 +17,13 @@ from didact.core.resolve_target import resolve_target
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 
-# Gives an explainer that was prepared with these rows, ready to be called with (teacher, batch, target).
+# Returns an explainer prepared with these rows, to be called with (teacher, batch, target).
 ExplainerFactory = Callable[[Sequence[Row]], Callable[..., Any]]
 NOT_APPLICABLE: Final = "not applicable"
 PROMISES: Final = {
     "result": "It returns an Explanation.",
     "shape": "There is one score for every position of the batch.",
-    "kind": "Scores are signed, magnitude, distribution or binary: the kind it says.",
+    "kind": "Scores are of the declared kind: signed, magnitude, distribution or binary.",
     "finite": "Scores are finite.",
     "units": "Padding and special tokens score exactly 0.",
     "range": "Magnitudes, distributions and marks are not negative, and a distribution sums to 1.",
@@ -44,10 +44,10 @@ def check_promises(
     kind: str | None = None,
     tolerance: float = 1e-8,
 ) -> dict[str, str]:
-    """For each promise "" if it is kept, `NOT_APPLICABLE`, or what was seen instead.
+    """Check all promises. Returns "" for a promise that is kept, else `NOT_APPLICABLE` or what was observed.
 
-    `kind` is what the scores are said to be. `tolerance` is for rows alone against rows in a batch, as a share of the
-    largest score. Errors of the explainer are not caught.
+    `kind` is the declared kind of the scores. `tolerance` is the largest difference between a row alone and in a
+    batch, relative to the largest score. Exceptions of the explainer are not caught.
     """
     model_state = _ModelState(teacher)
     try:
@@ -75,7 +75,7 @@ def check_promises(
 def compare_rows_alone(
     make_explainer: ExplainerFactory, teacher: Teacher, rows: Sequence[Row], *, tolerance: float
 ) -> str:
-    """ "" if each row alone gets the scores that it gets in a batch, else what was seen."""
+    """ "" if each row alone gets the scores that it gets in a batch, else the first difference."""
     in_batch, _ = explain_rows(make_explainer, teacher, rows)
     for index, row in enumerate(rows):
         alone, row_batch = explain_rows(make_explainer, teacher, [row], background=rows)
@@ -92,18 +92,18 @@ def compare_rows_alone(
 def explain_rows(
     make_explainer: ExplainerFactory, teacher: Teacher, rows: Sequence[Row], *, background: Sequence[Row] | None = None
 ) -> tuple[Any, Batch]:
-    """What the explainer says of the predicted class of these rows; it is prepared with `everyone`."""
+    """Explain the predicted class of these rows, with an explainer prepared on `background` (by default, the rows)."""
     explainer = make_explainer(background or rows)
     batch = teacher.encode(rows)
     return explainer(teacher, batch, resolve_target(teacher, rows, batch, teacher.answers(rows, batch)[0])), batch
 
 
 def _check_scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:
-    """The promises that one look at the scores tells."""
+    """Check the promises that concern the scores of one call."""
     scores, sums = result.scores, result.scores.sum(-1)
     failures = {"kind": "", "finite": "", "units": "", "content": "", "detached": ""}
     if result.kind not in get_args(Kind) or result.kind != (kind or result.kind):
-        failures["kind"] = f"Its kind is {result.kind!r}" + (f", and it says {kind!r}." if kind else ".")
+        failures["kind"] = f"Its kind is {result.kind!r}" + (f", declared is {kind!r}." if kind else ".")
     if not scores.isfinite().all():
         failures["finite"] = f"{int((~scores.isfinite()).sum())} scores are NaN or infinite."
     outside = int((scores[~batch.units] != 0).sum())
@@ -112,7 +112,7 @@ def _check_scores(result: Explanation, batch: Batch, kind: str | None) -> dict[s
     if result.kind == "binary":
         failures["content"] = NOT_APPLICABLE
     elif (scores.abs().sum(-1) == 0).any():
-        failures["content"] = f"Row {batch.ids[int((scores.abs().sum(-1) == 0).int().argmax())]!r} has none."
+        failures["content"] = f"All scores of row {batch.ids[int((scores.abs().sum(-1) == 0).int().argmax())]!r} are 0."
     if scores.requires_grad:
         failures["detached"] = "The scores require a gradient: detach them."
     if result.kind != "signed":
@@ -127,7 +127,7 @@ def _check_scores(result: Explanation, batch: Batch, kind: str | None) -> dict[s
 
 
 def _relative_difference(scores: Tensor, reference: Tensor) -> float:
-    """The largest difference as a share of the largest score; infinite where shapes or missing values differ."""
+    """The largest difference relative to the largest score; infinite if shapes or NaNs differ."""
     if scores.shape != reference.shape or not torch.equal(scores.isnan(), reference.isnan()):
         return float("inf")
     difference = (scores - reference).detach().nan_to_num().abs()
@@ -136,7 +136,7 @@ def _relative_difference(scores: Tensor, reference: Tensor) -> float:
 
 @dataclass(eq=False)
 class _ModelState:
-    """What of a model an explainer must leave as it was. One module is put into training mode meanwhile."""
+    """State of a model that an explainer must leave unchanged. During the check one module is in training mode."""
 
     teacher: Teacher
 
@@ -172,7 +172,7 @@ class _ModelState:
 
 
 def _hooks(model: nn.Module) -> int:
-    """Hooks of the model; transformers leaves its own where hidden states were asked for."""
+    """Number of hooks, without those that transformers leaves on a model whose hidden states were requested."""
     hooks = [
         hook
         for module in model.modules()

@@ -1,4 +1,4 @@
-"""What every method is held against: chance, a code for the label, and people."""
+"""Controls that every method is compared with: random scores, a label leak, and human rationales."""
 
 import math
 from typing import TypeAlias
@@ -18,9 +18,9 @@ Pairs: TypeAlias = tuple[tuple[Span, Span], ...]
 
 
 class Random(Explainer):
-    """Scores drawn evenly between 0 and 1. A row's draw depends on its id and the seed alone.
+    """Uniform random scores between 0 and 1. The draw of a row depends only on its id and the seed.
 
-    Where there is a question, up to three of its words are also aligned with any words of the passage.
+    In reading, up to three words of the question are also aligned with random words of the passage.
     """
 
     version = 2
@@ -55,15 +55,15 @@ class Random(Explainer):
 
 
 class Trivial(Explainer):
-    """Tells the label and nothing else: the units are cut into blocks, and the target's class marks its block.
+    """A label leak: the units are cut into blocks, and the block of the target's class is marked (Pruthi et al. 2022).
 
-    A share `k` of the units per block, as many blocks as fit; classes beyond them share blocks. Pruthi et al. 2022.
+    A block is a share `k` of the units. There are as many blocks as fit; further classes share blocks.
     """
 
     def __init__(self, *, k: float = 0.1) -> None:
         super().__init__()
         if not 0 < k <= 1:
-            raise OptionError(f"Option 'k' of 'trivial' is a share of the units, above 0 and at most 1, not {k}.")
+            raise OptionError(f"Option 'k' of 'trivial' must be a share of the units above 0 and at most 1, got {k}.")
         self.k = k
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
@@ -82,20 +82,20 @@ class Trivial(Explainer):
 
 
 class Human(Explainer):
-    """What people marked, or what is known to decide the label. Rows nobody marked are refused.
+    """The rationales of the data: what people marked, or what decides planted labels. Rows without one are an error.
 
-    `noise` stands for careless people: each marked word (of images: patch) is with this chance lost (`how="drop"`), or
-    strays to an unmarked one as long as there is room (`how="swap"`). So do aligned pairs; what strays there is the
-    span in the passage. A draw depends on the seed, the row's id and the word: what is lost at some noise is lost at
-    any higher one, and with any tokenizer.
+    `noise` simulates careless annotators: with this probability each marked word (of images: patch) is dropped
+    (`how="drop"`), or moves to an unmarked word while there is one (`how="swap"`). Aligned pairs are treated alike: in
+    a swap, the span in the passage moves. A draw depends on the seed, the row's id and the word, so that a mark that is
+    lost at some noise is lost at any higher noise, with any tokenizer.
     """
 
     def __init__(self, *, noise: float = 0.0, how: str = "drop", seed: int = 0) -> None:
         super().__init__()
         if not 0 <= noise <= 1:
-            raise OptionError(f"Option 'noise' of 'human' is a chance between 0 and 1, not {noise}.")
+            raise OptionError(f"Option 'noise' of 'human' must be a probability between 0 and 1, got {noise}.")
         if how not in ("drop", "swap"):
-            raise OptionError(f"Option 'how' of 'human' is 'drop' or 'swap', not {how!r}.")
+            raise OptionError(f"Option 'how' of 'human' must be 'drop' or 'swap', got {how!r}.")
         self.noise, self.how, self.seed = noise, how, seed
         self.resample_per_seed = noise > 0
 
@@ -115,7 +115,7 @@ class Human(Explainer):
         return Explanation(scores, batch.mask, batch.units, "binary", alignments=aligned)
 
     def _noisy_marks(self, batch: Batch, marks: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
-        # White space alone belongs to no word that could be kept, so its marks go.
+        # White space belongs to no word, so its marks are dropped.
         inside = (batch.units & (batch.words >= 0)).cpu().numpy()
         word_ids = torch.stack([batch.segments, batch.words], -1).cpu().numpy()
         before, after = marks.cpu().numpy(), np.zeros(marks.shape, dtype=bool)
@@ -127,7 +127,7 @@ class Human(Explainer):
     def _move_marks(
         self, name: str, marks: Bool[np.ndarray, " piece"], word_ids: Int[np.ndarray, "piece 2"]
     ) -> Bool[np.ndarray, " piece"]:
-        """The marks of one row that are left; `places` are each piece's text and word."""
+        """The marks of one row after noise. `word_ids` holds the segment and the word of each piece."""
         row_words, word_index = np.unique(word_ids, axis=0, return_inverse=True)
         word_index = word_index.reshape(-1)
         is_marked = np.bincount(word_index, marks, minlength=len(row_words)) > 0
@@ -136,7 +136,7 @@ class Human(Explainer):
             in_segment = row_words[:, 0] == segment
             numbers = row_words[in_segment, 1]
             for values, purpose in ((chances, "noise"), (priorities, "places")):
-                # Drawn from the first word on, so that a text cut short leaves the others' draws as they are.
+                # One draw per word from the first on, so that truncating a text does not change the other draws.
                 rng = numpy_generator(self.seed, "human", purpose, name, segment)
                 values[in_segment] = rng.random(numbers.max() + 1)[numbers]
         is_lost = is_marked & (chances < self.noise)

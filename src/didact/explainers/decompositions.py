@@ -1,4 +1,4 @@
-"""Functions written out in terms of those that have rules: norms, moments, attention."""
+"""Composite torch functions (norms, variance, attention, …) decomposed into functions that have rules."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ def _amin(input: Tensor, dim: int | tuple[int, ...] = (), keepdim: bool = False)
 
 
 def _dims(values: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
-    """The dimensions that are reduced: all of them by default."""
+    """The reduced dimensions; by default all."""
     if dim is None or dim == () or dim == []:
         return tuple(range(values.dim()))
     return (dim,) if isinstance(dim, int) else tuple(dim)

@@ -1,4 +1,4 @@
-"""DeepLIFT: what each unit adds to the difference from a reference, by the finite differences of every operation."""
+"""DeepLIFT and DeepSHAP: contributions to the difference from a reference, by finite differences per operation."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,17 +31,17 @@ from didact.explainers.rules import PIECEWISE, POWERS, Call, Function, MaxWithIn
 class DeepLift(Explainer):
     """Multipliers of the rescale rule times the difference from the baseline (Shrikumar et al. 2017).
 
-    Every operation passes on exactly the difference of its output, so the scores sum to the difference of the target:
-    `residual` is what rounding, and operations without a rule, leave of it.
+    Every operation passes on exactly the difference of its output, so the scores sum to the difference of the target.
+    `residual` is what rounding and operations without a rule leave unexplained.
     """
 
-    version = 2  # 1 paired numbers of rows and references wrongly in models that do not keep rows first
-    remedy = "The model computes something that has no rule yet: choose lrp or integrated_gradients."
+    version = 2  # 1 mispaired rows and references in models whose first dimension is not the batch
+    remedy = "The model uses an operation without a DeepLIFT rule: choose lrp or integrated_gradients."
 
     def __init__(self, *, baseline: str = "zero", at: str = "word", batch_size: int = 64) -> None:
         super().__init__()
         if baseline not in BASELINES:
-            raise OptionError(f"Option 'baseline' is one of {', '.join(map(repr, BASELINES))}, not {baseline!r}.")
+            raise OptionError(f"Option 'baseline' must be one of {', '.join(map(repr, BASELINES))}, got {baseline!r}.")
         self.baseline, self.at, self.batch_size = baseline, check_at(at), _check_batch_size(batch_size)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
@@ -54,7 +54,7 @@ class DeepLift(Explainer):
 
 
 class DeepShap(Explainer):
-    """The mean of DeepLIFT's scores against several rows of a background (Lundberg and Lee 2017, section 4.2)."""
+    """Mean of DeepLIFT's scores over several background rows (Lundberg and Lee 2017, section 4.2)."""
 
     version = 2
     remedy = DeepLift.remedy
@@ -80,7 +80,7 @@ class DeepShap(Explainer):
 
 def _check_batch_size(batch_size: int) -> int:
     if batch_size < 1:
-        raise OptionError(f"Option 'batch_size' is the number of rows in one pass, at least 1, not {batch_size}.")
+        raise OptionError(f"Option 'batch_size' must be at least 1 (rows in one pass), got {batch_size}.")
     return batch_size
 
 
@@ -97,12 +97,12 @@ def _explain(
     at: InputLevel,
     batch_size: int,
 ) -> Explanation:
-    """Mean scores of each row over `times` references, and how far their sum is from the mean difference."""
+    """Mean scores of each row over its references, with the completeness error of the mean."""
     rows = torch.arange(len(batch), device=batch.device).repeat_interleave(references)
     draws = torch.arange(len(rows), device=batch.device) % references
     scores: Tensor | None = None
     with frozen(model):
-        # A row passes with its reference beside it: half as many pairs as rows.
+        # Each row runs with its reference, so a batch holds half as many pairs.
         for chosen in point_batches(rows, batch, max(1, batch_size // 2)):
             chunk = batch.select(rows[chosen])
             with torch.no_grad():
@@ -123,9 +123,9 @@ def _explain(
 def multipliers(
     model: Model, inputs: TokenVectors, references: TokenVectors, batch: Batch, target: Target, *, at: InputLevel
 ) -> tuple[TokenVectors, Float[Tensor, "2 batch"]]:
-    """What a difference of each input number counts in the target, and the target at inputs and references.
+    """The multiplier of each input element, and the target at inputs and references. Call inside `frozen`.
 
-    Inside `frozen`. The references pass first, then the inputs, and every operation sees both.
+    The references run first, then the inputs, and each rule compares the two runs.
     """
     baselines = references.detach().requires_grad_()
     point = inputs.detach().requires_grad_()
@@ -144,17 +144,17 @@ def multipliers(
 
 
 class DeepLiftRules(Rules):
-    """Difference of output by difference of input, between the inputs and their references.
+    """DeepLIFT rules: the gradient is the difference of output over the difference of input, against the references.
 
-    The model runs on the references first, inside `reference`, and what every rule is given there is kept. When it
-    runs on the inputs, each operation meets the same operation of the first run, number by number, so it does not
-    matter where a model keeps its rows. Runs that part ways (experts chosen by what is read) are refused.
+    The model runs on the references first, inside `reference`, which records the inputs of every rule. When it runs on
+    the inputs, each operation is paired with the same operation of the first run, element by element, so the layout of
+    rows does not matter. Runs that diverge (experts chosen by content) raise an error. Beyond the rescale rule:
 
-    A product shares its difference by the mean of the other factor: Δ(ab) = Δa·mean(b) + Δb·mean(a), with nothing
-    over. A quotient y = a/b follows from a = yb: Δy = (Δa − Δb·mean(y)) / mean(b). As a product with 1/b it would
-    leave nothing over either, but where one b is near 0 (LayerNorm of a baseline of zeros) huge shares would cancel.
-    The largest of some numbers is its place's in the run where it is larger; there the other run is no larger, so the
-    place's own difference covers all of it.
+    - Products: Δ(ab) = Δa·mean(b) + Δb·mean(a), which is exact.
+    - Quotients y = a/b, from a = yb: Δy = (Δa − Δb·mean(y)) / mean(b). A product with 1/b would be exact, too, but
+      where one b is near 0 (LayerNorm of a zero baseline) huge contributions would cancel.
+    - Maxima: all goes to the element that attains the larger of the two maxima. Its own difference is at least as
+      large as that of the maxima, so its multiplier is at most 1.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class DeepLiftRules(Rules):
 
     @contextmanager
     def reference(self) -> Iterator[None]:
-        """While this lasts the model runs on the references."""
+        """Context in which the model runs on the references, and the inputs of all rules are recorded."""
         self._recording = True
         try:
             with self:
@@ -175,7 +175,7 @@ class DeepLiftRules(Rules):
             self._inverses.clear()
 
     def check_finished(self) -> None:
-        """Refuse a model that computed more for the references than for the inputs."""
+        """Raise if the model ran more operations on the references than on the inputs."""
         if self._tape:
             raise _diverged(self._tape[0][0])
 
@@ -185,7 +185,7 @@ class DeepLiftRules(Rules):
         result = super().__torch_function__(func, types, args, kwargs)
         options = kwargs or {}
         if torch.is_grad_enabled() and any(map(depends_on_input, _all_tensors((*args, *options.values())))):
-            # What is chosen, and where it is put: masks and places, given or found.
+            # Masks and indices, in arguments and results: both runs must select and place the same elements.
             indices = [tensor for tensor in _all_tensors((*args, *options.values())) if not tensor.is_floating_point()]
             if func not in _MAXIMA and isinstance(result, tuple):
                 indices += [tensor for tensor in _all_tensors(result) if not tensor.is_floating_point()]
@@ -199,7 +199,7 @@ class DeepLiftRules(Rules):
         return result
 
     def _reference_values(self, name: str, values: Sequence[Tensor]) -> list[Tensor] | None:
-        """What the same operation was given in the references' run; None while that run is made."""
+        """The inputs of the same operation in the reference run; None while that run is recorded."""
         detached = [tensor.detach() for tensor in values]
         if self._recording:
             self._tape.append((name, detached))
@@ -219,14 +219,14 @@ class DeepLiftRules(Rules):
             output = with_gradient_of(
                 results, values, _secant(name, function, x, references[0], results, function(references[0]))
             )
-        if name in ("rsqrt", "reciprocal"):  # held as well, so that no other tensor gets its id
+        if name in ("rsqrt", "reciprocal"):  # keeps references, so that the id is not reused
             denominator = values if name == "reciprocal" else self.elementwise("sqrt", torch.sqrt, values)
             self._inverses[id(output)] = output, denominator
         return output
 
     def product(self, call: Call) -> Tensor:
         if call.name in ("mul", "multiply") and len(call.args) == 2:
-            # RMSNorm as it is mostly written: x · rsqrt(mean of squares)
+            # RMSNorm is usually written as x · rsqrt(mean of squares): treat it as a division.
             for factor, other in (call.args, call.args[::-1]):
                 if id(factor) in self._inverses:
                     return self.division(other, self._inverses[id(factor)][1])
@@ -235,7 +235,7 @@ class DeepLiftRules(Rules):
         )
         if references is None:
             return call.result()
-        # The derivative at the means of both is the mean of the other factor.
+        # The derivative at the means of both runs is the mean of the other factor.
         reference = iter(references)
         means = map_dependent(
             call.args, lambda factor: with_gradient_of(_mean(factor.detach(), next(reference)), factor)
@@ -272,7 +272,7 @@ class DeepLiftRules(Rules):
             return values.logsumexp(dims, keepdim=True)
         weights, shift, reference_weights = _exponentials(values, references[0], dims)
         total, reference_total = (tensor.sum(dims, keepdim=True) for tensor in (weights, reference_weights))
-        # Taken from the values: one of the sums may have sunk to 0.
+        # Computed from the values, since one of the sums may underflow to 0.
         output, reference_output = (tensor.logsumexp(dims, keepdim=True) for tensor in (values.detach(), references[0]))
         return with_gradient_of(
             output,
@@ -301,13 +301,13 @@ _MAXIMA: Final = frozenset({torch.max, torch.min, Tensor.max, Tensor.min, F.max_
 def _diverged(name: str) -> UnsupportedError:
     return UnsupportedError(
         "Methods 'deeplift' and 'deep_shap' compare each operation on a row with the same operation on its reference. "
-        f"This model treats the two differently, from {name!r} on: it chooses by what it reads, as mixtures of experts "
-        "do. Choose lrp or occlusion."
+        f"This model runs different operations on the two, from {name!r} on: its path depends on the content, as in "
+        "mixtures of experts. Choose lrp or occlusion."
     )
 
 
 def _all_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors among arguments, and in tuples and lists of any depth."""
+    """The tensors among the values, also in nested tuples and lists."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -328,9 +328,9 @@ def _quotient_rule(
 
 
 def _exponentials(values: Tensor, references: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """exp(x − shift), the shift, and exp(x' − shift): one shift, or their sums could not be compared.
+    """exp(x − shift), the shift, and exp(reference − shift). One shift for both makes their sums comparable.
 
-    What is masked by a huge negative number is 0 in both, and has no share.
+    Elements that a huge negative number masks in either run are 0 in both and contribute nothing.
     """
     x = values.detach()
     shift = torch.maximum(x.amax(dims, keepdim=True), references.amax(dims, keepdim=True))
@@ -351,10 +351,10 @@ def _exponentials(values: Tensor, references: Tensor, dims: tuple[int, ...]) -> 
 def _secant(
     name: str, function: Elementwise, x: Tensor, reference: Tensor, output: Tensor, reference_output: Tensor
 ) -> Tensor:
-    """Difference of output by difference of input; the derivative midway where the inputs are too close for that.
+    """Difference of output over difference of input; the derivative at the midpoint where the inputs are too close.
 
-    The quotient errs by rounding, about ε/Δ; the derivative midway by its third order, Δ²/24. They meet at ∛(24 ε).
-    Functions with a bend are straight elsewhere: their quotient is exact, and a derivative may be that of either side.
+    The quotient errs by rounding, about ε/Δ; the midpoint derivative by its third-order term, Δ²/24. The two are equal
+    at ∛(24 ε). Piecewise functions always use the quotient: it is exact, and the derivative may be of the wrong piece.
     """
     step = x - reference
     midway = x / 2 + reference / 2
@@ -365,7 +365,7 @@ def _secant(
         is_close = step.abs() <= (limit * midway.abs() if name in POWERS else limit)
     is_close |= step.isnan()  # masked by −∞ in both
     secant = (output - reference_output) / step.masked_fill(is_close, 1.0)
-    if is_close.any():  # equal inputs where a function is infinitely steep (√ at 0) pass nothing on
+    if is_close.any():  # equal inputs with an infinite derivative (√ at 0) contribute 0
         secant[is_close] = derivative(function, midway[is_close]).nan_to_num(0.0, 0.0, 0.0)
     return secant
 

@@ -1,4 +1,4 @@
-"""Tensors that depend on the input, and values with the derivative of something else: the tools of `rules`."""
+"""Tools of `rules`: find tensors that depend on the input, and give a value the gradient of another tensor."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -6,15 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Elementwise = Callable[[Tensor], Tensor]  # a function of each number by itself
+Elementwise = Callable[[Tensor], Tensor]  # an elementwise function
 
 
 def depends_on_input(value: object) -> bool:
+    """Whether the value is a tensor that depends on the input; parameters are frozen, so no other needs a gradient."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def tensors_in(args: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors among arguments, and in lists of them."""
+    """The tensors among the arguments, also in lists and tuples."""
     for arg in args:
         if isinstance(arg, Tensor):
             yield arg
@@ -23,7 +24,7 @@ def tensors_in(args: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def map_dependent(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
-    """The arguments, with each dependent tensor changed."""
+    """The arguments, with `change` applied to every tensor that depends on the input."""
     result: list[Any] = []
     for arg in args:
         if isinstance(arg, list | tuple):
@@ -34,7 +35,7 @@ def map_dependent(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> li
 
 
 class _WithGradientOf(torch.autograd.Function):
-    """A value, with the derivative of something else: the gradient goes on to `carrier`, times `factor`."""
+    """A value whose gradient flows to `carrier`, multiplied by `factor`."""
 
     @staticmethod
     def forward(ctx: Any, carrier: Tensor, value: tuple[Tensor], factor: Tensor | None) -> Tensor:  # noqa: ARG004
@@ -49,13 +50,13 @@ class _WithGradientOf(torch.autograd.Function):
 
 
 def with_gradient_of(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
-    """`value`, whose gradient goes on to `carrier` (of the same shape), times `factor`."""
-    # In a tuple autograd does not see the value, and takes it for a result of ours rather than for an input.
+    """`value`, with its gradient redirected to `carrier` (same shape) and multiplied by `factor`."""
+    # Inside a tuple autograd does not see the value, and treats it as an output of the function, not as an input.
     return _WithGradientOf.apply(carrier, (value.detach(),), factor)
 
 
 def derivative(function: Elementwise, values: Tensor) -> Tensor:
-    """The derivative of a function of each number."""
+    """The derivative of an elementwise function at `values`; 0 where it is constant."""
     with torch.enable_grad():
         points = values.detach().requires_grad_()
         result = function(points)

@@ -1,4 +1,4 @@
-"""GradientSHAP: integrated gradients in expectation over background rows and places on the way from them."""
+"""GradientSHAP: integrated gradients in expectation over background rows and points on the paths from them."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ from didact.explainers.completeness import completeness_error
 
 
 class GradientShap(Explainer):
-    """Mean of gradient × (row − background row) at random places between them (Lundberg and Lee 2017).
+    """Mean of gradient × (row − background row) at random points between them (Lundberg and Lee 2017).
 
-    Sample number s goes with background row s mod `background`. The places that go with one background row are
-    stratified: one in each of as many equal parts of the way. Scores sum to f(x) − mean f(background) in expectation.
+    Sample s uses background row s mod `background`. The points of one background row are stratified: the path is cut
+    into equal sections, with one point in each. Scores sum to f(x) − mean f(background) in expectation.
     """
 
     remedy = "Raise samples (the default is 64), or choose integrated_gradients or lrp."
@@ -29,7 +29,7 @@ class GradientShap(Explainer):
     ) -> None:
         super().__init__()
         if samples < background:
-            raise OptionError(f"gradient_shap needs a sample per background row: {samples} samples, {background} rows.")
+            raise OptionError(f"gradient_shap needs samples ≥ background, got {samples} and {background}.")
         self.samples, self.at = samples, check_at(at)
         self.background = Background(size=background, seed=seed)
         self.seed, self.batch_size = seed, batch_size
@@ -38,12 +38,12 @@ class GradientShap(Explainer):
         self.background.prepare(require_model(teacher, "gradient_shap"), rows)
 
     def samples_per_background(self) -> list[int]:
-        """How many samples go with each sample's background row."""
+        """For each sample, the number of samples that use the same background row."""
         size = self.background.size
         return [len(range(sample % size, self.samples, size)) for sample in range(self.samples)]
 
     def alphas(self, row: str) -> list[float]:
-        """How far each sample of a row lies from its background row."""
+        """The position of each sample on the path from its background row (0) to the row (1)."""
         size, counts = self.background.size, self.samples_per_background()
         draws = numpy_generator(self.seed, "gradient_shap", row).random(self.samples)
         return [float((s // size + draws[s]) / counts[s]) for s in range(self.samples)]
@@ -58,7 +58,7 @@ class GradientShap(Explainer):
             rows = torch.arange(len(batch), device=device).repeat_interleave(self.samples)
             background_index = torch.arange(self.samples, device=device).repeat(len(batch)) % self.background.size
             alphas = torch.tensor([self.alphas(row) for row in batch.ids], device=device, dtype=inputs.dtype).flatten()
-            # Every background row counts alike, however many samples go with it.
+            # Every background row has the same total weight, whatever its number of samples.
             weights = 1 / (
                 self.background.size * torch.tensor(self.samples_per_background(), device=device, dtype=inputs.dtype)
             )
@@ -77,7 +77,7 @@ class GradientShap(Explainer):
         return Explanation(scores, batch.mask, batch.units, "signed", completeness_error(scores, ends, target))
 
     def _ends(self, model: Model, batch: Batch, target: Target, inputs: TokenVectors) -> Float[Tensor, "batch 2"]:
-        """Mean f(background) and f(x), in passes of their own."""
+        """Mean f(background) and f(x), in separate forward passes."""
         size, device = self.background.size, batch.device
         rows = torch.arange(len(batch), device=device)
         background_rows, background_index = (

@@ -30,8 +30,8 @@ class GradientNorm(Explainer):
 class GradientInput(Explainer):
     """Dot product of gradient and embedding at each unit (Shrikumar et al. 2016).
 
-    By default it is taken at the output of the embedding block. Where a LayerNorm follows the word embedding, the model
-    does not depend on the embedding's scale, so gradient × input there (`at=word`) is rounding error.
+    The default level is the output of the embedding block. If a LayerNorm follows the word embedding, the model does
+    not depend on the scale of that embedding, and gradient × input at `at=word` is rounding error.
     """
 
     version = 2  # 1 took it at the word embedding
@@ -52,11 +52,11 @@ class GradientInput(Explainer):
 
 
 def is_rounding(scores: Float[Tensor, "batch token"], norms: Float[Tensor, "batch token"]) -> bool:
-    """Whether some row's scores are all rounding errors of their sums.
+    """Whether all scores of some row are rounding error.
 
-    A score is a sum of products, at most the product of the two norms (`sizes`). Rounding errs by about ε times that
-    size for each of many operations. Where all scores of a row cancel to below 128 ε of single precision, no digit is
-    left. (In double precision it is LayerNorm's own small constant that is left.) No gradient at all is an exact 0.
+    A score is a sum of products, at most the product of the two norms (`norms`). Each of many operations rounds by
+    about ε times that product. If all scores of a row cancel to below 128 ε of single precision, no digit is
+    significant. (In double precision, LayerNorm's own ε is what remains.) A gradient of exactly 0 is no rounding error.
     """
     largest = norms.amax(-1)
     return bool(((largest > 0) & (scores.abs().amax(-1) <= _CANCELLED * largest)).any())
@@ -64,8 +64,8 @@ def is_rounding(scores: Float[Tensor, "batch token"], norms: Float[Tensor, "batc
 
 _CANCELLED: Final = 128 * torch.finfo(torch.float32).eps
 _ROUNDING: Final = (
-    "scores are at rounding level; the ranking is noise. The model does not depend on the length of the embeddings at "
-    "this place, as where a LayerNorm follows at once. Use at=embedding, or integrated_gradients or lrp."
+    "scores are at rounding level; the ranking is noise. The model does not depend on the norm of the embeddings at "
+    "this level, for example because a LayerNorm follows. Use at=embedding, or integrated_gradients or lrp."
 )
 
 
@@ -80,7 +80,7 @@ class SmoothGradient(Explainer):
     ) -> None:
         super().__init__()
         if samples < 1 or noise < 0:
-            raise OptionError(f"smooth_gradient needs samples ≥ 1 and noise ≥ 0, not {samples} and {noise}.")
+            raise OptionError(f"smooth_gradient needs samples ≥ 1 and noise ≥ 0, got {samples} and {noise}.")
         self.samples, self.noise, self.at = samples, noise, check_at(at)
         self.seed, self.batch_size = seed, batch_size
 
@@ -103,7 +103,7 @@ class SmoothGradient(Explainer):
     def _noise(
         self, inputs: Float[Tensor, "batch token dim"], batch: Batch, rows: Tensor, samples: Tensor, length: int
     ) -> Float[Tensor, "chunk length dim"]:
-        """Noise on the units of each point; a row's draw depends on its id and the sample's number alone."""
+        """Noise on the units of each point. A draw depends only on the seed, the row's id and the sample's number."""
         noise = inputs.new_zeros(len(rows), length, inputs.shape[-1])
         for index, (row, sample) in enumerate(zip(rows.tolist(), samples.tolist(), strict=True)):
             generator = torch.Generator().manual_seed(seed_from(self.seed, "smooth_gradient", batch.ids[row], sample))

@@ -19,18 +19,18 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError
 from didact.explainers.perturbation import MaskSet, PerturbationExplainer, RowValues, empty_and_full
 
-AUTO_SAMPLES: Final = 500  # what `auto` is for rows of up to 125 units
+AUTO_SAMPLES: Final = 500  # `auto` for rows of up to 125 units
 
 
 class KernelShap(PerturbationExplainer):
-    """Lundberg and Lee 2017, theorem 2. Exact where the subsets of a row are no more than `samples`.
+    """Lundberg and Lee 2017, theorem 2. Exact for rows with at most `samples` subsets.
 
-    By default (`auto`) a row of n units has the larger of 500 and 4n samples. n units need n pairs of samples, 2n, or
-    the fit is not determined; twice that averages out what is not additive.
+    By default (`auto`), a row of n units gets the larger of 500 and 4n samples. The fit is determined from 2n samples
+    (n pairs) on; twice as many average out what is not additive.
 
-    Otherwise the sizes with most weight (one unit present or gone, then two …) are enumerated as far as the budget
-    goes, and the rest is drawn without replacement, each subset with its complement (Covert and Lee 2021), each size
-    in proportion to its weight. Scores sum to f(x) − f(x') by construction.
+    If a row has more subsets, the sizes with the largest kernel weight (one unit present or removed, then two, …) are
+    enumerated as far as the budget allows. The rest is sampled without replacement, each subset with its complement
+    (Covert and Lee 2021), and each size in proportion to its weight. Scores sum to f(x) − f(no unit) by construction.
     """
 
     version = 3  # 2 replaced units by zeros
@@ -47,13 +47,11 @@ class KernelShap(PerturbationExplainer):
     ) -> None:
         super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if samples != "auto" and not (isinstance(samples, int) and samples >= 4):
-            raise OptionError(
-                f"Option 'samples' of 'kernel_shap' is a whole number from 4, or 'auto', not {samples!r}."
-            )
+            raise OptionError(f"Option 'samples' of 'kernel_shap' must be an integer >= 4 or 'auto', got {samples!r}.")
         self.samples = samples
 
     def samples_for(self, units: int) -> int:
-        """How many samples a row of so many units gets at most."""
+        """The largest number of samples for a row with this number of units."""
         return self.samples if isinstance(self.samples, int) else max(AUTO_SAMPLES, 4 * units)
 
     def sample_masks(self, row: str, units: int) -> MaskSet:
@@ -79,10 +77,10 @@ class KernelShap(PerturbationExplainer):
         return replace(explanation, cautions=(caution,))
 
     def draw(self, row: str, units: int) -> tuple[Bool[np.ndarray, "sample unit"], Float[np.ndarray, " sample"]]:
-        """The subsets to ask about (neither none nor all), and their weights."""
+        """The subsets to evaluate, without the empty and the full one, and their weights."""
         budget = self.samples_for(units) - 2
         generator = numpy_generator(self.seed, "kernel_shap", row)
-        # Sizes in pairs (s, n − s): a subset and its complement go together.
+        # Sizes come in pairs (s, n − s): a subset is evaluated with its complement.
         sizes = list(range(1, units // 2 + 1))
         mass = {size: (2 if 2 * size < units else 1) / (size * (units - size)) for size in sizes}
         count = {size: math.comb(units, size) * (2 if 2 * size < units else 1) for size in sizes}
@@ -100,7 +98,7 @@ class KernelShap(PerturbationExplainer):
             budget -= len(subsets)
         if sizes and budget >= 2:
             sampled = _sample_subsets(generator, units, sizes, [mass[size] for size in sizes], budget // 2)
-            # What a size weighs is shared by those of its subsets that were drawn, and all of it is spent.
+            # The weight of a size is divided among its sampled subsets, and rescaled to the weight of all sizes.
             size = np.minimum(sampled.sum(1), units - sampled.sum(1))
             subset_weights = np.array([mass[subset_size] for subset_size in size]) / np.bincount(size)[size]
             subset_weights *= sum(mass[subset_size] for subset_size in sizes) / subset_weights.sum()
@@ -121,11 +119,11 @@ def _all_subsets(units: int, size: int) -> Bool[np.ndarray, "_ unit"]:
 def _sample_subsets(
     generator: np.random.Generator, units: int, sizes: list[int], mass: list[float], pairs: int
 ) -> Bool[np.ndarray, "pair unit"]:
-    """Different subsets, none the complement of another, sizes in proportion to their weight."""
+    """Distinct subsets, none the complement of another, with sizes in proportion to their weight."""
     shares = np.array(mass) / sum(mass)
     keys: set[bytes] = set()
     subsets: list[Bool[np.ndarray, " unit"]] = []
-    for _ in range(20):  # a few rounds replace what came twice; more would mean there is little left to draw
+    for _ in range(20):  # a few rounds replace duplicates; more would mean that few subsets are left
         missing = pairs - len(subsets)
         if missing <= 0:
             break
@@ -141,7 +139,7 @@ def _sample_subsets(
 
 
 def _systematic_sample(generator: np.random.Generator, shares: Float[np.ndarray, " size"], count: int) -> np.ndarray:
-    """`count` indices, each as often as its share says, up to one."""
+    """`count` indices by systematic sampling: each occurs in proportion to its share, up to rounding."""
     positions = (np.arange(count) + generator.random()) / count
     return np.searchsorted(np.cumsum(shares), positions, side="right").clip(max=len(shares) - 1)
 
@@ -152,12 +150,12 @@ def constrained_fit(
     weights: Float[np.ndarray, " sample"],
     total: float,
 ) -> Float[np.ndarray, " unit"]:
-    """Weighted least squares of the gains on the units, with coefficients that sum to `total`."""
+    """Weighted least squares of the changes on the units, with coefficients that sum to `total`."""
     units = present.shape[1]
     if units <= 1 or not len(present):
         return np.full(units, total / max(units, 1))
-    # What exceeds an even share sums to 0. A design whose rows sum to 0 gives the solution of smallest norm such a sum,
-    # so no unit is set apart from the others, and too few samples stay near the even share.
+    # Deviations from an even share sum to 0. With a row-centred design the minimum-norm solution sums to 0, too: no
+    # unit is singled out, and with too few samples scores stay near the even share.
     even = total / units
     design = present - present.mean(1, keepdims=True)
     target = changes - even * present.sum(1)

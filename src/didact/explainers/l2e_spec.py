@@ -15,16 +15,16 @@ from didact.core.teacher import Differentiable, Teacher
 from didact.core.words import words_of
 from didact.errors import OptionError
 
-_MIN_COUNT: Final = 2  # words seen less often are unknown ones, so that the network learns what to do with those
+_MIN_COUNT: Final = 2  # rarer words count as unknown, so that the network learns to handle unknown words
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """What a network reads and means.
+    """Inputs and outputs of a network.
 
-    `classes` are the teacher's, or `edges` those between the buckets of its scores. A `vocabulary` of words (or tokens)
-    is its own; else it reads the teacher's embeddings, `dim` wide. `values` are the weight of each label, by imitated
-    explainer.
+    `classes` are the teacher's; for a teacher with scores, `edges` separate their buckets. With a `vocabulary` of words
+    (or tokens) the network has its own embeddings; otherwise it reads the teacher's, of width `dim`. `values` are the
+    values of the labels, by imitated explainer.
     """
 
     classes: tuple[str, ...] | None
@@ -44,26 +44,26 @@ class NetworkSpec:
         return len(self.edges) + 1 if self.classes is None else len(self.classes)
 
     def check(self, teacher: Teacher) -> None:
-        """An error if this teacher cannot be the one it was learned for."""
+        """Raise if the network was learned for another teacher."""
         if teacher.classes != self.classes:
             raise OptionError(
                 f"This explainer was learned for a teacher whose classes are {_class_list(self.classes)}, and those of "
-                f"{teacher.name!r} are {_class_list(teacher.classes)}. Learn it anew (didact learn l2e)."
+                f"{teacher.name!r} are {_class_list(teacher.classes)}. Learn it again (didact learn l2e)."
             )
         if self.dim is not None and not isinstance(teacher, Differentiable):
             raise OptionError(
-                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it anew "
+                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it again "
                 "(didact learn l2e)."
             )
 
     def inputs(self, teacher: Teacher, batch: Batch) -> Tensor:
-        """The numbers of the words, or the teacher's embeddings."""
+        """Word numbers, or the teacher's embeddings."""
         if self.vocabulary is None:
             embeddings = teacher_embeddings(teacher, batch)
             if embeddings.shape[-1] != self.dim:
                 raise OptionError(
                     f"This explainer reads embeddings of {self.dim} numbers, and those of {teacher.name!r} have "
-                    f"{embeddings.shape[-1]}. It was learned for another teacher: learn it anew (didact learn l2e)."
+                    f"{embeddings.shape[-1]}. It was learned for another teacher: learn it again (didact learn l2e)."
                 )
             return embeddings
         length = batch.tokens.shape[1]
@@ -95,7 +95,7 @@ def frequent_words(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
 
 
 def _read_words(teacher: Teacher, batch: Batch) -> list[list[Any]]:
-    """What a network knows of each row: a model's tokens by number, else words, whatever their case."""
+    """The words of each row as a network knows them: token ids of a model, else lower-case words."""
     if isinstance(teacher, Differentiable):
         return [tokens[mask].tolist() for tokens, mask in zip(batch.tokens, batch.mask, strict=True)]
     return [

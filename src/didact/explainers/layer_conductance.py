@@ -1,4 +1,4 @@
-"""Layer conductance: how much of the change of the target flows through each position of a layer."""
+"""Layer conductance: how much of the target's change flows through each position of a layer."""
 
 import torch
 
@@ -12,8 +12,8 @@ from didact.explainers.autograd import check_at, frozen
 class LayerConductance(Explainer):
     """Dhamdhere et al. 2019, at the output of layer number `layer` (1 is the first, as in Pruthi et al.; -1 the last).
 
-    Along the line from the baseline to the row, the layer's changes times the target's gradients there, by the
-    trapezoid rule over `steps` parts. Special tokens carry a share of the change too, so units alone do not add up.
+    Integrates the target's gradient at the layer over the layer's change, on the path from the baseline to the row, by
+    the trapezoid rule with `steps` intervals. Special tokens carry a share of the change, so scores do not sum to it.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class LayerConductance(Explainer):
     ) -> None:
         super().__init__()
         if steps < 1:
-            raise OptionError(f"Option 'steps' of 'layer_conductance' is at least 1, not {steps}.")
+            raise OptionError(f"Option 'steps' of 'layer_conductance' must be at least 1, got {steps}.")
         self.layer, self.steps, self.baseline = layer, steps, baseline
         self.at, self.batch_size = check_at(at), batch_size
 

@@ -1,4 +1,4 @@
-"""A control for distilled explainers: every word has one score, whatever stands around it."""
+"""A control for learned explainers: every word has one score, whatever its context."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,13 +17,11 @@ _BATCH = 32
 
 
 class Lexicon(Explainer):
-    """The mean score of each word type in the explanations of other rows, by the class that is explained; unseen words
-    score 0.
+    """The mean score of each word type in explanations of other rows, by explained class. Unseen words score 0.
 
-    It never looks at the text around a word, so it is as stable as an explainer can be: one that is no better has
-    learned a dictionary. The rows are those of the background (the split `explain` in a comparison; unless any are
-    named, the explained rows themselves), explained by `imitate`. Words are compared whatever their case; `level` is
-    token or word.
+    It ignores context, so it is as stable as an explainer can be: a learned explainer that is no better has learned a
+    dictionary. The other rows are the background (the split `explain` in a comparison; by default the explained rows),
+    explained by `imitate`. Words are compared without case; `level` is token or word.
     """
 
     version = 2  # 2: occlusion replaces units by the mask token
@@ -31,25 +29,25 @@ class Lexicon(Explainer):
     def __init__(self, *, imitate: str = "occlusion", level: str = "token") -> None:
         super().__init__()
         if level not in LEVELS:
-            raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+            raise OptionError(f"Option 'level' must be 'token' or 'word', got {level!r}.")
         if imitate.partition("(")[0].strip() in ("lexicon", "l2e") or is_learned(imitate):
             raise OptionError(
-                f"A lexicon imitates a method that can be named with its options, not {imitate!r}. For others: "
-                "Lexicon.of(maps), with maps of rows explained by it."
+                f"Option 'imitate' of 'lexicon' must be a method with its options, got {imitate!r}. For other methods "
+                "use Lexicon.of(explanations), with explanations by that method."
             )
         self.imitate, self.level = imitate, level
         self.kind: Kind = "signed"
-        self.scores: dict[tuple[str, str], float] | None = None  # by what is explained, and word
+        self.scores: dict[tuple[str, str], float] | None = None  # by explained class and word
         self.background: Sequence[Row] = ()
         self.is_fixed = False
 
     @classmethod
     def of(cls, explanations: Explanations) -> "Lexicon":
-        """The lexicon of these explanations, as they are: of tokens or, if they are of words, of words."""
+        """The lexicon of existing explanations, at their own level, token or word."""
         if explanations.is_image:
             raise UnsupportedError(_NO_WORDS_MESSAGE)
         lexicon = cls(level=str(explanations.options.get("level", "token")))
-        lexicon.imitate = explanations.method  # by whatever it was made
+        lexicon.imitate = explanations.method  # any method, also one without a name
         lexicon.kind = "signed" if explanations.kind == "signed" else "magnitude"
         observations = []
         for explanation in explanations:
@@ -68,7 +66,7 @@ class Lexicon(Explainer):
             raise UnsupportedError(_NO_WORDS_MESSAGE)
         if teacher.task.is_per_token:
             raise UnsupportedError(_NO_CLASS_MESSAGE.format("a span"))
-        if not self.is_fixed:  # they are explained when a row asks for it: a run that goes on may need none
+        if not self.is_fixed:  # explained on first use: a resumed run may not need them
             self.scores, self.background = None, rows
 
     @property
@@ -112,8 +110,8 @@ class Lexicon(Explainer):
         return Explanation(to_first_positions(scores.to(batch.device), groups), batch.mask, batch.units, self.kind)
 
 
-_NO_CLASS_MESSAGE = "The control 'lexicon' knows words by class or for a score, and the target is {}. Choose 'random'."
-_NO_WORDS_MESSAGE = "The control 'lexicon' is about words, and images have none. Choose 'random'."
+_NO_CLASS_MESSAGE = "The control 'lexicon' scores words for a class or a score, and the target is {}. Choose 'random'."
+_NO_WORDS_MESSAGE = "The control 'lexicon' scores words, and images have none. Choose 'random'."
 
 
 def _mean_scores(observations: Sequence[tuple[str, str, float]]) -> dict[tuple[str, str], float]:
@@ -125,13 +123,13 @@ def _mean_scores(observations: Sequence[tuple[str, str, float]]) -> dict[tuple[s
 
 
 def _sum_by_group(scores: Tensor, groups: Tensor) -> Tensor:
-    """The sum over each player's positions."""
+    """The sum over the positions of each feature group."""
     sums = scores.new_zeros(len(scores), int(groups.max()) + 1)
     return sums.scatter_add(1, groups.clamp_min(0), scores * (groups >= 0))
 
 
 def _group_words(batch: Batch, level: str) -> Iterator[list[str]]:
-    """The words of each row, in the order of its players."""
+    """The words of each row, in the order of its feature groups."""
     assert batch.rows is not None
     groups = feature_groups(batch, level=level).tolist()
     tokens = zip(batch.rows, groups, batch.segments.tolist(), batch.offsets.tolist(), strict=True)

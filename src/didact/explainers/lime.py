@@ -1,4 +1,4 @@
-"""LIME: a linear model of the teacher around a row."""
+"""LIME: a local linear model of the teacher around a row."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -14,15 +14,15 @@ from didact.explainers.perturbation import MaskSet, PerturbationExplainer, RowVa
 
 Presence: TypeAlias = Bool[np.ndarray, "row sample unit"]
 Samples: TypeAlias = Float[np.ndarray, "row sample"]
-_CHUNK_NUMBERS: Final = 2**20  # in one set of regressions: 8 MB, however many samples there are
+_CHUNK_NUMBERS: Final = 2**20  # in one batch of regressions: 8 MB, whatever the number of samples
 
 
 class Lime(PerturbationExplainer):
-    """Weights of a ridge regression of the target on which units are present (Ribeiro et al. 2016).
+    """Coefficients of a ridge regression of the target on which units are present (Ribeiro et al. 2016).
 
-    A sample takes away a random number of random units; the first takes away none. Samples weigh
-    exp(−d² / (2 · width²)) with d the cosine distance to the whole row; `kernel_width` 0.25 is the width 25 of the
-    authors' package, which measures d in hundredths. The intercept is not shrunk. Solved in closed form, all rows
+    A sample removes a random number of random units; the first sample removes none. The weight of a sample is
+    exp(−d² / (2 · width²)), with d the cosine distance to the full row; `kernel_width` 0.25 is the width 25 of the
+    authors' package, which measures d in hundredths. The intercept is not penalised. Solved in closed form, many rows
     at once.
     """
 
@@ -42,7 +42,7 @@ class Lime(PerturbationExplainer):
         super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if samples < 2 or kernel_width <= 0 or ridge <= 0:
             raise OptionError(
-                f"lime needs samples ≥ 2, kernel_width > 0 and ridge > 0, not {samples}, {kernel_width} and {ridge}."
+                f"lime needs samples ≥ 2, kernel_width > 0 and ridge > 0, got {samples}, {kernel_width} and {ridge}."
             )
         self.samples, self.kernel_width, self.ridge = samples, kernel_width, ridge
 
@@ -60,7 +60,7 @@ class Lime(PerturbationExplainer):
         return scores
 
     def draw(self, row: str, units: int) -> Bool[np.ndarray, "sample unit"]:
-        """Which units each sample keeps: as many gone as a draw from 1 to all says, each as likely as the other."""
+        """Which units each sample keeps. The number of removed units is uniform from 1 to all."""
         generator = numpy_generator(self.seed, "lime", row)
         removed = generator.integers(1, units + 1, size=self.samples)
         removed[0] = 0
@@ -68,7 +68,7 @@ class Lime(PerturbationExplainer):
         return rank >= removed[:, None]
 
     def proximity(self, present: Bool[np.ndarray, "sample unit"]) -> Float[np.ndarray, " sample"]:
-        """The weight of each sample: cosine with the whole row is the root of the share that is kept."""
+        """The weight of each sample. Its cosine with the full row is the root of the share of units present."""
         distance = 1 - np.sqrt(present.mean(1))
         return np.exp(-(distance**2) / (2 * self.kernel_width**2))
 
@@ -81,7 +81,7 @@ def _padded(masks: Sequence[Bool[np.ndarray, "sample _"]]) -> Presence:
 
 
 def weighted_ridge(inputs: Presence, values: Samples, weights: Samples, ridge: float) -> Float[np.ndarray, "row unit"]:
-    """Coefficients of a ridge regression with a free intercept. A column of zeros, as padding has, gets 0."""
+    """Coefficients of ridge regressions with an unpenalised intercept. A column of zeros, as of padding, gets 0."""
     share = torch.from_numpy(weights / weights.sum(1, keepdims=True))
     features, response = torch.from_numpy(inputs).double(), torch.from_numpy(values)
     centred = features - (share[:, None] @ features)

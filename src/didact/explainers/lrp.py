@@ -1,4 +1,8 @@
-"""Layer-wise relevance propagation with rules for attention, in the form gradient × input."""
+"""Layer-wise relevance propagation with the AttnLRP rules, computed as gradient × input.
+
+The model runs inside `AttnLRPRules`, which replaces the derivative of each operation by its propagation rule. One
+ordinary backward pass then gives modified gradients at the embeddings, and gradient × input is the relevance.
+"""
 
 from typing import Final, NamedTuple
 
@@ -20,11 +24,14 @@ from didact.explainers.derivatives import (
 )
 from didact.explainers.rules import Call, MaxWithIndices, Rules, fused_activations
 
-_CONSTANTS_TOLERANCE: Final = 1e-3  # a residual above this may come from constants that were counted for another row
+_CONSTANTS_TOLERANCE: Final = 1e-3  # a larger error may come from constants that were assigned to the wrong row
 
 
 class Relevance(NamedTuple):
-    """What the units were given of the target, what others were (biases, positions, special tokens), and the target."""
+    """Relevance of the units, relevance absorbed by all else, and the value of the target, which is their sum.
+
+    `absorbed` holds, per row, the relevance of biases, position embeddings and special tokens.
+    """
 
     scores: TokenScores
     absorbed: Float[Tensor, " batch"]
@@ -34,11 +41,11 @@ class Relevance(NamedTuple):
 class Lrp(Explainer):
     """Relevance of each unit by AttnLRP (Achtibat et al. 2024), with ε → 0.
 
-    Scores and the share of everything that is constant sum to the target. That share is counted operation by
-    operation on the way down, so `residual` tells whether a rule loses anything.
+    Scores and the relevance absorbed by constants sum to the target. The absorbed part is counted at every operation
+    of the backward pass, so `residual` shows whether a rule loses relevance. Cost: one forward and one backward pass.
     """
 
-    remedy = "The model computes something that has no rule yet: choose integrated_gradients or deeplift."
+    remedy = "The model uses an operation without an LRP rule: choose integrated_gradients or deeplift."
 
     def __init__(self, *, at: str = "word") -> None:
         super().__init__()
@@ -49,9 +56,10 @@ class Lrp(Explainer):
         return Explanation(relevance.scores, batch.mask, batch.units, "signed", _completeness_error(relevance, target))
 
     def relevance(self, model: Model, batch: Batch, target: Target) -> Relevance:
-        """Relevance of the batch. Rows whose constants were counted wrongly pass once more, each alone.
+        """Relevance of the batch. Repeats, one by one, the rows whose constants were assigned to the wrong row.
 
-        That happens in models that do not keep their rows first: sequence first, or tokens regrouped by expert.
+        This happens in models whose first dimension is not the batch: sequence first, or tokens regrouped by expert.
+        Only `absorbed` is replaced; the scores are right in any layout.
         """
         relevance, rows_are_known = self._relevance(model, batch, target)
         if len(batch) == 1:
@@ -65,12 +73,12 @@ class Lrp(Explainer):
         return relevance
 
     def _relevance(self, model: Model, batch: Batch, target: Target) -> tuple[Relevance, bool]:
-        """Also whether the rows of all constants are known."""
+        """One pass. The second value is false if some constants could not be assigned to rows."""
         with frozen(model):
             inputs = model.embed(batch, at=self.at).detach().requires_grad_()
             with model.decomposed(), fused_activations(model), AttnLRPRules(len(batch)) as rules:
                 output = target.of(model.run(inputs, batch, at=self.at).logits)
-            if not output.requires_grad:  # every way from the input ended in a constant
+            if not output.requires_grad:  # no path from the input to the target
                 return Relevance(inputs.new_zeros(batch.mask.shape), output, output), True
             (gradient,) = torch.autograd.grad(output.sum(), inputs)
         products = (inputs * gradient).sum(-1).detach()
@@ -79,33 +87,37 @@ class Lrp(Explainer):
 
 
 def _completeness_error(relevance: Relevance, target: Target) -> Float[Tensor, " batch"]:
-    """The residual: what of the output neither the units nor the constants were given."""
+    """The share of the target that neither units nor constants received."""
     scores, absorbed, output = relevance
     return relative_residual(output - scores.sum(-1) - absorbed, output, scores, output_scale(output, target))
 
 
 class AttnLRPRules(Rules):
-    """What an operation says of its output, shared among its inputs; what nobody is given is added up row by row.
+    """AttnLRP backward rules. Relevance absorbed by biases and constants is accumulated per row.
 
-    - A function that is 0 at 0 gives all to its argument: f(x)/x.
-    - Other functions, and softmax, are straight lines at x (Taylor); the line's height at 0 is nobody's.
-    - Factors share alike. A sigmoid that multiplies is a gate: the other factor has it all (Arras et al. 2017).
-    - Divisors, square roots and their like are norms, and constants.
-    - Biases, positions and whatever else is added are nobody's.
+    A rule gives each operation a gradient such that gradient × input is the relevance of its input:
 
-    Which row a constant belongs to is read from the first dimension, where most models keep their rows. Only the count
-    of what nobody is given depends on it, never a score. For a row alone it is always right.
+    - Elementwise f with f(0) = 0 (ReLU, GELU, SiLU, tanh): the input receives all relevance; the gradient is f(x)/x.
+    - Other elementwise functions, softmax (AttnLRP, proposition 3.1) and logsumexp: first-order Taylor expansion at x.
+      The intercept is absorbed.
+    - Products: each of n dependent factors receives 1/n (proposition 3.3). A factor that is a sigmoid is a gate and
+      receives nothing; the other factors receive all (Arras et al. 2017).
+    - Denominators, square roots and reciprocals are constants: no relevance flows through the norm of a LayerNorm.
+    - Biases, position embeddings and other added constants absorb their share.
+
+    A constant is assigned to rows by its first dimension, which is the batch in most models. Only `absorbed_by_row`
+    depends on this, never a score. For a single row it is always exact.
     """
 
     def __init__(self, rows: int) -> None:
         super().__init__()
         self.rows = rows
-        self.rows_are_known = True  # false once a constant's rows are not known
+        self.rows_are_known = True  # false once a constant could not be assigned to rows
         self._absorbed: list[Tensor] = []
         self._gates: dict[int, Tensor] = {}
 
     def absorbed_by_row(self, like: Tensor) -> Tensor:
-        """What nobody was given, of each row."""
+        """The relevance that constants absorbed, per row. `like` gives dtype and device."""
         return torch.stack([like.new_zeros(self.rows), *(constant.to(like.device) for constant in self._absorbed)]).sum(
             0
         )
@@ -122,9 +134,9 @@ class AttnLRPRules(Rules):
                 factor[zero] = derivative(function, x[zero])
             return with_gradient_of(result, values, factor)
         gradient = derivative(function, x)
-        intercept = result - gradient * x.masked_fill(gradient == 0, 0.0)  # 0 · ∞ where something is masked
+        intercept = result - gradient * x.masked_fill(gradient == 0, 0.0)  # avoids 0 · ∞ at masked elements
         output = self._count_constant(with_gradient_of(result, values, gradient), intercept)
-        if name == "sigmoid":  # held, so that no other tensor gets its id
+        if name == "sigmoid":  # keeps a reference, so that the id is not reused
             self._gates[id(output)] = output
         return output
 
@@ -169,19 +181,22 @@ class AttnLRPRules(Rules):
         inputs = list(tensors_in((*call.args, *call.options.values())))
         if sum(map(depends_on_input, inputs)) == (len(inputs) if call.name in ("cat", "concat", "stack") else 2):
             return result
-        with torch.no_grad():  # what comes out where the input is nothing
+        with torch.no_grad():  # the output for inputs of zeros
             options = dict(zip(call.options, map_dependent(call.options.values(), torch.zeros_like), strict=True))
             constant = call.func(*map_dependent(call.args, torch.zeros_like), **options)
         return self._count_constant(result, constant)
 
     def _count_constant(self, result: Tensor, constant: Tensor) -> Tensor:
-        """The result, of which `constant` came from nobody. Heads or positions may be folded in behind the rows."""
+        """Count the relevance of `constant`, a part of `result`, as absorbed. Returns `result`.
+
+        Heads or positions may be folded into the first dimension, after the rows.
+        """
         if self.rows > 1 and (result.dim() == 0 or result.shape[0] % self.rows):
             self.rows_are_known = False
             return result
 
         def add_absorbed(gradient: Tensor) -> None:
-            # A masked number is infinite, and counts nothing.
+            # A masked element is infinite with gradient 0: its product is NaN and must count 0.
             absorbed = (gradient * constant).masked_fill(gradient == 0, 0.0)
             self._absorbed.append(absorbed.reshape(self.rows, -1).sum(-1))
 

@@ -1,4 +1,4 @@
-"""Occlusion: what the target loses when one unit is taken away."""
+"""Occlusion: how much the target drops when one unit is removed."""
 
 from collections.abc import Sequence
 

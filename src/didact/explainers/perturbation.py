@@ -1,4 +1,4 @@
-"""What perturbation methods share: they ask what a teacher answers without some units, and read scores from it."""
+"""Base of perturbation methods: run the teacher without some of the units, and derive scores from the outputs."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from didact.errors import UnsupportedError
 from didact.explainers.completeness import completeness_error
 
 RowValues: TypeAlias = Float[np.ndarray, " _"]
-_MAX_MASK_UNITS: Final = 2**21  # units of all questions that are held at once: memory does not grow with samples × rows
+_MAX_MASK_UNITS: Final = 2**21  # mask elements in memory at once, so that memory does not grow with samples × rows
 
 
 class MaskSet(NamedTuple):
-    """Which units of a row each question keeps, and what its method needs to understand the answers."""
+    """The masks of one row: which units each perturbation keeps, and what `to_scores` needs besides (`extra`)."""
 
     present: Bool[np.ndarray, "_ _"]
     extra: Any = None
 
 
 class PerturbationExplainer(Explainer):
-    """Asks about each row with some of its units gone. What a row is asked depends on its id and the seed alone.
+    """Runs each row without some of its units. The masks of a row depend only on its id and the seed.
 
-    `level` says what is taken away as a whole: a piece, or a word. A method that `adds_up` asks first about nothing
-    and then about everything.
+    `level` is what is removed as a whole: a token or a word. A method with `is_complete` puts two masks first: without
+    any unit, and with all units. Its scores sum to the difference of their outputs.
     """
 
     is_complete = False
@@ -45,13 +45,13 @@ class PerturbationExplainer(Explainer):
 
     @abstractmethod
     def to_scores(self, mask_sets: Sequence[MaskSet], outputs: Sequence[RowValues]) -> list[RowValues]:
-        """One score per unit of each row, from what was asked about it and answered."""
+        """One score per unit of each row, from its masks and the outputs for them."""
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         masked = MaskedForward(teacher, batch, replace=self.replace, batch_size=self.batch_size)
         if masked.replace == "delete" and target.kind == "span":
             raise UnsupportedError(
-                "replace=delete moves the positions of a text, and a span is explained at its positions. "
+                "replace=delete shifts the positions of a text, and a span is explained at fixed positions. "
                 "Choose replace=mask, pad or zero."
             )
         groups = feature_groups(batch, level=self.level)
@@ -85,7 +85,7 @@ class PerturbationExplainer(Explainer):
 def _padded(
     scores_by_row: Sequence[RowValues], counts: Sequence[int], teacher: Teacher, batch: Batch
 ) -> Float[Tensor, "batch player"]:
-    """One number per player of each row, padded with zeros, in the precision of the teacher."""
+    """One number per feature group of each row, padded with zeros, in the teacher's dtype."""
     width = max(counts, default=0)
     padded = np.stack(
         [np.pad(scores[:count], (0, width - count)) for scores, count in zip(scores_by_row, counts, strict=True)]
@@ -94,5 +94,5 @@ def _padded(
 
 
 def empty_and_full(units: int) -> Bool[np.ndarray, "2 unit"]:
-    """The first two questions of a method that adds up."""
+    """The first two masks of a complete method: without any unit, and with all units."""
     return np.repeat([[False], [True]], units, axis=1)

@@ -1,6 +1,6 @@
-"""What the four papers used, as far as it is known: target, scale, place of the gradient, baseline, signs, units.
+"""Options of the four papers, as far as they are known: target, scale, gradient level, baseline, signs, units.
 
-`docs/explainers.md` has the table, and what cannot be said in options. What a caller says himself wins over a preset.
+`docs/explainers.md` has the table, and what options cannot express. Options of the caller override a preset.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from didact.registry import unknown_name_message
 
 @dataclass(frozen=True)
 class Preset:
-    """`common` goes to every method that knows the option, `methods` to the one it names."""
+    """Options of one paper: `common` for every method that has the option, `methods` for single methods."""
 
     common: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,11 +1,12 @@
-"""Rules in the place of derivatives: what DeepLIFT and LRP share.
+"""Backward rules that replace derivatives: the base of DeepLIFT and LRP.
 
-While a model runs inside `Rules`, every torch function it calls passes by. Linear ones keep their derivative. Those
-that are not linear are sorted into a few kinds (a function of each number, a product, a division, a softmax, a sum
-with constants), and each method says what the derivative of a kind is. Longer functions are first written out in
-these kinds. What has no rule keeps its derivative; the residual of the explanation tells when that matters.
+`Rules` is a `TorchFunctionMode`. It intercepts every torch function that a model calls inside it. Linear functions
+keep their derivative. The others belong to a few kinds: elementwise functions, products, divisions, softmax, maxima,
+and sums with constants. A subclass defines the derivative of each kind. Composite functions (LayerNorm, attention, …)
+are first decomposed into these kinds. A function without a rule keeps its derivative; the completeness error of the
+explanation shows whether that matters.
 
-Parameters are frozen meanwhile, so a tensor that requires a gradient is one that depends on the input.
+Parameters are frozen during the run, so a tensor that requires a gradient is one that depends on the input.
 """
 
 from abc import ABC, abstractmethod
@@ -24,13 +25,11 @@ from didact.explainers.decompositions import DECOMPOSITIONS
 from didact.explainers.derivatives import Elementwise, depends_on_input, tensors_in
 
 Function = Callable[..., Any]
-MaxWithIndices = Callable[
-    [Tensor], tuple[Tensor, Tensor]
-]  # some of the numbers, and their places along the last dimension
+MaxWithIndices = Callable[[Tensor], tuple[Tensor, Tensor]]  # maxima, and their indices along the last dimension
 
 
 class Call(NamedTuple):
-    """A torch function as a model called it. `name` is the same for all spellings of one function."""
+    """A call of a torch function. `name` is the same for all spellings: `add`, `Tensor.add_`, `__radd__`, …"""
 
     name: str
     func: Function
@@ -38,19 +37,19 @@ class Call(NamedTuple):
     options: dict[str, Any]
 
     def result(self) -> Any:
-        """What torch answers."""
+        """What torch returns for this call."""
         return self.func(*self.args, **self.options)
 
 
 class RuleEntry(NamedTuple):
-    """What a torch function is to the rules. `name` is the same for all spellings of one function."""
+    """The rule of a torch function: method `_{rule}` of `Rules`. `name` is the same for all spellings."""
 
     name: str
     rule: str
-    out_of_place: Function | None = None  # the same without writing into the first argument, for functions that do
+    out_of_place: Function | None = None  # the out-of-place form of an in-place function
 
 
-# Functions of each number by itself.
+# Elementwise functions: with kinks, smooth, and those whose curvature depends on the scale of x.
 PIECEWISE: Final = frozenset({
     "relu", "relu6", "leaky_relu", "abs", "clamp", "clamp_min", "clamp_max", "clip", "hardtanh", "hardsigmoid",
     "hardswish", "threshold",
@@ -78,7 +77,7 @@ _OPERATORS: Final = {
 
 
 class Rules(TorchFunctionMode, ABC):
-    """The mode a model runs in: hands each function that is not linear in the input to its rule."""
+    """Torch function mode that passes each function that is not linear in the input to its rule."""
 
     def __torch_function__(
         self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -96,11 +95,11 @@ class Rules(TorchFunctionMode, ABC):
         rule = getattr(self, f"_{entry.rule}")
         if entry.out_of_place is None and not options.pop("inplace", False):
             return rule(Call(entry.name, func, args, options))
-        # The rule works on a copy, and the result is written over what was to be changed.
+        # In place: the rule works on a copy, and its result overwrites the first argument.
         result = rule(Call(entry.name, entry.out_of_place or func, (args[0].clone(), *args[1:]), options))
         return args[0].copy_(result)
 
-    # -- sorting ------------------------------------------------------------------------------------------------------
+    # -- dispatch -----------------------------------------------------------------------------------------------------
 
     def _numbers(self, call: Call) -> Any:
         if not call.args or any(True for _ in tensors_in((*call.args[1:], *call.options.values()))):
@@ -165,7 +164,7 @@ class Rules(TorchFunctionMode, ABC):
         return result
 
     def _max(self, call: Call) -> Any:
-        """`max` and `min`: of all numbers, of two tensors, or along a dimension with the places of what was found."""
+        """`max` and `min`: of all elements, of two tensors, or along a dimension (then with indices)."""
         values, *rest = call.args
         other = rest[0] if rest else call.options.get("other")
         with self:
@@ -205,7 +204,7 @@ class Rules(TorchFunctionMode, ABC):
         decomposition = DECOMPOSITIONS[call.name]
         try:
             signature(decomposition).bind(*call.args, **call.options)
-        except TypeError:  # called in a way we do not know
+        except TypeError:  # an unknown signature
             return call.result()
         with self:
             return decomposition(*call.args, **call.options)
@@ -226,42 +225,42 @@ class Rules(TorchFunctionMode, ABC):
     def _linear(self, call: Call) -> Any:
         return self.linear(*call.args, **call.options)
 
-    # -- what a method says -------------------------------------------------------------------------------------------
+    # -- rules of a method --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def elementwise(self, name: str, function: Elementwise, values: Tensor) -> Tensor:
-        """A function of each number by itself."""
+        """An elementwise function. `name` is its name in torch."""
 
     @abstractmethod
     def product(self, call: Call) -> Tensor:
-        """A function that is linear in each of two or more dependent tensors: products, matrix products, einsum."""
+        """A function that is linear in each of two or more dependent tensors: product, matrix product, einsum."""
 
     @abstractmethod
     def division(self, numerator: Tensor | float, denominator: Tensor) -> Tensor:
-        """By a dependent tensor."""
+        """Division by a tensor that depends on the input."""
 
     @abstractmethod
     def softmax(self, values: Tensor, dim: int) -> Tensor: ...
 
     @abstractmethod
     def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
-        """The dimensions stay, with length 1."""
+        """The reduced dimensions stay, with length 1."""
 
     @abstractmethod
     def maximum(self, name: str, values: Tensor, max_with_indices: MaxWithIndices) -> Tensor:
-        """The largest numbers of some sets; `choose` finds them and their places along the last dimension."""
+        """Maxima. `max_with_indices` returns them and their indices along the last dimension."""
 
     def sum(self, call: Call) -> Tensor:
-        """Dependent tensors and constants put together, linearly: the derivative stands."""
+        """A linear combination of dependent tensors and constants. By default it keeps its derivative."""
         return call.result()
 
     def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """`weight` applied to the last dimension: the derivative stands."""
+        """`weight` applied to the last dimension. By default it keeps its derivative."""
         return F.linear(values, weight, bias)
 
 
 def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
-    """The arguments, with the first ones where they belong if they came by name."""
+    """The arguments, with leading ones that were passed by name moved to their positions."""
     for position, names in enumerate((("input",), ("mat1", "batch1", "other", "exponent", "mat2"), ("mat2", "batch2"))):
         for name in names:
             if name in options and len(args) == position:
@@ -271,9 +270,9 @@ def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
 
 @contextmanager
 def fused_activations(model: nn.Module) -> Iterator[None]:
-    """Activations that transformers writes out in several operations (GPT-2's GELU) are one function of each number.
+    """Treats activations that transformers computes in several operations (GPT-2's GELU) as one function.
 
-    Taken apart, a good part of what `x · (1 + tanh …)` says would go to the 1.
+    Operation by operation, much of the relevance of `x · (1 + tanh …)` would go to the constant 1.
     """
     activations = [module for module in model.modules() if _is_activation(module)]
 
@@ -317,7 +316,7 @@ def _reduction_arguments(
 
 
 def _spellings(name: str) -> Iterator[tuple[Function, Function | None]]:
-    """A function wherever torch keeps it, and as an operator; with its plain form where it writes in place."""
+    """All functions and operators of this name in torch, with the out-of-place form of in-place ones."""
     for namespace in (torch, Tensor, F, torch.special, torch._C._nn, torch._C._linalg):  # type: ignore[attr-defined]
         function = getattr(namespace, name, None)
         if callable(function):

@@ -1,4 +1,4 @@
-"""Shapley values by permutations: what each unit adds to those that came before it, on average."""
+"""Shapley values by permutations: the mean marginal contribution of each unit in random orders."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from didact.explainers.perturbation import MaskSet, PerturbationExplainer, RowVa
 
 
 class ShapleySampling(PerturbationExplainer):
-    """Castro et al. 2009; Štrumbelj and Kononenko 2014. Every permutation goes with its reverse.
+    """Castro et al. 2009; Štrumbelj and Kononenko 2014. Every permutation is paired with its reverse.
 
-    The gains of one permutation sum to f(x) − f(x'), so scores do too.
+    The contributions of one permutation sum to f(x) − f(no unit), so the scores do, too.
     """
 
     version = 2  # 1 replaced units by zeros
@@ -31,7 +31,7 @@ class ShapleySampling(PerturbationExplainer):
     ) -> None:
         super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if permutations < 2:
-            raise OptionError(f"Option 'permutations' of 'shapley_sampling' is at least 2, not {permutations}.")
+            raise OptionError(f"Option 'permutations' of 'shapley_sampling' must be at least 2, got {permutations}.")
         self.permutations = permutations
 
     def sample_masks(self, row: str, units: int) -> MaskSet:
@@ -50,7 +50,7 @@ class ShapleySampling(PerturbationExplainer):
         return scores
 
     def draw(self, row: str, units: int) -> Int[np.ndarray, "permutation unit"]:
-        """Orders in which the units arrive: the first half drawn, the second half their reverses."""
+        """Orders in which units are added: the first half random, the second half their reverses."""
         generator = numpy_generator(self.seed, "shapley_sampling", row)
         orders = generator.random((-(-self.permutations // 2), units)).argsort(1)
         return np.concatenate([orders, orders[:, ::-1]])[: self.permutations]

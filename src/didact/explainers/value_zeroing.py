@@ -1,4 +1,4 @@
-"""Value zeroing: how far each token's state moves, layer by layer, when another token gives it nothing."""
+"""Value zeroing: how far each hidden state moves, layer by layer, when the value vector of a token is zero."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,18 +17,18 @@ from didact.explainers.attention_rollout import rollout, start_distribution
 
 
 class ValueZeroing(Explainer):
-    """Cosine distance of every state from the one it has when a token's value is zero (Mohebbi et al. 2023).
+    """Cosine distance of every hidden state to the one with a token's value vector at zero (Mohebbi et al. 2023).
 
-    A layer's distances, each row one in sum, are joined by rollout, without an identity: they hold the token itself.
-    A row is passed as copies, one per token left out, that all enter each layer with the states of the original: one
-    pass serves every layer. `batch_size` bounds copies and originals in one pass.
+    The distances of a layer, with rows normalised to 1, are multiplied by rollout. No identity is added, since the
+    distances include the token itself. A row runs as one copy per zeroed token. All copies enter each layer with the
+    hidden states of the original, so that one pass serves every layer. `batch_size` bounds copies and originals.
     """
 
     def __init__(self, *, batch_size: int = 64) -> None:
         super().__init__()
         if batch_size < 2:
             raise OptionError(
-                f"value_zeroing needs a batch_size of at least 2, an original and a copy, not {batch_size}."
+                f"value_zeroing needs a batch_size of at least 2 (an original and a copy), got {batch_size}."
             )
         self.batch_size = batch_size
 
@@ -49,12 +49,12 @@ class ValueZeroing(Explainer):
         return Explanation(share_over(mass, batch.units), batch.mask, batch.units, "distribution")
 
 
-# A row's number and the positions of it that are left out, one per copy.
+# The index of a row, and the positions of it that are zeroed, one per copy.
 _RowPiece = tuple[int, range]
 
 
 def _chunks(batch: Batch, batch_size: int) -> Iterator[list[_RowPiece]]:
-    """Pieces of rows, longest rows first, each with room for its original, filling up `batch_size`."""
+    """Lists of row pieces, longest rows first, with at most `batch_size` copies and originals."""
     chunk: list[_RowPiece] = []
     room = batch_size
     for row in longest_first(batch.lengths).tolist():
@@ -74,7 +74,7 @@ def _chunks(batch: Batch, batch_size: int) -> Iterator[list[_RowPiece]]:
 def _distances(
     model: Model, batch: Batch, chunk: list[_RowPiece]
 ) -> Iterator[tuple[int, Float[Tensor, "layer token copy"]]]:
-    """For each piece how far every position moves, in every layer, in each of its copies."""
+    """For each piece, the distance of every position in every layer, for each copy."""
     rows: list[int] = []
     origins: list[int] = []
     zeroed: list[int] = []  # -1: the original, which comes before its copies
@@ -98,14 +98,14 @@ def _distances(
 
 @contextmanager
 def _compare_to_originals(model: Model, origin: Int[Tensor, " copy"]) -> Iterator[list[Float[Tensor, "copy token"]]]:
-    """While this lasts, every layer's output is compared with its origin's, and goes on as its origin's."""
+    """Context that records the distance of every layer's output to its original, and replaces it by the original's."""
     layers: list[Tensor] = []
 
     def compare(_: nn.Module, __: Any, output: Any) -> Any:
         hidden = output[0] if isinstance(output, tuple) else output
-        # Half precision is too coarse for the distances it leads to.
+        # Half precision is too coarse for these distances.
         directions = nn.functional.normalize(hidden.to(torch.promote_types(hidden.dtype, torch.float32)), dim=-1)
-        # Half the squared distance of unit vectors is 1 − cosine, without the cancellation that drowns small effects.
+        # Half the squared distance of unit vectors is 1 − cosine, without cancellation of small effects.
         layer_origin = origin.to(hidden.device)  # layers may be spread over devices
         layers.append(((directions - directions[layer_origin]).square().sum(-1) / 2).to(origin.device))
         return (hidden[layer_origin], *output[1:]) if isinstance(output, tuple) else hidden[layer_origin]
@@ -117,7 +117,7 @@ def _compare_to_originals(model: Model, origin: Int[Tensor, " copy"]) -> Iterato
 
 
 def _normalise_rows(distances: Float[Tensor, "layer token token"]) -> Float[Tensor, "layer token token"]:
-    """Each row one in sum. A position that nothing moves, beyond rounding, keeps what it has: a row of identity."""
+    """Rows normalised to 1. A position that no token moves, beyond rounding, gets the row of the identity."""
     total = distances.sum(-1, keepdim=True)
     unmoved = total <= (16 * torch.finfo(distances.dtype).eps) ** 2
     identity = torch.eye(distances.shape[-1], dtype=distances.dtype, device=distances.device)
