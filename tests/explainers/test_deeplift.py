@@ -19,7 +19,8 @@ from didact.core.task import CLASSIFICATION, PAIR, TASKS
 from didact.core.trace import Trace
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import deeplift as module
-from didact.explainers.deeplift import DeepLift, DeepLiftRules, DeepShap, _explain
+from didact.explainers.deeplift import DeepLift, DeepShap, _explain
+from didact.explainers.deeplift_rules import DeepLiftRules
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.tokenizer import PatchReader, WordTokenizer

@@ -4,11 +4,11 @@ Close relatives share a module: `gradients`, `integrated_gradients`, `gradient_s
 `lrp`; `attention`, `attention_rollout`, `attention_flow`, `attention_alignment`, `value_zeroing`; `occlusion`,
 `lime`, `kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; the learned `mix` (SMaT) and `l2e`.
 
-What they share: `autograd` (gradients), `rules`, `derivatives` and `decompositions` (DeepLIFT, LRP), `completeness`
-(residuals), `background` (rows to compare with), `perturbation` (methods that remove units), `combine` (component
-scores to explanations), `learned` (learned explainers on disk), `l2e_network`, `l2e_spec`. From a name to an
-explainer: `build`, `options` (a help line for each option), `aliases`, `presets`, `default`. `contract` holds the
-promises that the contract suite and `didact.check_explainer` check.
+What they share: `autograd` (gradients), `rules`, `activations`, `decompositions` and `derivatives` (DeepLIFT, whose
+rules are in `deeplift_rules`, and LRP), `completeness` (residuals), `background` (rows to compare with), `perturbation`
+(methods that remove units), `combine` (component scores to explanations), `learned` (learned explainers on disk),
+`l2e_network`, `l2e_spec`. From a name to an explainer: `build`, `options` (a help line for each option), `aliases`,
+`presets`, `default`. `contract` holds the promises that the contract suite and `didact.check_explainer` check.
 
 `EXPLAINERS` lists them as plain text, so that `didact methods` imports nothing heavy. To add one: a module with an
 `Explainer` (short examples: `occlusion` removes units, `gradients` takes gradients), an entry below, a help line for

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, require_model
+from didact.explainers.activations import fused_activations
 from didact.explainers.autograd import check_at, frozen
 from didact.explainers.completeness import output_scale, relative_residual
 from didact.explainers.derivatives import (
@@ -22,7 +23,7 @@ from didact.explainers.derivatives import (
     tensors_in,
     with_gradient_of,
 )
-from didact.explainers.rules import Call, MaxWithIndices, Rules, fused_activations
+from didact.explainers.rules import Call, MaxWithIndices, Rules
 
 _CONSTANTS_TOLERANCE: Final = 1e-3  # a larger error may come from constants that were assigned to the wrong row
 
@@ -118,9 +119,8 @@ class AttnLRPRules(Rules):
 
     def absorbed_by_row(self, like: Tensor) -> Tensor:
         """The relevance that constants absorbed, per row. `like` gives dtype and device."""
-        return torch.stack([like.new_zeros(self.rows), *(constant.to(like.device) for constant in self._absorbed)]).sum(
-            0
-        )
+        constants = [constant.to(like.device) for constant in self._absorbed]
+        return torch.stack([like.new_zeros(self.rows), *constants]).sum(0)
 
     def elementwise(self, name: str, function: Elementwise, values: Tensor) -> Tensor:
         x = values.detach()

@@ -11,16 +11,16 @@ Parameters are frozen during the run, so a tensor that requires a gradient is on
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
 from typing import Any, Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, handle_torch_function
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
+from didact.explainers.activations import apply_activation
 from didact.explainers.decompositions import DECOMPOSITIONS
 from didact.explainers.derivatives import Elementwise, depends_on_input, tensors_in
 
@@ -84,11 +84,8 @@ class Rules(TorchFunctionMode, ABC):
     ) -> Any:
         options = {} if kwargs is None else dict(kwargs)
         entry = _RULES.get(func)
-        if (
-            entry is None
-            or not torch.is_grad_enabled()
-            or not any(map(depends_on_input, tensors_in((*args, *options.values()))))
-        ):
+        tensors = tensors_in((*args, *options.values()))
+        if entry is None or not torch.is_grad_enabled() or not any(map(depends_on_input, tensors)):
             return func(*args, **options)
         if entry.rule != "sum":
             args = _positional(args, options)
@@ -101,7 +98,7 @@ class Rules(TorchFunctionMode, ABC):
 
     # -- dispatch -----------------------------------------------------------------------------------------------------
 
-    def _numbers(self, call: Call) -> Any:
+    def _elementwise(self, call: Call) -> Any:
         if not call.args or any(True for _ in tensors_in((*call.args[1:], *call.options.values()))):
             return call.result()
         values, *rest = call.args
@@ -118,7 +115,7 @@ class Rules(TorchFunctionMode, ABC):
             return self.elementwise("exp", lambda values: base**values, exponent)
         return call.result()
 
-    def _raised(self, call: Call) -> Any:
+    def _reversed_power(self, call: Call) -> Any:
         return self._power(Call("pow", torch.pow, call.args[::-1], {}))
 
     def _square(self, call: Call) -> Any:
@@ -196,11 +193,11 @@ class Rules(TorchFunctionMode, ABC):
     def _sum(self, call: Call) -> Any:
         return self.sum(call)
 
-    def _whole(self, call: Call) -> Any:
+    def _activation(self, call: Call) -> Any:
         values, function = call.args
         return self.elementwise(call.name, function, values)
 
-    def _written_out(self, call: Call) -> Any:
+    def _decompose(self, call: Call) -> Any:
         decomposition = DECOMPOSITIONS[call.name]
         try:
             signature(decomposition).bind(*call.args, **call.options)
@@ -268,37 +265,6 @@ def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
     return args
 
 
-@contextmanager
-def fused_activations(model: nn.Module) -> Iterator[None]:
-    """Treats activations that transformers computes in several operations (GPT-2's GELU) as one function.
-
-    Operation by operation, much of the relevance of `x · (1 + tanh …)` would go to the constant 1.
-    """
-    activations = [module for module in model.modules() if _is_activation(module)]
-
-    def fuse(module: nn.Module, args: tuple[Any, ...], result: Tensor) -> Any:
-        if not depends_on_input(args[0]):
-            return result
-        return handle_torch_function(_apply_activation, (args[0],), args[0], module.forward)
-
-    with ExitStack() as hooks:
-        for module in activations:
-            hooks.enter_context(module.register_forward_hook(fuse))
-        yield
-
-
-def _is_activation(module: nn.Module) -> bool:
-    module_name, class_name = type(module).__module__, type(module).__name__.lower()
-    is_decomposed = module_name == "transformers.activations" or (
-        module_name.startswith("transformers.") and class_name.endswith("gelu")
-    )
-    return is_decomposed and next(module.parameters(), None) is None
-
-
-def _apply_activation(values: Tensor, function: Elementwise) -> Tensor:
-    return function(values)
-
-
 def _softmax_arguments(
     input: Tensor, dim: int | None = None, _stacklevel: Any = 3, dtype: torch.dtype | None = None
 ) -> tuple[Tensor, int | None, torch.dtype | None]:
@@ -330,10 +296,10 @@ def _spellings(name: str) -> Iterator[tuple[Function, Function | None]]:
 
 def _table() -> dict[Function, RuleEntry]:
     rules: list[tuple[str, Iterable[str]]] = [
-        ("numbers", (PIECEWISE | SMOOTH | POWERS) - {"pow", "square"}),
+        ("elementwise", (PIECEWISE | SMOOTH | POWERS) - {"pow", "square"}),
         ("power", ["pow"]),
         ("square", ["square"]),
-        ("raised", ["raised"]),
+        ("reversed_power", ["raised"]),
         ("product", _PRODUCTS),
         ("division", (*_DIVISIONS, "divided_by")),
         ("softmax", ["softmax", "log_softmax"]),
@@ -344,7 +310,7 @@ def _table() -> dict[Function, RuleEntry]:
         ("sum", _SUMS),
         ("linear", ["linear"]),
         ("convolution", ["conv1d", "conv2d"]),
-        ("written_out", DECOMPOSITIONS),
+        ("decompose", DECOMPOSITIONS),
     ]
     table = {
         func: RuleEntry(name, rule, out_of_place)
@@ -352,7 +318,7 @@ def _table() -> dict[Function, RuleEntry]:
         for name in names
         for func, out_of_place in _spellings(name)
     }
-    table[_apply_activation] = RuleEntry("activation", "whole")
+    table[apply_activation] = RuleEntry("activation", "activation")
     return table
 
 
