@@ -75,13 +75,13 @@ class AttentionAlignment(Explainer):
             np.array([(segments == side) & (numbers == number) for number, _ in side_words], dtype=np.float64)
             for side, side_words in enumerate((question, passage))
         )
-        ties = (
+        strengths = (
             _row_means(question_tokens) @ attention @ passage_tokens.T
             + (_row_means(passage_tokens) @ attention @ question_tokens.T).T
         )
-        phrases = mutual_phrases(ties, [number for number, _ in question], [number for number, _ in passage])
-        strength = [sum(ties[pair] for pair in phrase) for phrase in phrases]
-        strongest = sorted(np.argsort(-np.array(strength), kind="stable")[: self.pairs].tolist())
+        phrases = mutual_phrases(strengths, [number for number, _ in question], [number for number, _ in passage])
+        phrase_strengths = [sum(strengths[pair] for pair in phrase) for phrase in phrases]
+        strongest = sorted(np.argsort(-np.array(phrase_strengths), kind="stable")[: self.pairs].tolist())
         return [
             ([question[first] for first, _ in phrases[index]], [passage[second] for _, second in phrases[index]])
             for index in strongest
@@ -89,16 +89,16 @@ class AttentionAlignment(Explainer):
 
 
 def mutual_phrases(
-    ties: Float[np.ndarray, "question passage"], question: list[int], passage: list[int]
+    strengths: Float[np.ndarray, "question passage"], question: list[int], passage: list[int]
 ) -> list[list[tuple[int, int]]]:
     """Pairs of words that are each other's strongest partner, with neighbours in both texts joined. At least one pair.
 
     `question` and `passage` are the positions of the words in their texts.
     """
-    best_passage, best_question = ties.argmax(1), ties.argmax(0)
+    best_passage, best_question = strengths.argmax(1), strengths.argmax(0)
     pairs = [(first, int(second)) for first, second in enumerate(best_passage) if best_question[second] == first]
     # With local attention, words of strength 0 could be each other's best partner by default.
-    pairs = [pair for pair in pairs if ties[pair] > 0] or pairs[:1]
+    pairs = [pair for pair in pairs if strengths[pair] > 0] or pairs[:1]
     phrases: list[list[tuple[int, int]]] = []
     for first, second in pairs:
         if phrases:
