@@ -63,9 +63,8 @@ class AttentionAlignment(Explainer):
         attention: Float[np.ndarray, "token token"],
     ) -> list[tuple[list[tuple[int, Span]], list[tuple[int, Span]]]]:
         """Aligned words of question and passage, in the order of the question."""
-        encoded = [
-            set(numbers[segments == segment].tolist()) for segment in (0, 1)
-        ]  # a truncated text lacks its last words
+        # A truncated text lacks its last words.
+        encoded = [set(numbers[segments == segment].tolist()) for segment in (0, 1)]
         question, passage = (
             [word for word in alphanumeric_words(row, side) if word[0] in encoded[side]] for side in (0, 1)
         )

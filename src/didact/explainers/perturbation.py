@@ -57,7 +57,7 @@ class PerturbationExplainer(Explainer):
         groups = feature_groups(batch, level=self.level)
         group_numbers, counts = groups.cpu().numpy(), (groups.amax(-1) + 1).tolist()
 
-        def read(logits: Tensor, rows: Int[Tensor, " question"]) -> Float[Tensor, " question"]:
+        def read(logits: Tensor, rows: Int[Tensor, " mask"]) -> Float[Tensor, " mask"]:
             return target.select(rows).of(logits)
 
         scores_by_row: list[RowValues] = []
@@ -84,7 +84,7 @@ class PerturbationExplainer(Explainer):
 
 def _padded(
     scores_by_row: Sequence[RowValues], counts: Sequence[int], teacher: Teacher, batch: Batch
-) -> Float[Tensor, "batch player"]:
+) -> Float[Tensor, "batch group"]:
     """One number per feature group of each row, padded with zeros, in the teacher's dtype."""
     width = max(counts, default=0)
     padded = np.stack(
